@@ -17,7 +17,8 @@
 // (slot.go): a version is tried first (slot_trial.go) and retired when its last
 // call has ended (slot_retire.go). Its parts call the serving version
 // (slot_parts.go); breaker.go judges the versions by their calls. usage_report.go sums
-// the cost of every call by tenant, plugin and export, and metrics.go writes it for Prometheus.
+// the cost of every call by tenant, plugin and export, and package host/metrics writes
+// it for Prometheus.
 //
 // The contract with guests is written down in pdk/ABI.md.
 package plugin

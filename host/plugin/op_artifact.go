@@ -15,13 +15,13 @@ const (
 	maxArtifactName    = 256
 	maxMediaType       = 128
 	maxUploads         = 8
-	maxArtifactBytes   = 16 << 20 // of all that a call has begun, and of all that it holds of earlier turns
+	maxArtifactBytes   = 16 << 20 // of a call's uploads, and of the artifacts that it holds of earlier turns
 	defaultArtifactGet = 256 << 10
 	defaultMediaType   = "application/octet-stream"
 )
 
-// artifacts are those of a tool's call: what it sends in pieces, and what it
-// reads of the run's and of earlier turns'.
+// artifacts are those of a tool's call: its uploads in pieces, and those that it reads
+// of the run and of earlier turns.
 type artifacts struct {
 	call    *host.Call
 	uploads map[string]*upload
@@ -241,7 +241,7 @@ func (a *artifacts) open(ctx context.Context, ref *host.ArtifactRef) (*artifactB
 	return b, nil
 }
 
-// openedBytePrice is what the host takes for a byte of an artifact of an earlier
-// turn, in instructions: it fetches, checks and decodes the whole, which takes 14 to
+// openedBytePrice is the price of a byte of an artifact of an earlier turn, in
+// instructions: the host fetches, checks and decodes the whole, which takes 14 to
 // 20 ns a byte.
 const openedBytePrice = 16

@@ -17,10 +17,10 @@ type Fetcher interface {
 	Fetch(ctx context.Context, req *egress.Request) (*egress.Response, error)
 }
 
-// maxHTTPRedirects bounds what a request may ask to be followed.
+// maxHTTPRedirects bounds the redirects that a request may ask to follow.
 const maxHTTPRedirects = 10
 
-// policy is what HTTP requests and secrets are held to.
+// policy returns the rules that the permissions set for HTTP requests and secrets.
 func (p Permissions) policy() (*egress.Policy, error) {
 	grants := &egress.Grants{}
 	for _, h := range p.HTTP {

@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// The bounds of what plugins keep; the quota is a limit.
+// The bounds of plugins' items; the quota is a limit.
 const (
 	maxKVKeyBytes   = 512
 	maxKVValueBytes = 256 << 10
@@ -18,7 +18,7 @@ const (
 	maxKVLife       = 10 * 365 * 24 * time.Hour
 )
 
-// mayKV fails unless the plugin may read, or write, what it keeps.
+// mayKV fails unless the plugin may read, or write, its items.
 func (b *binding) mayKV(access Access) error {
 	if !b.rights().granted.KV.allows(access) {
 		return b.denied("kv="+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])

@@ -11,8 +11,8 @@ import (
 	"github.com/agenthost/agenthost/host/egress"
 )
 
-// Permissions is what a plugin asks for in its manifest, and what an operator
-// grants when loading it. The zero value is nothing at all.
+// Permissions are the rights that a plugin asks for in its manifest, and that an
+// operator grants when loading it. The zero value allows nothing.
 type Permissions struct {
 	HTTP     []HTTPAccess   `json:"http,omitempty"`
 	KV       Access         `json:"kv,omitempty"`
@@ -34,8 +34,8 @@ type HTTPAccess struct {
 	Methods []string `json:"methods,omitempty"` // in capital letters; none given is all
 
 	// Addresses are ranges, such as 10.1.0.0/16, that the host may lie in although
-	// they are not public. Only an operator grants them; what a manifest asks for
-	// here means nothing.
+	// they are not public. Only an operator grants them; addresses in a manifest
+	// mean nothing.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 }
 
@@ -95,7 +95,7 @@ const (
 	maxSecretAccess = 64
 )
 
-// check refuses what could be read in two ways, or never matches.
+// check refuses permissions that are ambiguous or never match.
 func (p *Permissions) check() error {
 	if len(p.HTTP) > maxHTTPAccess || len(p.Secrets) > maxSecretAccess {
 		return fmt.Errorf("%d http and %d secret permissions, more than %d and %d", len(p.HTTP), len(p.Secrets), maxHTTPAccess, maxSecretAccess)
@@ -139,14 +139,14 @@ func (p Permissions) clamp(granted Permissions) Permissions {
 	return p.intersect(granted, func(_, granted []netip.Prefix) []netip.Prefix { return granted })
 }
 
-// under returns what of a grant a ceiling lets through.
+// under returns the part of a grant that a ceiling allows.
 func (p Permissions) under(ceiling Permissions) Permissions {
 	return p.intersect(ceiling, overlap)
 }
 
 // overlap returns the addresses in ranges of both lists. An address of a cloud's
-// metadata service is only in a range that holds nothing else, so it is not in
-// what a wider range leaves of such a one.
+// metadata service is only in a range that holds nothing else, so it is not in the
+// overlap of such a range with a wider one.
 func overlap(a, b []netip.Prefix) (both []netip.Prefix) {
 	for _, p := range a {
 		for _, q := range b {
@@ -192,7 +192,7 @@ func (p Permissions) intersect(granted Permissions, addresses func(asked, grante
 	return out
 }
 
-// meet returns what both h and g allow, if that is anything, without addresses.
+// meet returns the access that both h and g allow, if any, without addresses.
 func (h HTTPAccess) meet(g HTTPAccess) (both HTTPAccess, some bool) {
 	r, some := egress.Intersect(h.rule(), g.rule())
 	if h.is(r) {

@@ -40,10 +40,10 @@ func (p *Plugin) ID() string { return p.id }
 // Digest returns "sha256:" and the hex digest of the loaded module's bytes.
 func (p *Plugin) Digest() string { return p.module.digest }
 
-// Manifest returns what the plugin says of itself. It must not be changed.
+// Manifest returns the plugin's manifest. It must not be changed.
 func (p *Plugin) Manifest() *Manifest { return p.manifest }
 
-// Close waits for the calls in progress and gives back what the plugin holds.
+// Close waits for the calls in progress and frees the plugin's resources.
 // Later calls fail. It may be called twice.
 func (p *Plugin) Close() {
 	if !p.instances.close() {

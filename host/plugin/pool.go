@@ -314,9 +314,9 @@ func (ip *instancePools) takeIdle(pl *pool, fresh bool) (inst, foreign *instance
 	return inst, nil
 }
 
-// giveBack ends a call, with its instance: to be used again if the call returned
-// normally and the instance is not worn, to be closed otherwise. It reports whether
-// the call has no turn any more.
+// giveBack ends a call and keeps its instance if the call returned normally and the
+// instance is not worn; otherwise it closes the instance. It reports whether the call
+// has left the scheduler.
 func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool) (turnless bool) {
 	keep := healthy && inst.calls < inst.call.limits.MaxCallsPerInstance
 	if keep && (fresh || inst.swollen()) {

@@ -85,20 +85,20 @@ type Options struct {
 	// variables.
 	TotalMemoryBytes int64
 
-	// Tenants are what the plugins of each tenant may do and use, by the tenant's
-	// id, and AnyTenant the same of every other; both can be left out.
+	// Tenants are the settings of tenants by id, and AnyTenant those of every other
+	// tenant; both can be left out.
 	Tenants   map[string]*Tenant
 	AnyTenant *Tenant
 
-	// ReportedTenants is how many tenants have lines of their own in a usage report: see [Runtime.UsageReport];
-	// the rest are summed (10,000).
+	// ReportedTenants is how many tenants have lines of their own in a usage report
+	// (10,000); the rest are summed. See [Runtime.UsageReport].
 	ReportedTenants int
 
-	// Ceiling is what no plugin may go beyond, whatever it is granted; nil is no
-	// ceiling.
+	// Ceiling bounds the permissions of every plugin, whatever it is granted; nil is
+	// no ceiling.
 	Ceiling *Permissions
 
-	// What host operations work with. Without a Store, kv.get and its like fail with
+	// The services of host operations. Without a Store, kv.get and its like fail with
 	// code unimplemented, and without a Queue queue.send does; without a Fetcher,
 	// requests go out by an egress.Client that has Secrets, or none; without Models,
 	// plugins ask the model of the agent at work. host/plugin/pluginkv is a Store,
@@ -110,7 +110,7 @@ type Options struct {
 	Models  Models
 	Queue   host.Enqueuer
 
-	Log    func(LogLine) // what guests write, by many goroutines at once; default: to Logger
+	Log    func(LogLine) // receives guests' log lines, from many goroutines at once; default: to Logger
 	Logger *slog.Logger  // nil discards
 }
 
@@ -155,7 +155,7 @@ const (
 	defaultTotalMemoryBytes = 4 << 30
 )
 
-// setBounds fills in what bounds all plugins together.
+// setBounds fills in the limits of all plugins together.
 func (rt *Runtime) setBounds() error {
 	o := &rt.opts
 	if o.Running < 0 || o.Calls < 0 || o.TotalMemoryBytes < 0 {
@@ -170,7 +170,7 @@ func (rt *Runtime) setBounds() error {
 	return nil
 }
 
-// openServices makes what host operations work with, where it was not given.
+// openServices makes the services of host operations that Options did not give.
 func (rt *Runtime) openServices() {
 	if rt.fetcher = rt.opts.Fetcher; rt.fetcher == nil {
 		client := egress.New(&egress.Options{Secrets: rt.opts.Secrets})
@@ -231,15 +231,15 @@ func (rt *Runtime) open() []*Plugin {
 // LoadOptions are the optional parts of loading a plugin.
 type LoadOptions struct {
 	Limits  Limits      // zero fields are the runtime's
-	Granted Permissions // of what the plugin asks for, for tenants without grants of their own; default: nothing
+	Granted Permissions // of the permissions asked for, for tenants without grants of their own; default: nothing
 
 	// Owner is the tenant that the plugin is of, and the only one that has it; "" is
-	// the host. Two tenants may use the same id, each for a plugin of its own; what
-	// one has loaded shows in no error, text or sum of another's.
+	// the host. Two tenants may use the same id, each for a plugin of its own;
+	// no error, text or sum of one tenant shows the plugins of another.
 	Owner string
 
-	// Tenants are the only ones that have a plugin of the host's. To all others it does not
-	// exist: a call fails with code not_found and does not say the plugin's
+	// Tenants are the only ones that have a plugin of the host's. For all others it
+	// does not exist: a call fails with code not_found and does not say the plugin's
 	// name. nil is all tenants, and an empty list none.
 	Tenants []string
 
@@ -249,8 +249,8 @@ type LoadOptions struct {
 	// sandbox; "" is the sandbox.
 	Engine string
 
-	// Isolation is what a call may find of the calls before it. Default: nothing
-	// for processors and routers, and for the others what the tenant's calls left.
+	// Isolation says how much state of earlier calls a call may find. Default: none
+	// for processors and routers, and for other parts that of the tenant's calls.
 	Isolation Isolation
 }
 
@@ -395,7 +395,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	p.instances.retire(time.Time{})
-	p.bindings.clear() // what described itself had nothing granted
+	p.bindings.clear() // the describing instance had nothing granted
 	if err := rt.register(p); err != nil {
 		p.Close()
 		return nil, err
@@ -403,7 +403,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	return p, nil
 }
 
-// setModule makes ready what runs the plugin's calls.
+// setModule prepares the engine or the module that runs the plugin's calls.
 func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) (guestModule, error) {
 	if opts.Engine != "" {
 		return p.setEngine(ctx, wasm, opts)
@@ -422,7 +422,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	return m, err
 }
 
-// startLoad begins what the wait group loads counts.
+// startLoad counts a load in the wait group loads.
 func (rt *Runtime) startLoad() error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -457,7 +457,7 @@ func errClosed(what string) error {
 	return host.Errorf(host.FailedPrecondition, "the plugin %s is closed", what)
 }
 
-// structure is what Limits says of a module's structure.
+// structure returns the limits of a module's structure.
 func (l Limits) structure() *wasmmeter.Limits {
 	return &wasmmeter.Limits{
 		ModuleBytes: l.ModuleBytes, MemoryPages: l.memoryPages(),

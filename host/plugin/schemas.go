@@ -129,7 +129,7 @@ func (s *schemas) of(p *Plugin, info *ToolInfo) (toolSchemas, error) {
 	return made, nil
 }
 
-// resultOf returns what a tool's content must fit; nil is anything, also of no tool.
+// resultOf returns the schema of a tool's content; nil allows any, also of no tool.
 func (s *schemas) resultOf(info *ToolInfo) *host.Schema {
 	if s == nil || info == nil {
 		return nil
@@ -137,7 +137,7 @@ func (s *schemas) resultOf(info *ToolInfo) *host.Schema {
 	return s.tools[info.Name].result
 }
 
-// config returns what a part's configuration must fit; nil is anything.
+// config returns the schema of a part's configuration; nil allows any.
 func (s *schemas) config(kind, name string) *host.Schema {
 	if s == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// beyond returns what a version asks for that it is not granted and that the one
-// before it did not ask for.
+// beyond returns the permissions a version asks for that it is not granted and that
+// the one before it did not ask for.
 func (s *Slot) beyond(p *Plugin) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Slot) Grant(ctx context.Context, granted Permissions) error {
 	return err
 }
 
-// Granted returns what the slot is granted, whatever its versions ask for.
+// Granted returns the permissions granted to the slot, whatever its versions ask for.
 func (s *Slot) Granted() Permissions {
 	s.mu.Lock()
 	defer s.mu.Unlock()

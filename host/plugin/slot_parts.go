@@ -8,10 +8,10 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// What agents have of a slot. Each part finds the version at every call, and
-// keeps what it made of the last one.
+// The parts of a slot that agents hold. Each part looks up the serving version at
+// every call, and keeps the part that it made of the last version.
 
-// slotPart is a part of whatever version serves.
+// slotPart is a part of the serving version.
 type slotPart[T any] struct {
 	slot *Slot
 	make func(v *version) (T, error)

@@ -78,7 +78,7 @@ func (s *Slot) dropAll() []*version {
 }
 
 // Close ends the slot: it waits for the calls and pins in progress and gives
-// back what every version holds. Its id is free again. It may be called twice.
+// back the resources of every version. Its id is free again. It may be called twice.
 func (s *Slot) Close() { s.shut(true) }
 
 // shut is Close that may wait for calls only, and not for pins.

@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// revisions are the versions of a slot: what each holds, and how long. Its fields
+// revisions are the versions of a slot, with their resources and lifetimes. Its fields
 // below the mutex are guarded by it.
 type revisions struct {
 	plugin   string // its id
@@ -119,7 +119,7 @@ func (rs *revisions) drained(v *version) {
 	}
 }
 
-// close gives back what a version holds.
+// close frees the resources of a version.
 func (rs *revisions) close(v *version) {
 	v.plugin.Close()
 	rs.mu.Lock()

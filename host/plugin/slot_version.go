@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Phase is what a version of a plugin is doing.
+// Phase is the state of a plugin's version in its life.
 type Phase string
 
 // The phases. A version that is replaced, failed or unloaded holds nothing any
@@ -66,7 +66,8 @@ func (s *Slot) enter() *version {
 	}
 }
 
-// leave ends what enter began. The last one out of a retired version closes it.
+// leave ends a call or pin that enter began. The last one of a retired version
+// closes it.
 func (v *version) leave() {
 	if v.refs.Add(-2) != retired {
 		return
@@ -109,7 +110,7 @@ func (v *version) state() VersionState {
 	return st
 }
 
-// SlotState tells of a plugin that can be replaced.
+// SlotState is the state of a plugin that can be replaced.
 type SlotState struct {
 	ID       string         `json:"id"`
 	Owner    string         `json:"owner,omitempty"`    // the tenant that it is of
@@ -121,7 +122,7 @@ type SlotState struct {
 	Error    *host.Error    `json:"error,omitempty"`    // the last of a version, until another is published
 }
 
-// State tells what the slot is doing.
+// State returns the slot's versions and their phases.
 func (s *Slot) State() SlotState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

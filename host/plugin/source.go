@@ -183,7 +183,7 @@ func (b *builder) run(ctx context.Context, args ...string) ([]byte, error) {
 // kitModule is the module that plugins in Go import the kit from.
 const kitModule = "github.com/agenthost/agenthost"
 
-// buildHint says what to do about what the Go command says of a build.
+// buildHint returns the remedy for an error of the Go command.
 func buildHint(said string) string {
 	switch {
 	case strings.Contains(said, "go.mod file not found"):

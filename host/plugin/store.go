@@ -7,10 +7,11 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Store keeps what plugins keep between calls: values by key, for each owner
+// Store keeps the items of plugins between calls: values by key, for each owner
 // apart. Implementations are safe for concurrent use; host/plugin/pluginkv has one
-// for every kv.Driver. plugintest.TestStore checks an implementation. Keys are valid UTF-8 of 1 to 512 bytes,
-// values have at most 256 KiB. Slices belong to the caller on both sides.
+// for every kv.Driver. plugintest.TestStore checks an implementation. Keys are valid
+// UTF-8 of 1 to 512 bytes, values have at most 256 KiB. Slices belong to the caller on
+// both sides.
 //
 // An owner's tenant is one that [host.ValidateTenant] takes: Put refuses another with
 // code invalid_argument, so that no two owners have the same items.
@@ -35,11 +36,11 @@ type Store interface {
 
 	// List returns items whose keys have the prefix and come after the key After,
 	// in the order of their bytes, at most Limit of them and at most MaxBytes by
-	// ItemBytes, but one if there is one. more says that others follow.
+	// ItemBytes, but at least one if any follows. more says that others follow.
 	List(ctx context.Context, owner Owner, opts ListOptions) (items []Item, more bool, err error)
 }
 
-// Eraser is what a [Store] may be besides: one whose items the operator can erase,
+// Eraser is an optional interface of a [Store] whose items the operator can erase,
 // when a customer leaves or a plugin is removed. pluginkv.Store is one.
 // plugintest.TestStore checks those that are.
 //
@@ -49,15 +50,15 @@ type Store interface {
 // point: the remaining items are whole, and erasing again removes them. Items written
 // meanwhile may stay, so the plugin is unloaded, or taken from the tenant, before.
 type Eraser interface {
-	// Erase removes what one plugin keeps for one tenant. With an error, it says
-	// what it has removed until then.
+	// Erase removes the items of one plugin for one tenant. With an error, it returns
+	// the count removed until then.
 	Erase(ctx context.Context, owner Owner) (Erased, error)
 
-	// EraseTenant removes what all plugins keep for a tenant.
+	// EraseTenant removes the items of all plugins for a tenant.
 	EraseTenant(ctx context.Context, tenant string) (Erased, error)
 }
 
-// Erased is what an [Eraser] has removed.
+// Erased counts the items that an [Eraser] has removed.
 type Erased struct {
 	Items int   `json:"items"`
 	Bytes int64 `json:"bytes"` // by [ItemBytes]
@@ -89,10 +90,10 @@ type ListOptions struct {
 	Values        bool
 }
 
-// itemOverhead is what an item counts beyond its key and value.
+// itemOverhead is the size of an item beyond its key and value.
 const itemOverhead = 64
 
-// ItemBytes is what an item counts against a quota.
+// ItemBytes is the size of an item against a quota.
 func ItemBytes(key string, value []byte) int64 {
 	return int64(len(key)) + int64(len(value)) + itemOverhead
 }

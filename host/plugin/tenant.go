@@ -10,7 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Tenant is what the plugins of one tenant may do and use. The zero value takes
+// Tenant holds the grants, limits and budget of one tenant. The zero value takes
 // every plugin with the grants of its load, under the default budget. Give it to
 // [Options] or, while serving, to [Runtime.SetTenant].
 type Tenant struct {
@@ -29,7 +29,7 @@ type Tenant struct {
 	// all tenants and cannot be set here.
 	Limits Limits
 
-	// Budget is what all plugins together may use in a window of time.
+	// Budget bounds the use of all plugins together in a window of time.
 	Budget Budget
 }
 
@@ -179,11 +179,10 @@ func (a *account) settings() *Tenant {
 	return a.tenants.any
 }
 
-// SetTenant sets what the plugins of a tenant may do and use; nil leaves it nothing,
-// as is right for a tenant that was deleted: it has no plugin, until it is set
-// again or [Runtime.ResetTenant] makes it like any other. It may be called while calls
-// run: they continue under the new settings, but with the limits that they began
-// with. The used part of the tenant's budget stays used until its window ends; a
+// SetTenant sets a tenant's grants, limits and budget; nil takes all from it, as is
+// right for a deleted tenant: the tenant has no plugin, until it is set again or
+// [Runtime.ResetTenant] makes it like any other. It may be called while calls run: they
+// continue under the new settings, but with the limits that they began with. The used part of the tenant's budget stays used until its window ends; a
 // window that would last longer than the new settings' Window ends at once. Code
 // invalid_argument for settings that make no sense.
 func (rt *Runtime) SetTenant(id string, t *Tenant) error {

@@ -20,7 +20,7 @@ type importGroup struct {
 	from    *toolchain
 }
 
-// toolchain is what other hosts' modules are known by.
+// toolchain identifies modules for other hosts.
 type toolchain struct {
 	built string // "built for Emscripten"
 	next  string // what its author does
@@ -108,7 +108,7 @@ const (
 	maxShownName    = 80
 )
 
-// problem says where the functions are from, and what to do.
+// problem names the origin of the functions and the remedy.
 func (g *importGroup) problem(m guestModule) error {
 	n := "1 function"
 	if len(g.imports) > 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/egress"
 )
 
-// Usage is what a plugin asks for, is granted and has used for one tenant.
+// Usage holds a plugin's permissions for one tenant: asked for, granted and used.
 type Usage struct {
 	Asked   Permissions      `json:"asked,omitzero"`
 	Granted Permissions      `json:"granted,omitzero"`
@@ -20,8 +20,8 @@ type Usage struct {
 	Denied  map[string]int64 `json:"denied,omitempty"` // how often, by what would have to be granted
 }
 
-// usage is what a tenant's calls of one plugin have used. It outlives versions
-// of the plugin.
+// usage records the permissions that a tenant's calls of one plugin have used. It
+// outlives versions of the plugin.
 type usage struct {
 	mu     sync.Mutex
 	used   Permissions
@@ -43,7 +43,7 @@ const (
 	maxGrantText   = 512
 )
 
-// usage returns what the tenant's calls of a plugin have used. The caller does
+// usage returns the usage record of the tenant's calls of a plugin. The caller does
 // not hold the account's mutex.
 func (a *account) usage(plugin string) *usage {
 	a.mu.Lock()
@@ -138,8 +138,8 @@ func (u *usage) noteDenial(grant string, now time.Time) bool {
 	return true
 }
 
-// denied is the error for what a plugin may not do; it names what to grant. It
-// is counted, and logged.
+// denied returns the error for a use without permission; it names the grant needed.
+// The denial is counted, and logged.
 func (b *binding) denied(grant, what string) error {
 	grant = clean(grant)
 	b.noteDenied(grant, nil)

@@ -13,15 +13,15 @@ import (
 
 // The bounds of a runtime's usage report.
 const (
-	// defaultReportedTenants is how many tenants have lines of their own; what more
-	// of them use is summed under OtherTenants.
+	// defaultReportedTenants is how many tenants have lines of their own; the use
+	// of further tenants is summed under OtherTenants.
 	defaultReportedTenants = 10_000
 
 	// OtherTenants stands for the tenants without lines of their own.
 	OtherTenants = "(others)"
 
-	// maxUsageRecords bounds what tenants, plugins and exports there are together. More
-	// of them are summed under OtherTenants and then under otherPlugins.
+	// maxUsageRecords bounds the records, one for each tenant, plugin and export. Further
+	// ones are summed under OtherTenants and then under otherPlugins.
 	maxUsageRecords = 200_000
 	otherPlugins    = "(others)"
 
@@ -69,8 +69,7 @@ func outcomeOf(err error, guestErr bool) Outcome {
 }
 
 // latencyBuckets is how many buckets a histogram of times has: bucket i counts
-// what took less than 2 to the i microseconds, the last one everything from 8.4 s
-// on.
+// calls that took less than 2 to the i microseconds, the last one all from 8.4 s on.
 const latencyBuckets = 25
 
 // Latency counts calls by how long they took: element i those of at least
@@ -105,7 +104,7 @@ func (l *Latency) Quantile(q float64) time.Duration {
 // those in the last element have no bound.
 func LatencyBound(i int) time.Duration { return time.Microsecond << i }
 
-// LineItem is what the calls of one export of a plugin have used for one tenant.
+// LineItem is the usage by the calls of one export of a plugin for one tenant.
 type LineItem struct {
 	Tenant string `json:"tenant,omitempty"` // "" in a sum over tenants
 	Plugin string `json:"plugin,omitempty"`
@@ -155,8 +154,8 @@ func (c *LineItem) add(v *LineItem, sign int64) {
 	c.PeakMemory = max(c.PeakMemory, v.PeakMemory)
 }
 
-// UsageReport is what the plugins of a runtime have used since it began, or in some time
-// of it.
+// UsageReport is the usage of a runtime's plugins since it began, or in a part of that
+// time.
 type UsageReport struct {
 	From   time.Time  `json:"from"`
 	To     time.Time  `json:"to"`
@@ -351,7 +350,7 @@ func (ms *usageRecords) report(from time.Time) *UsageReport {
 	})
 }
 
-// UsageReport returns what all calls have used since the runtime began: those that have
+// UsageReport returns the usage of all calls since the runtime began: those that have
 // ended, over all versions of each plugin, also of plugins that are closed. For
 // rates, take it twice and see [UsageReport.Since].
 func (rt *Runtime) UsageReport() *UsageReport { return rt.usageRecords.report(rt.began) }

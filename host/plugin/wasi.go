@@ -24,7 +24,7 @@ var keepsFiles = map[string]bool{
 }
 
 const (
-	// wasiPrice is the price of a WASI function, without what it reads or writes.
+	// wasiPrice is the price of a WASI function, without the bytes it reads or writes.
 	wasiPrice = 16
 	// maxWASIEntries bounds the bytes of a path, and the buffers or subscriptions,
 	// that a guest gives a function of WASI: while it reads them, nothing looks at

@@ -47,7 +47,7 @@ func (w *world) reset() {
 	w.stderr = w.stderr[:0]
 }
 
-// flush logs what the guest has written.
+// flush logs the guest's pending output.
 func (w *world) flush() {
 	w.output.flush()
 	w.errors.flush()
@@ -161,8 +161,8 @@ func (w *world) lastWords() string {
 	return strings.TrimSpace(clean(line))
 }
 
-// hear keeps what follows the last sign of a Go guest's end. The Go runtime
-// writes the sign by itself, and then the message.
+// hear keeps stderr from the last "panic: " or "fatal error: " of a Go guest on. The
+// Go runtime writes that prefix by itself, and then the message.
 func (w *world) hear(b []byte) {
 	if bytes.HasPrefix(b, []byte("panic: ")) || bytes.HasPrefix(b, []byte("fatal error: ")) {
 		w.stderr = w.stderr[:0]
@@ -183,8 +183,8 @@ type logWriter struct {
 // maxLogLine bounds the part kept of a line that does not end.
 const maxLogLine = 4 << 10
 
-// Write implements io.Writer. It takes whatever it is given, and keeps what
-// LogBytes leaves room for.
+// Write implements io.Writer. It accepts all of b, and keeps the part that LogBytes
+// leaves room for.
 func (l *logWriter) Write(b []byte) (int, error) {
 	inst, n := l.world.inst, len(b)
 	inst.charge(1 + int64(n)/bytesPerInstruction)
