@@ -80,9 +80,9 @@ func openCache(dir string, most int64) (*codeCache, error) {
 	return &codeCache{dir: dir, most: most, machine: machine}, nil
 }
 
-// fingerprint identifies code for this machine and this version of wazero: the name that wazero gives to a module without
-// functions. It holds the version, the architecture and the processor's
-// features.
+// fingerprint identifies code for this machine and this version of wazero: the name
+// that wazero gives to a module without functions. It holds the version, the
+// architecture and the processor's features.
 func fingerprint(dir string) (string, error) {
 	tmp, err := os.MkdirTemp(dir, buildPrefix)
 	if err != nil {

@@ -56,8 +56,9 @@ func (inst *instance) tick(fuel, depth int64, sp *uint64) int64 {
 // decodes JSON take 1.8 times as long.
 const yieldEvery = 200 * time.Microsecond
 
-// yield lets other goroutines run, and calls that the scheduler puts first. A guest is machine code that Go cannot interrupt, so this is where a collection
-// of garbage, for one, gets to stop it.
+// yield lets other goroutines run, and calls that the scheduler puts first. A guest is
+// machine code that Go cannot interrupt, so this is where a collection of garbage, for
+// one, gets to stop it.
 func (inst *instance) yield(spent int64) {
 	c := &inst.call
 	inst.letOthers(time.Now())

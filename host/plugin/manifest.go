@@ -26,8 +26,8 @@ const maxManifestParts = 1000
 const maxManifestBytes = 1 << 20
 
 // Manifest is a plugin's description of itself: the parts that it offers and the
-// permissions that it asks for. Its name is for people; a plugin is known by the id under which the
-// operator loaded it.
+// permissions that it asks for. Its name is for people; a plugin is known by the id
+// under which the operator loaded it.
 type Manifest struct {
 	ABI         int             `json:"abi"`
 	Name        string          `json:"name"`

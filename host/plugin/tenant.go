@@ -181,10 +181,11 @@ func (a *account) settings() *Tenant {
 
 // SetTenant sets a tenant's grants, limits and budget; nil takes all from it, as is
 // right for a deleted tenant: the tenant has no plugin, until it is set again or
-// [Runtime.ResetTenant] makes it like any other. It may be called while calls run: they
-// continue under the new settings, but with the limits that they began with. The used part of the tenant's budget stays used until its window ends; a
-// window that would last longer than the new settings' Window ends at once. Code
-// invalid_argument for settings that make no sense.
+// [Runtime.ResetTenant] makes it like any other. It may be called while calls run:
+// they continue under the new settings, but with the limits that they began with. The
+// used part of the tenant's budget stays used until its window ends; a window that
+// would last longer than the new settings' Window ends at once. Code invalid_argument
+// for settings that make no sense.
 func (rt *Runtime) SetTenant(id string, t *Tenant) error {
 	if t == nil {
 		t = &Tenant{Plugins: []string{}}
