@@ -4,9 +4,6 @@ package host_test
 // table allow.
 
 import (
-	"fmt"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"maps"
 	"os"
@@ -282,36 +279,18 @@ func fenceOf(imp string) (string, bool) {
 // guests and platform files count as well.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
-	root := moduleRoot(t)
-	found := map[string]map[string]bool{}
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return skipped(root, file, d.Name())
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		rel, err := filepath.Rel(root, filepath.Dir(file))
-		if err != nil {
-			return err
-		}
-		dir := filepath.ToSlash(rel)
-		if found[dir] == nil {
-			found[dir] = map[string]bool{}
-		}
-		return addImports(found[dir], file)
-	})
-	if err != nil {
-		t.Fatalf("read the tree: %v", err)
-	}
-	if len(found) == 0 || found["host"] == nil {
-		t.Fatalf("found %d packages under %s and not host", len(found), root)
-	}
 	out := map[string][]string{}
-	for dir, imports := range found {
+	for dir, p := range parsePackages(t) {
+		imports := map[string]bool{}
+		for _, file := range p.files {
+			for _, spec := range file.Imports {
+				imp, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					t.Fatalf("%s imports %s: %v", dir, spec.Path.Value, err)
+				}
+				imports[imp] = true
+			}
+		}
 		out[dir] = slices.Sorted(maps.Keys(imports))
 	}
 	return out
@@ -326,21 +305,6 @@ func skipped(root, dir, name string) error {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 		return fs.SkipDir // a module of its own
-	}
-	return nil
-}
-
-func addImports(into map[string]bool, file string) error {
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-	if err != nil {
-		return fmt.Errorf("parse %s: %w", file, err)
-	}
-	for _, spec := range parsed.Imports {
-		imp, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			return err
-		}
-		into[imp] = true
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon")) // started by an import of Badger's
 }
 
-// spy is a driver that counts what is committed and can be told to fail.
+// spy is a driver that counts commits and fails on demand.
 type spy struct {
 	kv.Driver
 	mu       sync.Mutex

@@ -39,7 +39,7 @@ func (c *mergeCounter) Handle(_ context.Context, r slog.Record) error {
 }
 
 // writeWithoutRest writes as fast as the store takes it, over the whole range of the
-// keys of some partitions, until the test ends what is returned.
+// keys of some partitions, until the caller calls the returned function.
 func writeWithoutRest(t *testing.T, s kv.Driver) (stop func()) {
 	stopped, writers := make(chan struct{}), sync.WaitGroup{}
 	d, value := kv.Group(s), words(8000)

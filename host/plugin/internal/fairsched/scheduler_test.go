@@ -51,7 +51,7 @@ func TestFlowsShareThePermit(t *testing.T) {
 	})
 }
 
-// A running call gives way to a flow that has had less, and goes on before
+// A running call gives way to a flow that has had less, and continues before
 // those of its own flow that have not started.
 func TestRunningCallsGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 const meteredDigest = "322948d00662b8d87521eebe3901cf82eb3fb130672dda6614cb73bcfabda097"
 
 // TestMeterVersion fails when prepare makes something else of a module than it
-// did. Then raise Version, or hosts go on with what an older one has kept,
+// did. Then raise Version, or hosts keep using the modules of an older one,
 // and write the new digest here.
 func TestMeterVersion(t *testing.T) {
 	h := sha256.New()
