@@ -58,6 +58,8 @@ var layers = []layer{
 		"which call runs next is decided without knowing what calls do"},
 	{"host/plugin/internal/linearmem", []string{"host", "host/plugin/internal/fairsched"},
 		"memory is counted by flow; the package knows no engine and no guest"},
+	{"host/plugin/internal/modulecache", []string{"host", "host/plugin/internal/wasmmeter"},
+		"modules and code are kept on disk without an engine: the caller compiles"},
 	{"host/plugin/internal/strictjson", []string{"host"},
 		"reading a document is the same whatever the document is about"},
 	{"host/plugin/internal/wasmmeter", []string{"host"},

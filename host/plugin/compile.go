@@ -14,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/modulecache"
 )
 
 // compilesAtOnce is how many modules a runtime compiles at the same time; more
@@ -114,7 +115,7 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // compiler makes the code of modules, once for all plugins that have the same
 // bytes. It is safe for concurrent use.
 type compiler struct {
-	cache        *codeCache // nil without a directory
+	cache        *modulecache.Cache // nil without a directory
 	external     func(context.Context, *CompileJob) error
 	logger       *slog.Logger
 	usageRecords *usageRecords
@@ -129,7 +130,7 @@ type compiler struct {
 }
 
 func newCompiler(opts *Options, ts *usageRecords) (*compiler, error) {
-	cache, err := openCache(opts.CacheDir, opts.CacheBytes)
+	cache, err := modulecache.Open(opts.CacheDir, opts.CacheBytes, compileInto)
 	if err != nil {
 		return nil, err
 	}
@@ -220,8 +221,7 @@ func (cp *compiler) build(ctx context.Context, job *compilation, dir string) err
 	err := cp.external(ctx, j)
 	switch {
 	case err == nil:
-		_, err = codeFile(dir) // or the engine would compile it here
-		return err
+		return modulecache.CheckCode(dir) // or the engine would compile it here
 	case cp.life.Err() != nil:
 		return errClosed("runtime")
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/modulecache"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -52,7 +53,7 @@ func openEngine(ctx context.Context, metered []byte, dir string) (_ *engine, err
 		e.compiled, err = compileModule(ctx, e.wasm, metered)
 	}
 	if err == nil && dir != "" {
-		_, err = codeFile(dir) // had it not been taken from there, there were two
+		err = modulecache.CheckCode(dir) // had it not been taken from there, there were two
 	}
 	if err == nil && importsExtism(e.compiled) {
 		err = linkExtism(ctx, e.wasm)
@@ -149,22 +150,21 @@ func (cp *compiler) verified(job *compilation) string {
 	if job.code != nil {
 		return job.code.wait()
 	}
-	return cp.cache.get(cp.cache.key(job.key))
+	return cp.cache.Code(job.key)
 }
 
 // cachedEngine takes code from the cache. Another process may remove an entry
 // after it was looked at, so a second try compiles.
 func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine, error) {
-	key := cp.cache.key(job.key)
 	if dir := cp.verified(job); dir != "" {
 		e, err := openEngine(ctx, job.metered, dir)
 		if err == nil {
 			return e, nil
 		}
 		cp.logger.Warn("compiled code is of no use and is made again", "error", err)
-		cp.cache.remove(dir)
+		cp.cache.RemoveCode(job.key)
 	}
-	built, err := os.MkdirTemp(cp.cache.dir, buildPrefix)
+	built, err := cp.cache.NewDir()
 	if err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "compile: %w", err)
 	}
@@ -176,7 +176,7 @@ func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine
 	// cannot keep the code does not keep the module from running.
 	e, err := openEngine(ctx, job.metered, built)
 	if err == nil {
-		if err := cp.cache.add(key, built); err != nil {
+		if err := cp.cache.AddCode(job.key, built); err != nil {
 			cp.logger.Warn("compiled code is not kept", "error", err)
 		}
 	}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,7 +19,7 @@ func largeModule(t testing.TB) []byte {
 // moduleEntry returns the one entry of a module in a cache.
 func moduleEntry(t *testing.T, dir string) (entry, module, seal string) {
 	t.Helper()
-	list, _ := filepath.Glob(filepath.Join(dir, "*", moduleDir, "*.wasm"))
+	list, _ := filepath.Glob(filepath.Join(dir, "*", "module", "*.wasm"))
 	if len(list) != 1 {
 		t.Fatalf("there are %d entries of modules, want 1", len(list))
 	}
@@ -36,7 +37,7 @@ func TestCacheKeepsModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(module); err != nil || !bytes.Equal(got, want.Wasm) || filepath.Base(module) != restorableName {
+	if got, err := os.ReadFile(module); err != nil || !bytes.Equal(got, want.Wasm) || filepath.Base(module) != "restorable.wasm" {
 		t.Errorf("%s has %d bytes, %v; want the %d of the metered module, which is restorable", module, len(got), err, len(want.Wasm))
 	}
 	rt, compiler := cachedRuntime(t, dir)
@@ -49,8 +50,8 @@ func TestCacheKeepsModules(t *testing.T) {
 	}
 	for name, l := range map[string]Limits{"another depth": {CallDepth: 50}, "less memory": {MemoryBytes: 32 * pageBytes}} {
 		l := l.over(Limits{}.withDefaults()).structure()
-		if rt.compiler.cache.moduleKey(p.metered.Module.Digest, l.WithDefaults()) == rt.compiler.cache.moduleKey(p.metered.Module.Digest, (Limits{}).withDefaults().structure().WithDefaults()) {
-			t.Errorf("with %s the key is the same", name)
+		if rt.compiler.cache.Module(p.metered.Module, l, func([sha256.Size]byte) {}) != nil {
+			t.Errorf("with %s the module is the same", name)
 		}
 	}
 	if compiler.n.Load() != 0 {
@@ -69,7 +70,7 @@ func TestCacheKeepsWhatIsRestorable(t *testing.T) {
 		}
 	}
 	_, module, seal := moduleEntry(t, dir)
-	if err := os.Rename(module, filepath.Join(filepath.Dir(module), restorableName)); err != nil {
+	if err := os.Rename(module, filepath.Join(filepath.Dir(module), "restorable.wasm")); err != nil {
 		t.Fatal(err)
 	}
 	rt, _ := cachedRuntime(t, dir)

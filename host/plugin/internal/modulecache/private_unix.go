@@ -1,6 +1,6 @@
 //go:build unix
 
-package plugin
+package modulecache
 
 import (
 	"io/fs"
