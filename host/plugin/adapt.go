@@ -457,7 +457,7 @@ func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error
 			return nil, err
 		}
 		out.Tools = append(out.Tools, tool)
-		if err := pace(ctx); err != nil {
+		if err := yield(ctx); err != nil {
 			return nil, err
 		}
 	}

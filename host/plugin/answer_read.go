@@ -10,7 +10,7 @@ import (
 )
 
 // answerReader turns an export's output into the result for the plugin's caller. Its
-// context ends with the call; pace(ctx) lets others run between two pieces.
+// context ends with the call; yield(ctx) lets others run between two pieces.
 type answerReader func(ctx context.Context, output []byte) error
 
 // The prices of reading an answer, in instructions. Reading is a part of the call:
@@ -52,20 +52,20 @@ func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) e
 	if inst.spent() > c.budget {
 		return inst.budgetError()
 	}
-	if !inst.work(0) {
-		return inst.late()
+	if !inst.yieldAfter(0) {
+		return inst.lateError()
 	}
 	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
 	defer cancel()
-	p := &paced{Context: ctx, inst: inst, since: time.Now()}
+	p := &operationContext{Context: ctx, inst: inst, since: time.Now()}
 	var err error
 	if guestErr {
 		r.failed = guestError(inst.plugin.id, c.export, output)
 	} else {
 		err = r.read(p, output)
 	}
-	if !inst.work(time.Since(p.since).Nanoseconds()) {
-		return inst.late()
+	if !inst.yieldAfter(time.Since(p.since).Nanoseconds()) {
+		return inst.lateError()
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (a answers) inPieces(ctx context.Context, e export, what string, raw json.R
 		piece[len(piece)-1] = ']' // in the place of the last comma
 		err := read(piece)
 		if piece = append(piece[:0], '['); err == nil {
-			err = pace(ctx)
+			err = yield(ctx)
 		}
 		return err
 	}

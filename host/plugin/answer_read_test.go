@@ -74,10 +74,10 @@ func TestReadingAnAnswerGivesWay(t *testing.T) {
 				return err
 			default:
 			}
-			if p, ok := ctx.(*paced); ok { // a piece that has taken long
+			if p, ok := ctx.(*operationContext); ok { // a piece that has taken long
 				p.since = p.since.Add(-fairsched.MaxCredit)
 			}
-			if err := pace(ctx); err != nil {
+			if err := yield(ctx); err != nil {
 				return err
 			}
 		}

@@ -27,7 +27,7 @@ type CallOptions struct {
 	// the manifest asks for, as in a run.
 	View *host.View
 
-	Emit func(kind string, data json.RawMessage) // told what a tool emits; nil drops it
+	Emit func(kind string, data json.RawMessage) // receives the events that a tool emits; nil drops them
 
 	// Operate answers the host operations that the guest asks for, after limits
 	// and prices: from a recording, for one. next is what the call would answer
@@ -85,7 +85,7 @@ func (o *rawOperations) operate(ctx context.Context, op string, req []byte) (out
 	if o.opts.Operate == nil {
 		return o.own(ctx, op, req)
 	}
-	outside(ctx, func(ctx context.Context) { out, err = o.opts.Operate(ctx, op, req, o.own) })
+	whileBlocked(ctx, func(ctx context.Context) { out, err = o.opts.Operate(ctx, op, req, o.own) })
 	return out, err
 }
 
@@ -116,7 +116,7 @@ func (o *rawOperations) make() (err error) {
 	case o.export == exportTool, o.export >= exportCount:
 		call := host.NewCall("", nil, state)
 		call.Scope = scope
-		o.made = tellingOperations{s.toolOperations(call), o.opts.Emit}
+		o.made = emittingOperations{s.toolOperations(call), o.opts.Emit}
 	case o.export == exportProcess && o.opts.View != nil:
 		o.made = viewOperations{baseOperations{binding: s, scope: scope}, o.opts.View, false}
 	case o.export == exportProcess:
@@ -131,13 +131,13 @@ func (o *rawOperations) make() (err error) {
 	return nil
 }
 
-// tellingOperations are a tool's operations outside a run: emit receives its events.
-type tellingOperations struct {
+// emittingOperations are a tool's operations outside a run: emit receives its events.
+type emittingOperations struct {
 	*toolOperations
 	emit func(kind string, data json.RawMessage)
 }
 
-func (o tellingOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
+func (o emittingOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
 	out, err := o.toolOperations.operate(ctx, op, req)
 	if err != nil || op != "emit" || o.emit == nil {
 		return out, err
@@ -149,7 +149,7 @@ func (o tellingOperations) operate(ctx context.Context, op string, req []byte) (
 	if err := readRequest(op, req, &in); err != nil {
 		return nil, err
 	}
-	outside(ctx, func(context.Context) { o.emit(clean(in.Kind), in.Data) })
+	whileBlocked(ctx, func(context.Context) { o.emit(clean(in.Kind), in.Data) })
 	return out, nil
 }
 

@@ -92,11 +92,11 @@ func (inst *instance) countStack() error {
 	return nil
 }
 
-// hasGrown is endGrowth where a guest or its operation continues: it stops a guest
+// endGrowthInGuest is endGrowth where a guest or its operation continues: it stops a guest
 // whose time is up.
-func (inst *instance) hasGrown() {
-	if inst.endGrowth() && inst.turnless && !inst.call.over {
-		inst.stop(inst.late())
+func (inst *instance) endGrowthInGuest() {
+	if inst.endGrowth() && inst.unscheduled && !inst.call.returned {
+		inst.stop(inst.lateError())
 	}
 }
 
@@ -158,8 +158,8 @@ func (inst *instance) reserveStack(room int64) {
 	}
 	grown := room - s.room
 	s.room = room
-	if !inst.goOn(int(grown)) {
-		inst.stop(inst.late())
+	if !inst.yieldAfterBytes(int(grown)) {
+		inst.stop(inst.lateError())
 	}
 	if grown >= growApart {
 		inst.beginGrowth(grown)
@@ -170,16 +170,16 @@ func (inst *instance) reserveStack(room int64) {
 // is about to allocate and copy it, in Go code that can be interrupted but has no place
 // to yield. The guest continues outside the run queue until its next fuel check.
 func (inst *instance) beginGrowth(grown int64) {
-	inst.pause()
+	inst.beginBlocking()
 	sh, err := inst.plugin.runtime.apart.Enter(inst.call.ctx, inst.tenant, inst.call.timeLeft())
 	if err != nil {
-		inst.stop(blameless(inst.late()))
+		inst.stop(blameless(inst.lateError()))
 	}
 	inst.callStack.growing, inst.callStack.grown = sh, grown/bytesPerInstruction
 }
 
 // endGrowth ends the growth that beginGrowth began, if any. It reports whether one was
-// in progress, and then queues the call again; inst.turnless says whether that failed.
+// in progress, and then queues the call again; inst.unscheduled says whether that failed.
 func (inst *instance) endGrowth() bool {
 	s := &inst.callStack
 	if s.growing == nil {
@@ -187,7 +187,7 @@ func (inst *instance) endGrowth() bool {
 	}
 	inst.plugin.runtime.apart.Leave(s.growing, s.grown, true)
 	s.growing = nil
-	inst.retake()
+	inst.endBlocking()
 	return true
 }
 

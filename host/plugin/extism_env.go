@@ -90,8 +90,8 @@ func linkExtism(ctx context.Context, wasm wazero.Runtime) error {
 	return nil
 }
 
-// outside stops a guest that names bytes which are not there.
-func (inst *instance) outside(fn string, at, n uint64) {
+// outsideBlocks stops a guest that names bytes which are not there.
+func (inst *instance) outsideBlocks(fn string, at, n uint64) {
 	inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s names %d bytes at offset %d, outside its blocks",
 		inst.plugin.id, inst.call.export, fn, n, at).WithHint("the plugin is broken"))
 }
@@ -148,7 +148,7 @@ func extismLength(inst *instance, stack []uint64) {
 func extismLoad8(inst *instance, stack []uint64) {
 	b, ok := inst.extism.blocks.view(stack[0], 1)
 	if !ok {
-		inst.outside("load_u8", stack[0], 1)
+		inst.outsideBlocks("load_u8", stack[0], 1)
 	}
 	stack[0] = uint64(b[0])
 }
@@ -157,7 +157,7 @@ func extismLoad8(inst *instance, stack []uint64) {
 func extismLoad64(inst *instance, stack []uint64) {
 	v, ok := inst.extism.blocks.load64(stack[0])
 	if !ok {
-		inst.outside("load_u64", stack[0], 8)
+		inst.outsideBlocks("load_u64", stack[0], 8)
 	}
 	stack[0] = v
 }
@@ -166,7 +166,7 @@ func extismLoad64(inst *instance, stack []uint64) {
 func extismStore8(inst *instance, stack []uint64) {
 	b, ok := inst.extism.blocks.view(stack[0], 1)
 	if !ok {
-		inst.outside("store_u8", stack[0], 1)
+		inst.outsideBlocks("store_u8", stack[0], 1)
 	}
 	b[0] = byte(stack[1])
 }
@@ -174,7 +174,7 @@ func extismStore8(inst *instance, stack []uint64) {
 // store_u64(offset, eight bytes)
 func extismStore64(inst *instance, stack []uint64) {
 	if !inst.extism.blocks.store64(stack[0], stack[1]) {
-		inst.outside("store_u64", stack[0], 8)
+		inst.outsideBlocks("store_u64", stack[0], 8)
 	}
 }
 
@@ -224,7 +224,7 @@ func extismOutputSet(inst *instance, stack []uint64) {
 		return // no block: the output set before stands, as in Extism
 	}
 	if _, ok := x.blocks.view(at, n); !ok {
-		inst.outside("output_set", at, n)
+		inst.outsideBlocks("output_set", at, n)
 	}
 	inst.charge(int64(n) / bytesPerInstruction)
 	x.output = extismRange{at: at, n: n, set: true}

@@ -47,7 +47,7 @@ func TestGuestWhoseStackGrowsGivesNoTurnAway(t *testing.T) {
 				t.Errorf("the guest was stopped: %v", p)
 			}
 		}()
-		inst.yield(slice)
+		inst.yield(fuelQuantum)
 	}()
 	if flow := rt.scheduler.Stats().Flows["waits"]; flow.Calls != 1 || flow.Started != 0 {
 		t.Error("a call has begun although the only turn is taken")

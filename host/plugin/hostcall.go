@@ -40,7 +40,7 @@ const (
 func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	meter := wasm.NewHostModuleBuilder(wasmmeter.ImportModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
-		stack[0] = uint64(instanceOf(ctx).tick(int64(stack[0]), int64(stack[1]), &stack[0]))
+		stack[0] = uint64(instanceOf(ctx).checkFuel(int64(stack[0]), int64(stack[1]), &stack[0]))
 	}), []api.ValueType{i64, i64}, []api.ValueType{i64}).Export(wasmmeter.ImportCheck)
 	if _, err := meter.Instantiate(ctx); err != nil {
 		return err
@@ -274,7 +274,7 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	}
 	values := signs(req)
 	inst.charge(price + requestPrice(req, values) + int64(len(req))*bytePrices[op])
-	inst.look()
+	inst.checkLimits()
 	if len(req) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)
 	}
@@ -306,11 +306,11 @@ func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 	c := &inst.call
 	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
 	defer cancel()
-	p := &paced{Context: ctx, inst: inst, since: time.Now()}
+	p := &operationContext{Context: ctx, inst: inst, since: time.Now()}
 	defer inst.hidePanic(op)
 	response, err := c.ops.operate(p, op, req)
-	if !inst.work(time.Since(p.since).Nanoseconds()) { // the guest need not hear of it
-		inst.stop(inst.late())
+	if !inst.yieldAfter(time.Since(p.since).Nanoseconds()) { // the guest need not hear of it
+		inst.stop(inst.lateError())
 	}
 	return response, err
 }
@@ -400,7 +400,7 @@ type LogLine struct {
 
 var (
 	_ error     = (*GuestError)(nil)
-	_ io.Reader = (*world)(nil)
+	_ io.Reader = (*wasiEnv)(nil)
 
 	_ experimental.FunctionListenerFactory = wasiPrices{}
 )

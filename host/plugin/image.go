@@ -44,12 +44,12 @@ type imageRun struct {
 }
 
 // takeImage saves memory and globals; before lists the memory that was not zero
-// before the start-up code ran. It returns nil if goOn stops it.
-func takeImage(mem []byte, globals []api.MutableGlobal, before []linearmem.Range, goOn func(int) bool) *image {
+// before the start-up code ran. It returns nil if proceed stops it.
+func takeImage(mem []byte, globals []api.MutableGlobal, before []linearmem.Range, proceed func(int) bool) *image {
 	im := &image{size: len(mem)}
-	held, ok := linearmem.NonZero(mem, goOn)
+	held, ok := linearmem.NonZero(mem, proceed)
 	for _, s := range held {
-		ok = ok && s.Pieces(linearmem.Piece, goOn, func(p linearmem.Range) {
+		ok = ok && s.Pieces(linearmem.Piece, proceed, func(p linearmem.Range) {
 			im.runs = append(im.runs, imageRun{p.Start, bytes.Clone(mem[p.Start:p.End])})
 		})
 	}
@@ -63,35 +63,35 @@ func takeImage(mem []byte, globals []api.MutableGlobal, before []linearmem.Range
 	return im
 }
 
-// restore makes used memory, which has the image's size, equal to it, unless goOn
+// restore makes used memory, which has the image's size, equal to it, unless proceed
 // ends it.
-func (im *image) restore(mem []byte, goOn func(int) bool) bool {
+func (im *image) restore(mem []byte, proceed func(int) bool) bool {
 	at := 0
 	for _, r := range im.runs {
-		if !linearmem.Zero(mem, linearmem.Range{Start: at, End: r.at}, goOn) {
+		if !linearmem.Zero(mem, linearmem.Range{Start: at, End: r.at}, proceed) {
 			return false
 		}
 		at = r.at + len(r.bytes)
 		linearmem.CopyChanged(mem[r.at:at], r.bytes)
-		if !goOn(len(r.bytes)) {
+		if !proceed(len(r.bytes)) {
 			return false
 		}
 	}
-	return linearmem.Zero(mem, linearmem.Range{Start: at, End: len(mem)}, goOn)
+	return linearmem.Zero(mem, linearmem.Range{Start: at, End: len(mem)}, proceed)
 }
 
 // fill makes the memory of a module that was just instantiated, and grown to
-// the image's size, equal to the image, unless goOn stops it. It does not touch
+// the image's size, equal to the image, unless proceed stops it. It does not touch
 // memory that was never used.
-func (im *image) fill(mem []byte, goOn func(int) bool) bool {
+func (im *image) fill(mem []byte, proceed func(int) bool) bool {
 	for _, s := range im.cleared {
-		if !s.Pieces(linearmem.Piece, goOn, func(p linearmem.Range) { clear(mem[p.Start:p.End]) }) {
+		if !s.Pieces(linearmem.Piece, proceed, func(p linearmem.Range) { clear(mem[p.Start:p.End]) }) {
 			return false
 		}
 	}
 	for _, r := range im.runs {
 		copy(mem[r.at:], r.bytes)
-		if !goOn(len(r.bytes)) {
+		if !proceed(len(r.bytes)) {
 			return false
 		}
 	}
@@ -147,9 +147,9 @@ func (inst *instance) heldBefore() ([]linearmem.Range, error) {
 	if !inst.plugin.module.hasImages() || inst.memory.Size() == 0 {
 		return nil, nil
 	}
-	held, ok := linearmem.NonZero(inst.bytes(int(inst.memory.Size())), inst.goOn)
+	held, ok := linearmem.NonZero(inst.bytes(int(inst.memory.Size())), inst.yieldAfterBytes)
 	if !ok {
-		return nil, inst.late()
+		return nil, inst.lateError()
 	}
 	return held, nil
 }
@@ -164,15 +164,15 @@ func (inst *instance) bytes(n int) []byte {
 // unless one is there or it would not be exact. It fails if the call's time is up.
 func (inst *instance) keepImage(before []linearmem.Range) error {
 	p := inst.plugin
-	if !p.module.hasImages() || inst.world.changed || inst.world.real || inst.extism.hasOwn() {
+	if !p.module.hasImages() || inst.wasi.unrestorable || inst.wasi.realRandom || inst.extism.hasOwn() {
 		return nil
 	}
 	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
-		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before, inst.goOn)
+		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before, inst.yieldAfterBytes)
 		if im == nil {
-			return inst.late()
+			return inst.lateError()
 		}
-		im.random, im.took = inst.world.random, inst.world.began
+		im.random, im.took = inst.wasi.random, inst.wasi.startTook
 		inst.image = p.module.code.images.put(p.limits, im)
 	}
 	inst.restored = true
@@ -182,12 +182,12 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 // fill makes an instance that was just instantiated equal to its image. It fails
 // if the call's time is up.
 func (inst *instance) fill(im *image) error {
-	if !im.fill(inst.bytes(im.size), inst.goOn) {
-		return inst.late()
+	if !im.fill(inst.bytes(im.size), inst.yieldAfterBytes) {
+		return inst.lateError()
 	}
 	inst.image, inst.restored = im, true
 	inst.set(im)
-	inst.world.endStart(im.took)
+	inst.wasi.endStart(im.took)
 	_ = inst.settle(int64(im.size)/bytesPerInstruction, time.Now())
 	return nil
 }
@@ -204,10 +204,10 @@ func (inst *instance) set(im *image) {
 // costs them less.
 func (inst *instance) restore() bool {
 	im := inst.image
-	if im == nil || inst.world.changed || !inst.resize(im.size) {
+	if im == nil || inst.wasi.unrestorable || !inst.resize(im.size) {
 		return false
 	}
-	if !im.restore(inst.bytes(im.size), inst.goOn) {
+	if !im.restore(inst.bytes(im.size), inst.yieldAfterBytes) {
 		return false
 	}
 	inst.set(im)
@@ -229,7 +229,7 @@ func (inst *instance) resize(size int) bool {
 		_, ok := inst.memory.Grow(uint32((size - now) / pageBytes))
 		return ok
 	}
-	if !linearmem.Zero(inst.bytes(now), linearmem.Range{Start: size, End: now}, inst.goOn) {
+	if !linearmem.Zero(inst.bytes(now), linearmem.Range{Start: size, End: now}, inst.yieldAfterBytes) {
 		return false
 	}
 	inst.linear.NextSize = size

@@ -42,14 +42,14 @@ func (e export) String() string { return exportNames[e] }
 // instance is one instantiated module. It runs one call at a time. It belongs to
 // one tenant until it is restored to its image, and then to none.
 type instance struct {
-	plugin   *Plugin
-	tenant   string          // "": it is restored, and idle
-	binding  *binding        // of its tenant
-	share    *fairsched.Flow // of its call
-	turnless bool            // its call is not in the scheduler
-	module   api.Module
-	memory   api.Memory
-	linear   *linearmem.Memory // that holds memory
+	plugin      *Plugin
+	tenant      string          // "": it is restored, and idle
+	binding     *binding        // of its tenant
+	share       *fairsched.Flow // of its call
+	unscheduled bool            // its call is not in the scheduler
+	module      api.Module
+	memory      api.Memory
+	linear      *linearmem.Memory // that holds memory
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
 	ctx       context.Context
@@ -61,7 +61,7 @@ type instance struct {
 	calls     int
 	took      time.Duration // the last call
 	stack     [1]uint64
-	world     world
+	wasi      wasiEnv
 	call      call
 	extism    *extismState // nil for a native plugin
 
@@ -77,30 +77,30 @@ const keptResponse = 64 << 10
 // call is the state of the call in progress. One value serves all calls of an
 // instance.
 type call struct {
-	ctx       context.Context // the caller's
-	deadline  time.Time
-	callers   bool // the deadline is the caller's, not the limit's
-	limits    *Limits
-	budget    int64 // instructions
-	export    string
-	granted   int64     // fuel handed out
-	charged   int64     // price of host operations
-	billed    int64     // charged to the tenant
-	unseen    int64     // charged since the last look at the limits
-	told      int64     // instructions that the scheduler knows of
-	stint     int64     // instructions spent when its quantum began
-	moved     int64     // instructions' worth of memory that the host has moved since then
-	yielded   time.Time // when other goroutines last ran
-	input     []byte
-	output    []byte
-	response  []byte // of the last host operation
-	calls     int
-	logged    int
-	ops       operations
-	raw       rawOperations // ops in a raw call
-	stopped   error         // why the host stopped it
-	over      bool          // the guest has been left
-	throttled time.Duration // waited for the scheduler, once begun
+	ctx          context.Context // the caller's
+	deadline     time.Time
+	callers      bool // the deadline is the caller's, not the limit's
+	limits       *Limits
+	budget       int64 // instructions
+	export       string
+	granted      int64     // fuel handed out
+	charged      int64     // price of host operations
+	billed       int64     // charged to the tenant
+	unchecked    int64     // charged since the last look at the limits
+	reported     int64     // instructions that the scheduler knows of
+	quantumStart int64     // instructions spent when its quantum began
+	hostWork     int64     // instructions' worth of memory that the host has moved since then
+	yielded      time.Time // when other goroutines last ran
+	input        []byte
+	output       []byte
+	response     []byte // of the last host operation
+	calls        int
+	logged       int
+	ops          operations
+	raw          rawOperations // ops in a raw call
+	stopped      error         // why the host stopped it
+	returned     bool          // the guest has been left
+	throttled    time.Duration // waited for the scheduler, once begun
 }
 
 // startName is what the code that runs before the first call is called in errors
@@ -138,7 +138,7 @@ func instanceOf(ctx context.Context) *instance {
 func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *fairsched.Flow) (*instance, error) {
 	inst := &instance{plugin: p, tenant: s.account.id, binding: s, share: sh, extism: p.module.extism.newState(p.limits.BlockBytes, &p.runtime.memories, sh)}
 	inst.ctx = &instanceContext{context.Background(), inst}
-	inst.world.inst = inst
+	inst.wasi.inst = inst
 	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
 	inst.call.budget = p.limits.StartInstructions
 	defer inst.leave()
@@ -172,8 +172,8 @@ func (inst *instance) runStart(functions []api.Function) error {
 		if _, err := inst.callStack.use(fn).Call(inst.ctx, make([]uint64, len(fn.Definition().ParamTypes()))...); err != nil {
 			return inst.failure(err)
 		}
-		if inst.endGrowth(); inst.turnless {
-			return inst.late()
+		if inst.endGrowth(); inst.unscheduled {
+			return inst.lateError()
 		}
 		inst.shrink()
 	}
@@ -190,7 +190,7 @@ func (inst *instance) instantiate() (err error) {
 			inst.call.stopped = err
 		}
 	}()
-	mod, err := inst.plugin.module.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.world.config())
+	mod, err := inst.plugin.module.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.wasi.config())
 	if err != nil {
 		if maker.memory.Made != nil { // wazero forgets it when a segment does not fit
 			maker.memory.Made.Free()
@@ -245,11 +245,11 @@ func (inst *instance) begin(ctx context.Context, name string, now time.Time, tim
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.callers = d, true
 	}
-	inst.restored, inst.turnless, inst.used = false, false, now
-	inst.world.reset()
+	inst.restored, inst.unscheduled, inst.used = false, false, now
+	inst.wasi.reset()
 	inst.extism.begin(inst.tenant)
 	if inst.fuel != nil {
-		c.granted = min(slice, c.budget)
+		c.granted = min(fuelQuantum, c.budget)
 		inst.fuel.Set(uint64(c.granted))
 	}
 }
@@ -313,9 +313,9 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 // leave notes that no guest code runs any more, so that nothing can be stopped
 // from inside it, and logs the lines that it has not ended.
 func (inst *instance) leave() {
-	inst.call.over = true
+	inst.call.returned = true
 	inst.endGrowth()
-	inst.world.flush()
+	inst.wasi.flush()
 }
 
 // function returns an export, nil if the module has none. Each comes with a stack of

@@ -13,9 +13,9 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// slice is how many instructions a guest runs between two looks at its
+// fuelQuantum is how many instructions a guest runs between two looks at its
 // deadline: 50 to 100 us of them, long against a check and short against 1 ms.
-const slice = 100_000
+const fuelQuantum = 100_000
 
 func (inst *instance) spent() int64 {
 	if inst.fuel == nil {
@@ -24,19 +24,19 @@ func (inst *instance) spent() int64 {
 	return inst.call.granted - int64(inst.fuel.Get()) + inst.call.charged
 }
 
-// tick is the fuel check of a guest whose fuel has run out, or that has gone as deep
+// checkFuel is the fuel check of a guest whose fuel has run out, or that has gone as deep
 // as it may for now: it checks everything that may stop a call and hands out the next
-// slice of fuel.
-func (inst *instance) tick(fuel, depth int64, sp *uint64) int64 {
+// quantum of fuel.
+func (inst *instance) checkFuel(fuel, depth int64, sp *uint64) int64 {
 	c := &inst.call
-	inst.hasGrown()
+	inst.endGrowthInGuest()
 	if depth < 0 {
 		inst.deepen(depth, sp)
 	}
 	if fuel >= 0 {
 		return fuel
 	}
-	c.unseen = 0
+	c.unchecked = 0
 	inst.checkTime()
 	spent := c.granted - fuel + c.charged
 	inst.bill(spent)
@@ -44,141 +44,143 @@ func (inst *instance) tick(fuel, depth int64, sp *uint64) int64 {
 	if left <= 0 {
 		inst.stop(inst.budgetError())
 	}
-	more := min(slice, left)
+	more := min(fuelQuantum, left)
 	c.granted += more
 	inst.yield(spent)
 	return fuel + more
 }
 
-// yieldEvery is how long a guest runs until it lets other goroutines run without a
+// threadYieldInterval is how long a guest runs until it lets other goroutines run without a
 // request for it. Go wakes a thread that looks for work each time, which often
 // enough takes the guest itself to another core: once a fuel check made a guest that
 // decodes JSON take 1.8 times as long.
-const yieldEvery = 200 * time.Microsecond
+const threadYieldInterval = 200 * time.Microsecond
 
 // yield lets other goroutines run, and calls that the scheduler puts first. A guest is
 // machine code that Go cannot interrupt, so this is where a collection of garbage, for
 // one, gets to stop it.
 func (inst *instance) yield(spent int64) {
 	c := &inst.call
-	inst.letOthers(time.Now())
+	inst.yieldThread(time.Now())
 	if inst.callStack.growing != nil {
 		return // the call is not in the run queue
 	}
-	w := inst.plugin.runtime.scheduler.Check(inst.share, spent-c.told, spent-c.stint+c.moved)
-	c.told = spent
-	if w != nil && !inst.await(w) {
-		inst.stop(inst.late())
+	w := inst.plugin.runtime.scheduler.Check(inst.share, spent-c.reported, spent-c.quantumStart+c.hostWork)
+	c.reported = spent
+	if w != nil && !inst.awaitQuantum(w) {
+		inst.stop(inst.lateError())
 	}
 }
 
-// letOthers lets other goroutines run if they have waited for so long.
-func (inst *instance) letOthers(now time.Time) {
-	if c := &inst.call; now.Sub(c.yielded) >= yieldEvery {
+// yieldThread lets other goroutines run if they have waited for so long.
+func (inst *instance) yieldThread(now time.Time) {
+	if c := &inst.call; now.Sub(c.yielded) >= threadYieldInterval {
 		runtime.Gosched()
 		c.yielded = now
 	}
 }
 
-// await waits until the scheduler runs the call again. It reports false if the call's
-// time is up before; then the call is turnless.
-func (inst *instance) await(w *fairsched.Waiter) bool {
+// awaitQuantum waits until the scheduler runs the call again. It reports false if the call's
+// time is up before; then the call is unscheduled.
+func (inst *instance) awaitQuantum(w *fairsched.Waiter) bool {
 	c := &inst.call
 	since := time.Now()
 	err := inst.plugin.runtime.scheduler.Await(c.ctx, inst.share, w, c.deadline.Sub(since))
 	c.throttled += time.Since(since)
-	c.stint, c.moved = c.told, 0
-	inst.turnless = err != nil
+	c.quantumStart, c.hostWork = c.reported, 0
+	inst.unscheduled = err != nil
 	return err == nil
 }
 
-// goOn is the fuel check of the host's work on an instance's memory while no guest
+// yieldAfterBytes is the fuel check of the host's work on an instance's memory while no guest
 // runs: bytes were read or written since the last check. It lets other calls run, and
-// reports whether the work is still wanted: if not, late says why.
-func (inst *instance) goOn(bytes int) bool { return inst.work(int64(bytes) / bytesPerInstruction) }
-
-// work is goOn for work that takes as long as n instructions.
-func (inst *instance) work(n int64) bool {
-	c, now := &inst.call, time.Now()
-	if inst.turnless || c.ctx.Err() != nil || !now.Before(c.deadline) {
-		return false
-	}
-	inst.letOthers(now)
-	c.moved += n
-	w := inst.plugin.runtime.scheduler.Check(inst.share, n, c.told-c.stint+c.moved)
-	return w == nil || inst.await(w)
+// reports whether the work is still wanted: if not, lateError says why.
+func (inst *instance) yieldAfterBytes(bytes int) bool {
+	return inst.yieldAfter(int64(bytes) / bytesPerInstruction)
 }
 
-// late returns the error of a call that must end early: its caller has left, its time
+// yieldAfter is yieldAfterBytes for work that takes as long as n instructions.
+func (inst *instance) yieldAfter(n int64) bool {
+	c, now := &inst.call, time.Now()
+	if inst.unscheduled || c.ctx.Err() != nil || !now.Before(c.deadline) {
+		return false
+	}
+	inst.yieldThread(now)
+	c.hostWork += n
+	w := inst.plugin.runtime.scheduler.Check(inst.share, n, c.reported-c.quantumStart+c.hostWork)
+	return w == nil || inst.awaitQuantum(w)
+}
+
+// lateError returns the error of a call that must end early: its caller has left, its time
 // is up, or other calls have kept it waiting until then.
-func (inst *instance) late() error {
+func (inst *instance) lateError() error {
 	c := &inst.call
 	switch {
 	case c.ctx.Err() != nil:
 		return gone(c.ctx, "plugin %q: %s", inst.plugin.id, c.export)
-	case inst.turnless:
+	case inst.unscheduled:
 		return blameless(inst.timeoutError())
 	}
 	return inst.timeoutError()
 }
 
-// pause frees the call's place in the scheduler while a host operation waits. retake
-// takes it again, unless the call's time is up before; resume stops the call then.
-func (inst *instance) pause() {
-	if inst.endGrowth() && inst.turnless {
+// beginBlocking frees the call's place in the scheduler while a host operation waits. endBlocking
+// takes it again, unless the call's time is up before; resumeGuest stops the call then.
+func (inst *instance) beginBlocking() {
+	if inst.endGrowth() && inst.unscheduled {
 		return
 	}
-	inst.plugin.runtime.scheduler.Block(inst.share, inst.unaccounted())
-	inst.turnless = true
+	inst.plugin.runtime.scheduler.Block(inst.share, inst.takeUnreported())
+	inst.unscheduled = true
 }
 
-func (inst *instance) resume() {
-	if inst.retake(); inst.turnless {
-		inst.stop(inst.late())
+func (inst *instance) resumeGuest() {
+	if inst.endBlocking(); inst.unscheduled {
+		inst.stop(inst.lateError())
 	}
 }
 
-func (inst *instance) retake() {
+func (inst *instance) endBlocking() {
 	c := &inst.call
 	since := time.Now()
 	err := inst.plugin.runtime.scheduler.Unblock(c.ctx, inst.share, c.deadline.Sub(since))
 	c.throttled += time.Since(since)
-	c.stint, c.moved = c.told, 0
-	inst.turnless = err != nil
+	c.quantumStart, c.hostWork = c.reported, 0
+	inst.unscheduled = err != nil
 }
 
-// unaccounted returns the instructions spent since the last report to the scheduler.
-func (inst *instance) unaccounted() int64 {
+// takeUnreported returns the instructions spent since the last report to the scheduler.
+func (inst *instance) takeUnreported() int64 {
 	c := &inst.call
 	spent := inst.spent()
-	n := spent - c.told
-	c.told = spent
+	n := spent - c.reported
+	c.reported = spent
 	return n
 }
 
 // charge takes the price of the host's work for a guest from the call's budget, and
-// checks the limits as often as tick would: few instructions may ask for much work.
+// checks the limits as often as checkFuel would: few instructions may ask for much work.
 func (inst *instance) charge(n int64) {
 	c := &inst.call
-	inst.hasGrown()
+	inst.endGrowthInGuest()
 	c.charged += n
-	if c.unseen += n; c.unseen >= slice && !c.over {
-		inst.look()
+	if c.unchecked += n; c.unchecked >= fuelQuantum && !c.returned {
+		inst.checkLimits()
 	}
 }
 
-// look stops a call that is out of time or budget, and lets other calls run if it has
-// used a slice since the last yield: few instructions may ask for much work.
-func (inst *instance) look() {
+// checkLimits stops a call that is out of time or budget, and lets other calls run if it has
+// used a quantum since the last yield: few instructions may ask for much work.
+func (inst *instance) checkLimits() {
 	c := &inst.call
-	c.unseen = 0
+	c.unchecked = 0
 	inst.checkTime()
 	spent := inst.spent()
 	if spent > c.budget {
 		inst.stop(inst.budgetError())
 	}
 	inst.bill(spent)
-	if spent-c.told >= slice {
+	if spent-c.reported >= fuelQuantum {
 		inst.yield(spent)
 	}
 }
@@ -197,7 +199,7 @@ func (c *call) timeLeft() time.Duration { return time.Until(c.deadline) }
 // checkTime stops a call whose caller has left or whose time is up.
 func (inst *instance) checkTime() {
 	if c := &inst.call; c.ctx.Err() != nil || !time.Now().Before(c.deadline) {
-		inst.stop(inst.late())
+		inst.stop(inst.lateError())
 	}
 }
 
@@ -234,7 +236,7 @@ func (inst *instance) failure(err error) error {
 	}
 	inst.plugin.runtime.opts.Logger.Debug("plugin call failed", "plugin", id, "tenant", inst.tenant, "export", c.export, "error", err)
 	var exit *sys.ExitError
-	if errors.As(err, &exit) && inst.world.lastWords() == "" {
+	if errors.As(err, &exit) && inst.wasi.lastWords() == "" {
 		return host.Errorf(host.Internal, "plugin %q: %s exited with code %d", id, c.export, exit.ExitCode())
 	}
 	what, _, _ := strings.Cut(err.Error(), "\n")
@@ -242,7 +244,7 @@ func (inst *instance) failure(err error) error {
 	if panicked := runtime.Error(nil); errors.As(err, &panicked) {
 		what = hostPanic // the full text is in the log
 	}
-	if words := inst.world.lastWords(); words != "" {
+	if words := inst.wasi.lastWords(); words != "" {
 		what = words
 	}
 	if words := inst.extism.lastError(); words != "" { // it was about to say why

@@ -75,8 +75,8 @@ func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 func (inst *instance) payInstance() error {
 	price := inst.plugin.module.code.keeps.price
 	_ = inst.binding.account.charge(instructions, price) // the call is stopped, if that was too much
-	if !inst.work(price) {
-		return inst.late()
+	if !inst.yieldAfter(price) {
+		return inst.lateError()
 	}
 	return nil
 }
@@ -87,10 +87,10 @@ func (inst *instance) makeModule() error {
 	if price < apartPrice {
 		return inst.instantiate()
 	}
-	inst.pause()
+	inst.beginBlocking()
 	err := inst.instantiateApart(price)
-	if inst.retake(); inst.turnless {
-		err = inst.late()
+	if inst.endBlocking(); inst.unscheduled {
+		err = inst.lateError()
 		inst.call.stopped = err
 	}
 	return err
@@ -102,7 +102,7 @@ func (inst *instance) instantiateApart(price int64) error {
 	c, apart := &inst.call, inst.plugin.runtime.apart
 	sh, err := apart.Enter(c.ctx, inst.tenant, c.timeLeft())
 	if err != nil { // the call's time is up
-		inst.call.stopped = blameless(inst.late())
+		inst.call.stopped = blameless(inst.lateError())
 		return inst.call.stopped
 	}
 	defer apart.Leave(sh, price, true)

@@ -48,8 +48,8 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 		output, guestErr, err = p.invokeEngine(ctx, pl, r, arrived, cost)
 		return output, guestErr, true, err
 	}
-	turns := p.runtime.scheduler
-	share, err := turns.Enter(ctx, pl.tenant, p.limits.Timeout)
+	scheduler := p.runtime.scheduler
+	share, err := scheduler.Enter(ctx, pl.tenant, p.limits.Timeout)
 	if err != nil {
 		p.instances.exit(pl)
 		return nil, false, false, p.bindings.refused(r, arrived, unserved(ctx, p.id, p.limits.Timeout, err))
@@ -71,9 +71,9 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
 	pl.binding.usageRecord(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
 	_ = inst.settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
-	used := inst.unaccounted()
-	turnless := p.instances.giveBack(pl, inst, returned, fresh)
-	turns.Leave(share, used+callPrice, !turnless)
+	used := inst.takeUnreported()
+	unscheduled := p.instances.giveBack(pl, inst, returned, fresh)
+	scheduler.Leave(share, used+callPrice, !unscheduled)
 	return output, guestErr, true, err
 }
 
@@ -96,7 +96,7 @@ func unserved(ctx context.Context, plugin string, timeout time.Duration, err err
 	return gone(ctx, "plugin %q: a call that waited for its turn", plugin)
 }
 
-// call is invoke with the guest's error as an error. read turns the output
+// call is invoke with the guest's error as an error. read scheduler the output
 // into the caller's result, within the limits of the call.
 func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations, read answerReader) (*host.Cost, error) {
 	cost := &host.Cost{}

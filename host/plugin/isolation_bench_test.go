@@ -128,7 +128,7 @@ func BenchmarkLargeImage(b *testing.B) {
 			b.Fatal(err)
 		}
 		mem := first.bytes(pages * pageBytes)
-		measure("take", first, func() { takeImage(mem, nil, nil, first.goOn) })
+		measure("take", first, func() { takeImage(mem, nil, nil, first.yieldAfterBytes) })
 		first.close()
 		second, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})
 		if err != nil {
@@ -145,7 +145,7 @@ func BenchmarkLargeImage(b *testing.B) {
 		second.close()
 		third := &instance{plugin: p, binding: p.bindings.of("a"), share: &fairsched.Flow{}}
 		third.ctx = &instanceContext{context.Background(), third}
-		third.world.inst = third
+		third.wasi.inst = third
 		third.begin(b.Context(), startName, time.Now(), time.Minute, &p.limits)
 		if err := third.instantiate(); err != nil {
 			b.Fatal(err)

@@ -29,7 +29,7 @@ func TestTheLastLineMayCostTooMuch(t *testing.T) {
 		{"of a call that exits", `i32.const 1 call $tool`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			p := loadHand(t, fmt.Sprintf(code, 226_800, row.end), Limits{Instructions: slice})
+			p := loadHand(t, fmt.Sprintf(code, 226_800, row.end), Limits{Instructions: fuelQuantum})
 			_, err := p.Call(t.Context(), "a", "tool", nil, nil)
 			if host.CodeOf(err) == "" {
 				t.Error("a call whose last line is beyond its budget ends in no error")

@@ -185,7 +185,7 @@ func (a *artifacts) find(ctx context.Context, name, digest string) (*artifactBod
 	}
 	var earlier []host.ArtifactRef
 	var err error
-	outside(ctx, func(ctx context.Context) { earlier, err = a.call.EarlierArtifacts(ctx) })
+	whileBlocked(ctx, func(ctx context.Context) { earlier, err = a.call.EarlierArtifacts(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -222,10 +222,10 @@ func (a *artifacts) open(ctx context.Context, ref *host.ArtifactRef) (*artifactB
 		return nil, host.Errorf(host.ResourceExhausted, "artifact %q is %d bytes, and a call reads at most %d of those of earlier turns",
 			clean(ref.Name), ref.Size, maxArtifactBytes)
 	}
-	charge(ctx, ref.Size*openedBytePrice)
+	chargeOperation(ctx, ref.Size*openedBytePrice)
 	var of *host.Artifact
 	var err error
-	outside(ctx, func(ctx context.Context) { of, err = ref.Open(ctx) })
+	whileBlocked(ctx, func(ctx context.Context) { of, err = ref.Open(ctx) })
 	if err != nil {
 		return nil, err
 	}

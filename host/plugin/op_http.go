@@ -94,7 +94,7 @@ func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var resp *egress.Response
-	outside(ctx, func(ctx context.Context) { resp, err = b.plugin.runtime.fetcher.Fetch(ctx, out) })
+	whileBlocked(ctx, func(ctx context.Context) { resp, err = b.plugin.runtime.fetcher.Fetch(ctx, out) })
 	if err != nil {
 		return nil, b.fetchError(err)
 	}

@@ -57,7 +57,7 @@ func (b *binding) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var it Item
 	var err error
-	outside(ctx, func(ctx context.Context) { it, err = b.store().Get(ctx, b.owner(), in.Key) })
+	whileBlocked(ctx, func(ctx context.Context) { it, err = b.store().Get(ctx, b.owner(), in.Key) })
 	if err != nil {
 		return nil, b.storeError("kv.get", err)
 	}
@@ -98,7 +98,7 @@ func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var revision int64
 	var err error
-	outside(ctx, func(ctx context.Context) { revision, err = b.store().Put(ctx, b.owner(), in.Key, *in.Value, opts) })
+	whileBlocked(ctx, func(ctx context.Context) { revision, err = b.store().Put(ctx, b.owner(), in.Key, *in.Value, opts) })
 	if err != nil {
 		return nil, b.storeError("kv.put", err)
 	}
@@ -122,7 +122,7 @@ func (b *binding) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var err error
-	outside(ctx, func(ctx context.Context) { err = b.store().Delete(ctx, b.owner(), in.Key, in.Revision) })
+	whileBlocked(ctx, func(ctx context.Context) { err = b.store().Delete(ctx, b.owner(), in.Key, in.Revision) })
 	if err != nil {
 		return nil, b.storeError("kv.delete", err)
 	}
@@ -154,7 +154,7 @@ func (b *binding) kvList(ctx context.Context, req []byte) ([]byte, error) {
 	var items []Item
 	var more bool
 	var err error
-	outside(ctx, func(ctx context.Context) { items, more, err = b.store().List(ctx, b.owner(), opts) })
+	whileBlocked(ctx, func(ctx context.Context) { items, more, err = b.store().List(ctx, b.owner(), opts) })
 	if err != nil {
 		return nil, b.storeError("kv.list", err)
 	}

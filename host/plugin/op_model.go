@@ -42,7 +42,7 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	}
 	question.Scope = scope
 	var model host.Model
-	outside(ctx, func(ctx context.Context) { model, err = b.model(ctx, in.Model) })
+	whileBlocked(ctx, func(ctx context.Context) { model, err = b.model(ctx, in.Model) })
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	}
 	var resp *host.ModelResponse
 	said := 0
-	outside(ctx, func(ctx context.Context) {
+	whileBlocked(ctx, func(ctx context.Context) {
 		resp, said, err = wholeAnswer(ctx, model, question, b.rights().limits.ResponseBytes)
 	})
 	if err != nil { // the text received until then is paid for

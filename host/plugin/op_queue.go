@@ -49,7 +49,7 @@ func (b *binding) send(ctx context.Context, scope host.Scope, req []byte) ([]byt
 	job.Scope.Tenant = b.account.id
 	var id string
 	var err error
-	outside(ctx, func(ctx context.Context) { id, err = queue.Enqueue(ctx, job) })
+	whileBlocked(ctx, func(ctx context.Context) { id, err = queue.Enqueue(ctx, job) })
 	if err != nil && host.CodeOf(err) == host.AlreadyExists {
 		return nil, host.Errorf(host.AlreadyExists, "a job with the key %q was sent before", clean(in.IdempotencyKey))
 	}

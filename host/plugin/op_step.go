@@ -20,7 +20,7 @@ func (o *toolOperations) beginStep(ctx context.Context, req []byte) ([]byte, err
 	var result json.RawMessage
 	var done bool
 	var err error
-	outside(ctx, func(ctx context.Context) {
+	whileBlocked(ctx, func(ctx context.Context) {
 		result, done, err = o.call.BeginStep(ctx, in.Name, &host.StepOptions{Idempotent: in.Idempotent})
 	})
 	if err != nil {
@@ -48,6 +48,6 @@ func (o *toolOperations) endStep(ctx context.Context, req []byte) ([]byte, error
 		return nil, host.Errorf(host.InvalidArgument, "request of step.end: it has no result").WithHint("null is one")
 	}
 	var err error
-	outside(ctx, func(ctx context.Context) { err = o.call.EndStep(ctx, in.Name, in.Result) })
+	whileBlocked(ctx, func(ctx context.Context) { err = o.call.EndStep(ctx, in.Name, in.Result) })
 	return []byte("{}"), err
 }

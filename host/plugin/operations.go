@@ -193,7 +193,7 @@ func (o *toolOperations) emit(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, host.Errorf(host.InvalidArgument, "request of emit: it needs a kind")
 	}
 	var err error
-	outside(ctx, func(context.Context) { err = o.call.Emit(in.Kind, in.Data) })
+	whileBlocked(ctx, func(context.Context) { err = o.call.Emit(in.Kind, in.Data) })
 	return []byte("{}"), err
 }
 
@@ -254,8 +254,8 @@ func tooManyMessages(limit int) error {
 		WithHint("ask for fewer at once")
 }
 
-// paceBytes is how much text is counted between two yields.
-const paceBytes = 16 << 10
+// countedBetweenYields is how much text is counted between two yields.
+const countedBetweenYields = 16 << 10
 
 // countTokens counts long texts, and many of them, and yields between pieces.
 func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, error) {
@@ -273,9 +273,9 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 	b := append(make([]byte, 0, envelopeSize), `{"tokens":[`...)
 	unseen := 0
 	for i, text := range in.Texts {
-		if unseen += len(text); unseen >= paceBytes {
+		if unseen += len(text); unseen >= countedBetweenYields {
 			unseen = 0
-			if err := pace(ctx); err != nil {
+			if err := yield(ctx); err != nil {
 				return nil, err
 			}
 		}

@@ -265,7 +265,7 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 	if foreign != nil {
 		foreign.tenant, foreign.binding, foreign.share = pl.tenant, pl.binding, sh
 		foreign.begin(ctx, startName, time.Now(), ip.limits.StartTimeout, ip.limits)
-		if foreign.restore() && foreign.image.suits(pl.binding) || foreign.turnless {
+		if foreign.restore() && foreign.image.suits(pl.binding) || foreign.unscheduled {
 			inst = foreign
 		} else {
 			foreign.close()
@@ -278,8 +278,8 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 	inst.linear.Lend(sh)
 	inst.extism.lend(sh)
 	inst.callStack.claim.Lend(sh)
-	if inst.turnless {
-		return inst, inst.late()
+	if inst.unscheduled {
+		return inst, inst.lateError()
 	}
 	return inst, nil
 }
@@ -317,12 +317,12 @@ func (ip *instancePools) takeIdle(pl *pool, fresh bool) (inst, foreign *instance
 // giveBack ends a call and keeps its instance if the call returned normally and the
 // instance is not worn; otherwise it closes the instance. It reports whether the call
 // has left the scheduler.
-func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool) (turnless bool) {
+func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool) (unscheduled bool) {
 	keep := healthy && inst.calls < inst.call.limits.MaxCallsPerInstance
 	if keep && (fresh || inst.swollen()) {
 		keep = inst.restore()
 	}
-	turnless = inst.turnless
+	unscheduled = inst.unscheduled
 	inst.rest()
 	inst.linear.Lend(nil)
 	inst.extism.lend(nil)
@@ -342,7 +342,7 @@ func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool)
 	ip.next(pl)
 	ip.leave(pl)
 	ip.mu.Unlock()
-	return turnless
+	return unscheduled
 }
 
 // keep makes an instance idle and returns the one to close for it, if there are

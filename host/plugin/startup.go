@@ -64,10 +64,10 @@ func (s *startRecord) set(did StartUp) {
 
 // started notes that the start-up code of an instance has run.
 func (inst *instance) started() {
-	w := &inst.world
-	w.endStart(w.now - worldEpoch)
+	w := &inst.wasi
+	w.endStart(w.now - wasiEpoch)
 	inst.plugin.module.code.images.startUp.set(StartUp{
 		Instructions: inst.spent(), Clock: w.clock, Random: w.random,
-		Image: inst.plugin.module.hasImages() && !w.changed && !inst.extism.hasOwn(),
+		Image: inst.plugin.module.hasImages() && !w.unrestorable && !inst.extism.hasOwn(),
 	})
 }

@@ -324,7 +324,7 @@ func TestBudgetsEndAndRefill(t *testing.T) {
 			}
 		}
 		use := rt.BudgetUse("acme")
-		if n := use.Spent.Instructions; n < 10_000_000 || n > 10_000_000+2*slice || use.Refill != 6*time.Second {
+		if n := use.Spent.Instructions; n < 10_000_000 || n > 10_000_000+2*fuelQuantum || use.Refill != 6*time.Second {
 			t.Errorf("%d instructions are spent and %s to the refill", n, use.Refill)
 		}
 		if err := call("globex"); err == nil || !strings.Contains(err.Error(), "limit Instructions of 4000000") {

@@ -70,6 +70,6 @@ func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.Fun
 			price += int64(uint32(params[i])) * wasiEntryPrice
 		}
 		inst.charge(price)
-		inst.world.changed = inst.world.changed || keeps
+		inst.wasi.unrestorable = inst.wasi.unrestorable || keeps
 	})
 }

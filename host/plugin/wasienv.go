@@ -10,117 +10,117 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// world is a guest's WASI environment: a clock that moves 1 ms a reading and by the
+// wasiEnv is a guest's WASI environment: a clock that moves 1 ms a reading and by the
 // time slept, the same random bytes for every call, stdout and stderr into the log,
 // and nothing else. With the permissions clock and random they are the real ones,
 // the clock once start-up code has run.
-type world struct {
-	inst    *instance
-	now     int64  // virtual, nanoseconds since the epoch
-	seed    uint64 // of the fixed random bytes
-	told    bool   // the real time, once
-	stderr  []byte // a panic's message
-	changed bool   // the guest has done what no image undoes, see keepsFiles
-	real    bool   // the guest has read real random bytes
-	clock   bool   // the guest has read a clock
-	random  bool   // the guest has read random bytes
+type wasiEnv struct {
+	inst         *instance
+	now          int64  // virtual, nanoseconds since the epoch
+	seed         uint64 // of the fixed random bytes
+	clockNoted   bool   // the real time, once
+	stderr       []byte // a panic's message
+	unrestorable bool   // the guest has done what no image undoes, see keepsFiles
+	realRandom   bool   // the guest has read real random bytes
+	clock        bool   // the guest has read a clock
+	random       bool   // the guest has read random bytes
 
 	// Start-up code reads the virtual clock, also of a tenant that is granted the
 	// real one: an image is of no time. After start-up the real clock continues
 	// from the virtual time, so that monotonic time never goes back.
-	over  bool  // start-up
-	began int64 // how far the virtual clock was then, in nanoseconds
+	startOver bool  // start-up
+	startTook int64 // how far the virtual clock was then, in nanoseconds
 
 	output, errors logWriter
 }
 
 const (
-	worldEpoch = 1_735_689_600 * int64(time.Second) // when a virtual clock starts: 2025-01-01
-	worldTick  = int64(time.Millisecond)
+	wasiEpoch     = 1_735_689_600 * int64(time.Second) // when a virtual clock starts: 2025-01-01
+	wasiClockStep = int64(time.Millisecond)
 
-	// worldEnd is where a virtual clock stops: in the year 2225.
-	worldEnd = worldEpoch + 200*365*24*int64(time.Hour)
+	// wasiClockEnd is where a virtual clock stops: in the year 2225.
+	wasiClockEnd = wasiEpoch + 200*365*24*int64(time.Hour)
 )
 
-func (w *world) reset() {
-	w.now, w.seed = worldEpoch, 0x9e3779b97f4a7c15
+func (w *wasiEnv) reset() {
+	w.now, w.seed = wasiEpoch, 0x9e3779b97f4a7c15
 	w.stderr = w.stderr[:0]
 }
 
 // flush logs the guest's pending output.
-func (w *world) flush() {
+func (w *wasiEnv) flush() {
 	w.output.flush()
 	w.errors.flush()
 }
 
-func (w *world) config() wazero.ModuleConfig {
-	w.output, w.errors = logWriter{world: w, level: 1}, logWriter{world: w, level: 2}
+func (w *wasiEnv) config() wazero.ModuleConfig {
+	w.output, w.errors = logWriter{env: w, level: 1}, logWriter{env: w, level: 2}
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
 		WithStdout(&w.output).WithStderr(&w.errors).
 		WithNanosleep(w.sleep)
 	return cfg.WithRandSource(w).
-		WithWalltime(w.walltime, sys.ClockResolution(worldTick)).
-		WithNanotime(w.nanotime, sys.ClockResolution(worldTick))
+		WithWalltime(w.walltime, sys.ClockResolution(wasiClockStep)).
+		WithNanotime(w.nanotime, sys.ClockResolution(wasiClockStep))
 }
 
 // endStart notes that start-up code has run, and how much virtual time it took.
-func (w *world) endStart(took int64) { w.over, w.began = true, took }
+func (w *wasiEnv) endStart(took int64) { w.startOver, w.startTook = true, took }
 
 // tellsTime reports whether the guest may know the time. It is asked each time,
 // since grants change while instances wait.
-func (w *world) tellsTime() bool {
+func (w *wasiEnv) tellsTime() bool {
 	s := w.inst.binding
 	w.clock = true
-	if !w.over || !s.rights().granted.Clock {
+	if !w.startOver || !s.rights().granted.Clock {
 		return false
 	}
-	if !w.told {
-		w.told = true
+	if !w.clockNoted {
+		w.clockNoted = true
 		s.usage.note(func(p *Permissions) { p.Clock = true })
 	}
 	return true
 }
 
-func (w *world) walltime() (int64, int32) {
+func (w *wasiEnv) walltime() (int64, int32) {
 	if w.tellsTime() {
 		now := time.Now()
 		return now.Unix(), int32(now.Nanosecond())
 	}
-	w.now += worldTick
+	w.now += wasiClockStep
 	return w.now / int64(time.Second), int32(w.now % int64(time.Second))
 }
 
-func (w *world) nanotime() int64 {
+func (w *wasiEnv) nanotime() int64 {
 	if w.tellsTime() {
-		return w.began + time.Since(w.inst.plugin.runtime.began).Nanoseconds()
+		return w.startTook + time.Since(w.inst.plugin.runtime.began).Nanoseconds()
 	}
-	w.now += worldTick
-	return w.now - worldEpoch
+	w.now += wasiClockStep
+	return w.now - wasiEpoch
 }
 
 // sleep moves the virtual clock. Nothing really waits: a guest cannot hold a
 // thread. With a real clock it waits in pieces, so that deadlines hold.
-func (w *world) sleep(ns int64) {
+func (w *wasiEnv) sleep(ns int64) {
 	if ns <= 0 {
 		return
 	}
 	if !w.tellsTime() {
-		w.now = min(w.now+min(ns, int64(time.Hour)), worldEnd)
+		w.now = min(w.now+min(ns, int64(time.Hour)), wasiClockEnd)
 		return
 	}
 	c := &w.inst.call
-	w.inst.pause()
-	timer := time.NewTimer(min(time.Duration(ns), time.Until(c.deadline)+worldTimerSlack))
+	w.inst.beginBlocking()
+	timer := time.NewTimer(min(time.Duration(ns), time.Until(c.deadline)+sleepSlack))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-c.ctx.Done():
 	}
 	w.inst.checkTime()
-	w.inst.resume()
+	w.inst.resumeGuest()
 }
 
-const worldTimerSlack = time.Millisecond
+const sleepSlack = time.Millisecond
 
 // randomPiece is how many random bytes are made between two looks at the deadline.
 // It is a multiple of the eight that one step of splitmix64 makes.
@@ -128,13 +128,13 @@ const randomPiece = 64 << 10
 
 // Read fills the beginning of b with random bytes: real ones if granted, the fixed
 // ones of splitmix64 otherwise. WASI reads until it has what the guest asked for.
-func (w *world) Read(b []byte) (int, error) {
+func (w *wasiEnv) Read(b []byte) (int, error) {
 	w.inst.checkTime()
-	w.inst.letOthers(time.Now())
+	w.inst.yieldThread(time.Now())
 	b = b[:min(len(b), randomPiece)]
 	w.random = true
 	if s := w.inst.binding; s.rights().granted.Random {
-		w.real = true
+		w.realRandom = true
 		s.usage.note(func(p *Permissions) { p.Random = true })
 		return cryptoRandom.Read(b)
 	}
@@ -156,14 +156,14 @@ const maxLastWords = 4 << 10
 
 // lastWords returns the message of a Go guest's panic or fatal error, if it
 // wrote one.
-func (w *world) lastWords() string {
+func (w *wasiEnv) lastWords() string {
 	line, _, _ := strings.Cut(string(w.stderr), "\n")
 	return strings.TrimSpace(clean(line))
 }
 
-// hear keeps stderr from the last "panic: " or "fatal error: " of a Go guest on. The
+// keepPanicText keeps stderr from the last "panic: " or "fatal error: " of a Go guest on. The
 // Go runtime writes that prefix by itself, and then the message.
-func (w *world) hear(b []byte) {
+func (w *wasiEnv) keepPanicText(b []byte) {
 	if bytes.HasPrefix(b, []byte("panic: ")) || bytes.HasPrefix(b, []byte("fatal error: ")) {
 		w.stderr = w.stderr[:0]
 	} else if len(w.stderr) == 0 {
@@ -175,7 +175,7 @@ func (w *world) hear(b []byte) {
 // logWriter sends a guest's stdout or stderr to its log by lines. A Go guest's
 // panic, for one, is written a word at a time.
 type logWriter struct {
-	world *world
+	env   *wasiEnv
 	level int
 	line  []byte // begun
 }
@@ -186,10 +186,10 @@ const maxLogLine = 4 << 10
 // Write implements io.Writer. It accepts all of b, and keeps the part that LogBytes
 // leaves room for.
 func (l *logWriter) Write(b []byte) (int, error) {
-	inst, n := l.world.inst, len(b)
+	inst, n := l.env.inst, len(b)
 	inst.charge(1 + int64(n)/bytesPerInstruction)
-	if l == &l.world.errors {
-		l.world.hear(b)
+	if l == &l.env.errors {
+		l.env.keepPanicText(b)
 	}
 	c := &inst.call
 	b = b[:min(n, max(0, c.limits.LogBytes-c.logged-len(l.line)))]
@@ -208,7 +208,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 // flush logs a line that has not ended.
 func (l *logWriter) flush() {
 	if len(l.line) > 0 {
-		l.world.inst.log(l.level, l.line)
+		l.env.inst.log(l.level, l.line)
 		l.line = nil
 	}
 }
