@@ -28,7 +28,7 @@ type Document struct{ doc *jsondoc.Document }
 func ReadDocument(raw json.RawMessage) (*Document, error) {
 	doc, err := jsondoc.Read(raw)
 	if err != nil {
-		return nil, documentError(err)
+		return nil, err
 	}
 	return &Document{doc}, nil
 }
@@ -54,7 +54,7 @@ func (d *Document) Equal(e *Document) bool { return d.doc.Equal(e.doc) }
 func (d *Document) Patch(ops []PatchOp) (*Document, error) {
 	doc, err := d.doc.Patch(ops)
 	if err != nil {
-		return nil, documentError(err)
+		return nil, err
 	}
 	return &Document{doc}, nil
 }
@@ -70,20 +70,3 @@ func (d *Document) Without(pointers ...string) *Document {
 // member and by element, or the whole if that is less than half as long. Parts that
 // the two share, because one was patched from the other, cost nothing to compare.
 func (d *Document) Diff(other *Document) []PatchOp { return d.doc.Diff(other.doc) }
-
-// documentError gives an error of the package jsondoc the code of the domain, and its
-// causes theirs, so that their texts count as the host's own words.
-func documentError(err error) error {
-	e, ok := err.(*jsondoc.Error)
-	if !ok {
-		return err
-	}
-	return &Error{Code: documentCodes[e.Kind], Message: e.Error(), Err: documentError(e.Unwrap())}
-}
-
-// documentCodes is the one table from kinds of jsondoc errors to codes.
-var documentCodes = map[jsondoc.Kind]Code{
-	jsondoc.Invalid:    InvalidArgument,
-	jsondoc.TestFailed: Conflict,
-	jsondoc.TooMuch:    ResourceExhausted,
-}

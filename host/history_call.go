@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // How a run calls its history adapter: within a time, with copies, and so that
@@ -58,22 +60,13 @@ func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T,
 	defer cancel()
 	a := awaitHistory(callCtx, t, c)
 	if a.err == nil || !endedBy(callCtx, a.err) {
-		return a.value, fromAdapter(a.err)
+		return a.value, fault.WithholdForeign(a.err)
 	}
 	if ctx.Err() != nil {
 		return none, ContextError(ctx)
 	}
 	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err,
 		Message: "history took longer than the limit " + c.limit.name + " of " + c.limit.of.String()}
-}
-
-// fromAdapter keeps the text of a cause that is no [*Error] from clients, also
-// under code invalid_argument: an adapter's texts are not about the client's input.
-func fromAdapter(err error) error {
-	if err == nil || isOwnText(AsError(err), false) {
-		return err
-	}
-	return withhold(err)
 }
 
 // awaitHistory runs the method.

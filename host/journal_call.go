@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // guardedJournal calls a journal within a time, and so that one that panics or
@@ -43,6 +45,11 @@ func (t journalTimeout) Error() string {
 
 // Is makes it a context.DeadlineExceeded.
 func (journalTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// OwnText lets clients read the text.
+func (journalTimeout) OwnText() {}
+
+var _ fault.OwnText = journalTimeout{}
 
 func (g *guardedJournal) CreateRun(ctx context.Context, rec *RunRecord) error {
 	_, err := callJournal(ctx, g, "CreateRun", rec.Run, func(ctx context.Context) (struct{}, error) {

@@ -28,10 +28,12 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/internal/jsondoc", "host/internal/redact", "host/internal/schema"},
+	{"host", []string{"host/fault", "host/internal/jsondoc", "host/internal/redact", "host/internal/schema"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
-	{"host/internal/jsondoc", nil,
-		"JSON in, JSON and operations out; it knows nothing of agents and gives its errors kinds of its own"},
+	{"host/fault", nil,
+		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
+	{"host/internal/jsondoc", []string{"host/fault"},
+		"JSON in, JSON and operations out; it knows nothing of agents"},
 	{"host/internal/schema", []string{"host/internal/jsondoc"},
 		"a schema and JSON in, faults out; it knows nothing of tools and states"},
 	{"host/internal/redact", nil,

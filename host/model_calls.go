@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // How a run asks a model: processors, quota, the answer as it streams.
@@ -111,7 +113,7 @@ func (c *modelCalls) generate(ctx context.Context, model Model, req *ModelReques
 func (c *modelCalls) listen(ctx context.Context, model Model, req *ModelRequest, show bool) (resp *ModelResponse, shown int, err error) {
 	for chunk, err := range model.Generate(ctx, req) {
 		if err != nil {
-			return nil, shown, withhold(err)
+			return nil, shown, fault.Withhold(err)
 		}
 		shown += c.pass(&chunk, show)
 		if chunk.Response != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -283,6 +284,11 @@ func (d runTimeout) Error() string {
 
 // Is makes it a context.DeadlineExceeded.
 func (runTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// OwnText lets clients read the text.
+func (runTimeout) OwnText() {}
+
+var _ fault.OwnText = runTimeout(0)
 
 // withContextCode sets err's code to that of ctx's end, if err is a consequence of
 // it, and names the host's limit that set the deadline.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
@@ -71,7 +72,7 @@ func (e *runEvents) guard(who string, fn func() error) (err error) {
 
 // logMasked writes down the text of an error that clients do not read.
 func (e *runEvents) logMasked(what string, err error, args ...any) {
-	if isMasked(err) && CodeOf(err) != Canceled { // who canceled it knows
+	if fault.Masked(err) && CodeOf(err) != Canceled { // who canceled it knows
 		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailureRead)], "")
 		e.logger.Error(what, append([]any{"run", e.scope.Run, "tenant", e.scope.Tenant, "code", CodeOf(err), "error", text}, args...)...)
 	}

@@ -217,7 +217,7 @@ func (s *State) patch(ops []PatchOp) error {
 	}
 	p := jsondoc.Patcher{Doc: s.doc, RecordUndo: s.undo != nil}
 	if err := p.Apply(ops); err != nil {
-		return documentError(err)
+		return err
 	}
 	before, revision := s.doc, s.revision
 	if err := s.replace(p.Doc, p.Growth, ops); err != nil {
@@ -353,7 +353,7 @@ func updateState[T any](s *State, fn func(*T) error) error {
 	}
 	ops, err := jsondoc.DiffTyped(s.doc, before, after)
 	if err != nil || len(ops) == 0 {
-		return documentError(err)
+		return err
 	}
 	return s.patch(ops)
 }

@@ -247,7 +247,7 @@ func (s *State) applyAgain(ops []PatchOp) error {
 	for i := range ops {
 		after, n, err := jsondoc.ApplyTo(doc, ops[i:i+1])
 		if err != nil {
-			return documentError(err)
+			return err
 		}
 		doc, growth = after, growth+n
 	}

@@ -28,7 +28,7 @@ func toolSentence(err error, run string) string {
 	case isA[*net.OpError](err), isA[*net.DNSError](err), isA[*url.Error](err):
 		return "The tool could not reach a server it needs."
 	case errors.As(err, &own):
-		if own.audience == forLog { // an agent that is the tool: its model's server, its history
+		if own.Withheld() { // an agent that is the tool: its model's server, its history
 			return toolWords(ClientError(own, run).Message)
 		}
 		return toolWords(own.Message)

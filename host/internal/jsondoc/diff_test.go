@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -133,7 +134,7 @@ func TestWithout(t *testing.T) {
 func TestDocumentsAreRead(t *testing.T) {
 	deep := strings.Repeat("[", 513) + strings.Repeat("]", 513)
 	for _, raw := range []string{"", "{", `{"a":1}x`, "\xff", deep} {
-		if _, err := jsondoc.Read(json.RawMessage(raw)); jsondoc.KindOf(err) != jsondoc.Invalid {
+		if _, err := jsondoc.Read(json.RawMessage(raw)); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("ReadDocument(%.20q) = %v, want invalid_argument", raw, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // DiffTyped returns the operations that make the changes of a Go value in doc; before
@@ -12,7 +14,7 @@ import (
 // does not know stay unchanged. Only the parts that differ are decoded.
 func DiffTyped(doc any, before, after []byte) ([]Op, error) {
 	if !utf8.Valid(before) || !utf8.Valid(after) { // a type may have its own MarshalJSON
-		return nil, errorf(Invalid, "write state: not valid UTF-8")
+		return nil, fault.Errorf(fault.InvalidArgument, "write state: not valid UTF-8")
 	}
 	w := differ{read: levelsRead * (len(before) + len(after))}
 	return w.typed(nil, "", 0, doc, before, after), nil

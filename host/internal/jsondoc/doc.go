@@ -21,5 +21,7 @@
 //
 // Every operation is bounded: the number of operations and their work, the depth
 // of values and pointers, and the digits of numbers that are compared. A refusal is
-// an [*Error] of one of three kinds; the package host gives each kind its code.
+// a [*fault.Error]: invalid_argument for JSON or an operation that is malformed or does
+// not apply, conflict for the operation test that found another value,
+// resource_exhausted for more operations, work or depth than the bounds allow.
 package jsondoc

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"sync/atomic"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Document is a JSON value that is patched and compared without being read
@@ -25,10 +27,10 @@ type family struct {
 // are [Invalid].
 func Read(raw json.RawMessage) (*Document, error) {
 	if err := Check(raw); err != nil {
-		return nil, errorf(Invalid, "read JSON: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "read JSON: %w", err)
 	}
 	if WrittenDepth(raw) > MaxDepth {
-		return nil, errorf(Invalid, "JSON is nested deeper than %d", MaxDepth)
+		return nil, fault.Errorf(fault.InvalidArgument, "JSON is nested deeper than %d", MaxDepth)
 	}
 	return &Document{raw: bytes.Clone(bytes.Trim(raw, Space)), family: &family{}}, nil
 }

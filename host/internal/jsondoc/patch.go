@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Op is one RFC 6902 operation. Pointers are RFC 6901; the empty member
@@ -40,7 +42,7 @@ func (op Op) MarshalJSON() ([]byte, error) {
 // Members that the operation does not define are left out.
 func (op *Op) UnmarshalJSON(b []byte) error {
 	if err := Check(b); err != nil {
-		return errorf(Invalid, "read patch operation: %w", err)
+		return fault.Errorf(fault.InvalidArgument, "read patch operation: %w", err)
 	}
 	var out Op
 	var seen MemberSet
@@ -64,7 +66,7 @@ func (op *Op) UnmarshalJSON(b []byte) error {
 		err = out.complete(seen)
 	}
 	if err != nil {
-		return errorf(Invalid, "read patch operation: %w", err)
+		return fault.Errorf(fault.InvalidArgument, "read patch operation: %w", err)
 	}
 	*op = out
 	return nil
@@ -117,24 +119,25 @@ func ApplyTo(doc any, ops []Op) (after any, growth int, err error) {
 // Apply applies operations. After an error the patcher is of no use.
 func (p *Patcher) Apply(ops []Op) error {
 	if len(ops) > MaxPatchOps {
-		return errorf(TooMuch, "patch has %d operations, more than %d", len(ops), MaxPatchOps)
+		return fault.Errorf(fault.ResourceExhausted, "patch has %d operations, more than %d", len(ops), MaxPatchOps)
 	}
 	for i, op := range ops {
 		if err := p.ApplyOne(op); err != nil {
-			return errorf(kindOfPatch(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
+			return fault.Errorf(patchCode(err), "patch operation %d (%.20s %.200q): %w", i, op.Op, op.Path, err)
 		}
 	}
 	return nil
 }
 
-func kindOfPatch(err error) Kind {
+// patchCode returns the code of a patch that failed with err.
+func patchCode(err error) fault.Code {
 	switch {
 	case errors.Is(err, errTest):
-		return TestFailed
-	case KindOf(err) == TooMuch:
-		return TooMuch
+		return fault.Conflict
+	case fault.CodeOf(err) == fault.ResourceExhausted:
+		return fault.ResourceExhausted
 	}
-	return Invalid
+	return fault.InvalidArgument
 }
 
 // Patcher applies operations to a document that other holders share: it copies the
@@ -193,7 +196,7 @@ func (p *Patcher) take(address uintptr) {
 // busy or fill its memory.
 func (p *Patcher) spend(n int) error {
 	if p.work += n; p.work > maxPatchWork {
-		return errorf(TooMuch, "the patch moves or copies too many values")
+		return fault.Errorf(fault.ResourceExhausted, "the patch moves or copies too many values")
 	}
 	return nil
 }
@@ -266,7 +269,7 @@ func (p *Patcher) copy(from, path string) error {
 // set puts value at pointer; mustExist is replace's rule.
 func (p *Patcher) set(pointer string, value any, mustExist bool) error {
 	if strings.Count(pointer, "/")+Depth(value) > MaxDepth {
-		return errorf(TooMuch, "the document would be deeper than %d", MaxDepth)
+		return fault.Errorf(fault.ResourceExhausted, "the document would be deeper than %d", MaxDepth)
 	}
 	if pointer == "" {
 		p.noteValue("", Optional{p.Doc, true}, Optional{value, true})

@@ -1,4 +1,4 @@
-package host_test
+package fault_test
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
-var allCodes = []host.Code{
-	host.InvalidArgument, host.Unauthenticated, host.PermissionDenied, host.NotFound, host.AlreadyExists, host.Conflict,
-	host.ResourceExhausted, host.FailedPrecondition, host.DeadlineExceeded, host.Canceled, host.Unavailable,
-	host.Unimplemented, host.DataLoss, host.Internal,
+var allCodes = []fault.Code{
+	fault.InvalidArgument, fault.Unauthenticated, fault.PermissionDenied, fault.NotFound, fault.AlreadyExists, fault.Conflict,
+	fault.ResourceExhausted, fault.FailedPrecondition, fault.DeadlineExceeded, fault.Canceled, fault.Unavailable,
+	fault.Unimplemented, fault.DataLoss, fault.Internal,
 }
 
 func TestEveryCodeHasAStatusAndAnExitCode(t *testing.T) {
@@ -23,43 +23,43 @@ func TestEveryCodeHasAStatusAndAnExitCode(t *testing.T) {
 			t.Errorf("code %s: valid %t, HTTP %d, exit %d", c, c.Valid(), c.HTTPStatus(), c.ExitCode())
 		}
 	}
-	unknown := host.Code("odd")
+	unknown := fault.Code("odd")
 	if unknown.Valid() || unknown.HTTPStatus() != http.StatusInternalServerError || unknown.ExitCode() != 1 {
 		t.Errorf("an unknown code: valid %t, HTTP %d, exit %d", unknown.Valid(), unknown.HTTPStatus(), unknown.ExitCode())
 	}
 }
 
 func TestCodeOf(t *testing.T) {
-	denied := host.Errorf(host.PermissionDenied, "no")
+	denied := fault.Errorf(fault.PermissionDenied, "no")
 	for name, c := range map[string]struct {
 		err  error
-		want host.Code
+		want fault.Code
 	}{
 		"nil":                         {nil, ""},
-		"any error":                   {errors.New("x"), host.Internal},
-		"the outermost code":          {host.Errorf(host.Unavailable, "outer: %w", denied), host.Unavailable},
-		"a code below plain wrapping": {fmt.Errorf("outer: %w", denied), host.PermissionDenied},
-		"a cancelled context":         {fmt.Errorf("x: %w", context.Canceled), host.Canceled},
-		"a context past its deadline": {context.DeadlineExceeded, host.DeadlineExceeded},
+		"any error":                   {errors.New("x"), fault.Internal},
+		"the outermost code":          {fault.Errorf(fault.Unavailable, "outer: %w", denied), fault.Unavailable},
+		"a code below plain wrapping": {fmt.Errorf("outer: %w", denied), fault.PermissionDenied},
+		"a cancelled context":         {fmt.Errorf("x: %w", context.Canceled), fault.Canceled},
+		"a context past its deadline": {context.DeadlineExceeded, fault.DeadlineExceeded},
 	} {
-		if got := host.CodeOf(c.err); got != c.want {
+		if got := fault.CodeOf(c.err); got != c.want {
 			t.Errorf("CodeOf of %s = %q, want %q", name, got, c.want)
 		}
 	}
 }
 
 func TestCancellationIsRecognisable(t *testing.T) {
-	late := fmt.Errorf("call plugin: %w", host.Errorf(host.DeadlineExceeded, "stopped by its limit"))
+	late := fmt.Errorf("call plugin: %w", fault.Errorf(fault.DeadlineExceeded, "stopped by its limit"))
 	if !errors.Is(late, context.DeadlineExceeded) || errors.Is(late, context.Canceled) {
 		t.Errorf("%v is not recognised as a deadline", late)
 	}
-	if gone := host.Errorf(host.Canceled, "gone"); !errors.Is(gone, context.Canceled) {
+	if gone := fault.Errorf(fault.Canceled, "gone"); !errors.Is(gone, context.Canceled) {
 		t.Errorf("%v is not recognised as a cancellation", gone)
 	}
 }
 
 func TestErrorsSurviveTheirEncoding(t *testing.T) {
-	err := host.Errorf(host.Unavailable, "the model %q is down", "m").WithHint("try again in %d s", 5)
+	err := fault.Errorf(fault.Unavailable, "the model %q is down", "m").WithHint("try again in %d s", 5)
 	if got, want := err.Error(), `the model "m" is down; try again in 5 s`; got != want {
 		t.Errorf("Error() = %s, want %s", got, want)
 	}
@@ -68,26 +68,26 @@ func TestErrorsSurviveTheirEncoding(t *testing.T) {
 	if string(raw) != want {
 		t.Errorf("JSON is %s, want %s", raw, want)
 	}
-	var back host.Error
+	var back fault.Error
 	if e := json.Unmarshal(raw, &back); e != nil || back.Error() != err.Error() || back.Code != err.Code || !back.Retryable {
 		t.Errorf("comes back as %+v, %v", back, e)
 	}
-	if e := json.Unmarshal([]byte(`{"code":"from_the_future","message":"m"}`), &back); e != nil || back.Code != host.Internal {
-		t.Errorf("an unknown code comes back as %q, %v; want %s", back.Code, e, host.Internal)
+	if e := json.Unmarshal([]byte(`{"code":"from_the_future","message":"m"}`), &back); e != nil || back.Code != fault.Internal {
+		t.Errorf("an unknown code comes back as %q, %v; want %s", back.Code, e, fault.Internal)
 	}
 }
 
 func TestAsError(t *testing.T) {
-	if host.AsError(nil) != nil {
+	if fault.AsError(nil) != nil {
 		t.Error("AsError(nil) is not nil")
 	}
-	own := host.Errorf(host.Conflict, "x")
-	if host.AsError(own) != own {
+	own := fault.Errorf(fault.Conflict, "x")
+	if fault.AsError(own) != own {
 		t.Error("AsError of an *Error is another one")
 	}
-	cause := host.Errorf(host.Unavailable, "down")
-	wrapped := host.AsError(fmt.Errorf("ask: %w", cause))
-	if wrapped.Code != host.Unavailable || wrapped.Message != "ask: down" || !wrapped.Retryable || !errors.Is(wrapped, cause) {
+	cause := fault.Errorf(fault.Unavailable, "down")
+	wrapped := fault.AsError(fmt.Errorf("ask: %w", cause))
+	if wrapped.Code != fault.Unavailable || wrapped.Message != "ask: down" || !wrapped.Retryable || !errors.Is(wrapped, cause) {
 		t.Errorf("AsError of a wrapped *Error = %+v", wrapped)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,52 +13,6 @@ import (
 )
 
 const driverText = "dial tcp 10.0.3.7:5432: password=hunter2"
-
-func TestClientsReadTheHostsOwnWords(t *testing.T) {
-	driver := errors.New(driverText)
-	tests := []struct {
-		name string
-		err  error
-		want string // "" is masked
-	}{
-		{"the code internal", host.Errorf(host.Internal, "a bug"), ""},
-		{"the code data_loss", host.Errorf(host.DataLoss, "record 7 is damaged"), ""},
-		{"a driver's error", driver, ""},
-		{"a driver's error under a code", host.Errorf(host.Unavailable, "load: %w", driver), ""},
-		{"a driver's error, twice wrapped", host.Errorf(host.Conflict, "turn: %w", host.Errorf(host.NotFound, "load: %w", driver)), ""},
-		{"a code inside of a driver's error", fmt.Errorf("%s: %w", driverText, host.Errorf(host.NotFound, "no row")), ""},
-		{"joined errors", errors.Join(host.Errorf(host.NotFound, "no thread"), driver), ""},
-		{"an error that unwraps to itself", host.Errorf(host.NotFound, "load: %w", &loop{}), ""},
-		{"a cause that the message does not repeat", &host.Error{Code: host.Unavailable, Message: "the store cannot be reached", Err: driver}, "the store cannot be reached"},
-		{"the host's own words", host.Errorf(host.NotFound, "there is no thread %q", "t"), `there is no thread "t"`},
-		{"words about what the caller sent", host.Errorf(host.InvalidArgument, "read: %w", errors.New("unexpected end")), "read: unexpected end"},
-		{"a context's end", host.Errorf(host.Canceled, "ask: %w", context.Canceled), "ask: context canceled"},
-		{"disclosed words", fmt.Errorf("run: %w", host.Disclose(host.Errorf(host.Internal, "boom"))), "boom"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			want := tt.want
-			if want == "" {
-				want = "internal error (run r1)"
-			}
-			got := host.ClientError(tt.err, "r1")
-			if got.Error() != want || got.Code != host.CodeOf(tt.err) || got.Err != nil {
-				t.Errorf("ClientError(%v) = %s %q, cause %v; want %s %q", tt.err, got.Code, got, got.Err, host.CodeOf(tt.err), want)
-			}
-			if again := host.ClientError(got, "r1"); again.Error() != want {
-				t.Errorf("a second time it is %q", again)
-			}
-		})
-	}
-	if got := host.ClientError(nil, "r1"); got != nil {
-		t.Errorf("ClientError(nil) = %v", got)
-	}
-}
-
-type loop struct{}
-
-func (*loop) Error() string   { return "loop" }
-func (l *loop) Unwrap() error { return l }
 
 // The caller of the library and the log get the whole text, the stored turn and
 // events for clients do not.

@@ -1,4 +1,4 @@
-package host
+package fault
 
 import (
 	"context"
@@ -6,36 +6,38 @@ import (
 	"strings"
 )
 
-// What a client may read of an error. The text of a database driver, a model's
-// server or a panic may hold addresses, credentials and names of others, so it
-// stays with the operator.
-
 // audience says for whom an error's text was written.
 type audience uint8
 
 const (
-	byRule    audience = iota // decided by the code and the causes: see ClientError
+	byRule    audience = iota // the code and the causes decide: see ForClient
 	forClient                 // a client may read it: see Disclose
-	forLog                    // only the operator may read it
+	forLog                    // only the operator may read it: see Withhold
 )
 
-// ClientError returns err as a client, a stored snapshot or another tenant may
-// read it. It is the one function that decides this: encoders, handlers and
-// stores use it.
+// OwnText marks an error type beside [*Error] whose text was written for clients, such
+// as the cause of a context that ends at a limit.
+type OwnText interface {
+	error
+	OwnText()
+}
+
+// ForClient returns err as a client, a stored snapshot or another tenant may read
+// it. It is the one function that decides this: encoders, handlers and stores use it.
+// run names the run in whose log the operator finds the whole error; it may be empty.
 //
 // The code stays. The text becomes "internal error (run ID)", or "canceled" with the
 // code canceled, without a hint, for
 //   - the codes internal and data_loss, which a panic has too,
-//   - an error that is no [*Error] and no end of a context,
+//   - an error that is no [*Error], no end of a context and no [OwnText],
 //   - an error whose message repeats the text of such a cause, as one that wraps
 //     a driver's error with %w does; invalid_argument is excepted, for it speaks
 //     of what the caller sent,
-//   - whatever a [Model] returned.
+//   - an error that [Withhold] made.
 //
-// The text of an error that [Disclose] made stays, in any of these. The caller of
-// the library gets the whole error, and so does Options.Logger, under the same
-// run id. ClientError(nil, run) is nil.
-func ClientError(err error, run string) *Error {
+// The text of an error that [Disclose] made stays, in any of these. ForClient(nil, run)
+// is nil.
+func ForClient(err error, run string) *Error {
 	if err == nil {
 		return nil
 	}
@@ -46,12 +48,13 @@ func ClientError(err error, run string) *Error {
 	if d := disclosed(err, maxCauses); d != nil {
 		return &Error{Code: e.Code, Message: d.Message, Hint: d.Hint, Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 	}
-	return &Error{Code: e.Code, Message: maskedText(e.Code, run), Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
+	return &Error{Code: e.Code, Message: MaskedText(e.Code, run), Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter, audience: forClient}
 }
 
-// maskedText is the text that a client reads in the place of one that is not for
-// it. A run that was canceled has not failed.
-func maskedText(code Code, run string) string {
+// MaskedText returns the text that a client reads in the place of a withheld one:
+// "internal error (run ID)", or "canceled" for the code canceled, because a canceled
+// run has not failed.
+func MaskedText(code Code, run string) string {
 	if code == Canceled {
 		return "canceled"
 	}
@@ -61,9 +64,9 @@ func maskedText(code Code, run string) string {
 	return "internal error (run " + run + ")"
 }
 
-// isMasked reports whether clients read less of err than its text.
-func isMasked(err error) bool {
-	return err != nil && ClientError(err, "").Error() != err.Error()
+// Masked reports whether clients read less of err than its text.
+func Masked(err error) bool {
+	return err != nil && ForClient(err, "").Error() != err.Error()
 }
 
 // Disclose returns err as an [*Error] whose text clients may read whatever its
@@ -73,14 +76,26 @@ func Disclose(err error) *Error {
 	return withAudience(err, forClient)
 }
 
-// withhold returns err as an error whose text no client may read whatever its
-// code is.
-func withhold(err error) error {
+// Withhold returns err as an error whose text no client may read whatever its code
+// is: the words of a model's server. Withhold(nil) is nil.
+func Withhold(err error) error {
 	if err == nil {
 		return nil
 	}
 	return withAudience(err, forLog)
 }
+
+// WithholdForeign withholds the text of err if it repeats a cause that is no [*Error],
+// also under code invalid_argument: the text of a driver is not about a client's input.
+func WithholdForeign(err error) error {
+	if err == nil || isOwnText(AsError(err), false) {
+		return err
+	}
+	return Withhold(err)
+}
+
+// Withheld reports whether [Withhold] made e.
+func (e *Error) Withheld() bool { return e.audience == forLog }
 
 func withAudience(err error, a audience) *Error {
 	if err == nil {
@@ -116,8 +131,8 @@ func disclosed(err error, depth int) *Error {
 	return nil
 }
 
-// isOwnText reports whether the message of e is the host's own words, all the way
-// to the cause. With ofRequest, so is whatever has code invalid_argument.
+// isOwnText reports whether the message of e was written for clients, with those of
+// all its causes. With ofRequest, so was any text under code invalid_argument.
 func isOwnText(e *Error, ofRequest bool) bool {
 	said, err := e.Error(), error(e)
 	code := e.Code
@@ -144,62 +159,10 @@ func isOwnText(e *Error, ofRequest bool) bool {
 }
 
 // isContextEnd reports whether err is the end of a context in the words of the
-// standard library or of the host's limits.
+// standard library, or an [OwnText].
 func isContextEnd(err error) bool {
-	switch err.(type) {
-	case runTimeout, journalTimeout:
+	if _, ok := err.(OwnText); ok {
 		return true
 	}
 	return err == context.Canceled || err == context.DeadlineExceeded
-}
-
-// ClientEvent is an event of another package that holds errors.
-type ClientEvent interface {
-	EventData
-	// ForClient returns a copy whose errors are made by [ClientError].
-	ForClient(run string) EventData
-}
-
-// ForClient returns the event with each error in it as [ClientError] has it. The
-// values that the event points to are not changed.
-func (e Event) ForClient() Event {
-	switch d := e.Data.(type) {
-	case *RunFinished:
-		if d.Error != nil {
-			c := *d
-			c.Error = ClientError(d.Error, e.Run)
-			e.Data = &c
-		}
-	case *ProcessorRan:
-		if d.Error != nil || d.Skipped != nil {
-			c := *d
-			c.Error, c.Skipped = clientErrorOf(d.Error, e.Run), clientErrorOf(d.Skipped, e.Run)
-			e.Data = &c
-		}
-	case *ProviderRan:
-		if d.Error != nil {
-			c := *d
-			c.Error = ClientError(d.Error, e.Run)
-			e.Data = &c
-		}
-	case *ModelRetried:
-		c := *d
-		c.Reason = maskedText(Internal, e.Run)
-		e.Data = &c
-	case *ModelFellBack:
-		c := *d
-		c.Reason = maskedText(Internal, e.Run)
-		e.Data = &c
-	case ClientEvent:
-		e.Data = d.ForClient(e.Run)
-	}
-	return e
-}
-
-// clientErrorOf is ClientError of an error that may be a nil pointer.
-func clientErrorOf(e *Error, run string) *Error {
-	if e == nil {
-		return nil
-	}
-	return ClientError(e, run)
 }
