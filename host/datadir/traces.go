@@ -58,7 +58,7 @@ func ThreadOptions(traces *trace.Log) *threads.Options {
 
 // Erasures returns the deletion of tenants from the store, the traces and the queue.
 // jobs may be nil if no queue runs in this process. The directory must have its
-// store on disk.
+// store on disk. A process has one, see [erasure.New].
 func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
 	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, d.Driver, tenant) }
 	if jobs != nil {

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
@@ -58,10 +59,15 @@ func (f Func) Find(ctx context.Context, tenant string) (int, error) { return f.F
 type Tenants struct {
 	store kv.Eraser
 	parts []Part
+	turn  chan struct{} // full while a deletion runs
 }
 
-// New returns the deletion of tenants from a store and the parts beside it.
-func New(store kv.Eraser, parts ...Part) *Tenants { return &Tenants{store, parts} }
+// New returns the deletion of tenants from a store and the parts beside it. Delete and
+// Resume may run concurrently only in the same Tenants, so a program has one for each
+// store.
+func New(store kv.Eraser, parts ...Part) *Tenants {
+	return &Tenants{store: store, parts: parts, turn: make(chan struct{}, 1)}
+}
 
 // Delete deletes all data of a tenant, and returns when no file contains any of it. If
 // ctx or the process ends earlier, the tenant stays deleted for readers, and Delete or
@@ -75,13 +81,29 @@ func (t *Tenants) Delete(ctx context.Context, tenant string) error {
 	if err := t.store.BeginErase(ctx, partition); err != nil {
 		return kverror.Wrap(err, "delete tenant %q", tenant)
 	}
+	return t.complete(ctx, partition)
+}
+
+// complete completes the deletion of a tenant that has begun, unless another call has
+// done so meanwhile: the name may be in use again.
+func (t *Tenants) complete(ctx context.Context, partition string) error {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return kverror.Wrap(ctx.Err(), "delete tenant %q", partition)
+	}
+	begun, err := t.store.Erasing(ctx)
+	if err != nil || !slices.Contains(begun, partition) {
+		return kverror.Wrap(err, "delete tenant %q", partition)
+	}
 	// The parts' tombstones are removed from the files with those of the partition.
 	for _, p := range t.parts {
 		if err := p.Erase(ctx, partition); err != nil {
-			return kverror.Wrap(fmt.Errorf("%s: %w", p.Name(), err), "delete tenant %q", tenant)
+			return kverror.Wrap(fmt.Errorf("%s: %w", p.Name(), err), "delete tenant %q", partition)
 		}
 	}
-	return kverror.Wrap(t.store.Erase(ctx, partition), "delete tenant %q", tenant)
+	return kverror.Wrap(t.store.Erase(ctx, partition), "delete tenant %q", partition)
 }
 
 // Resume completes interrupted deletions. If one fails, Resume continues with the
@@ -92,8 +114,8 @@ func (t *Tenants) Resume(ctx context.Context) error {
 		return kverror.Wrap(err, "list deletions that were interrupted")
 	}
 	var errs []error
-	for _, tenant := range begun {
-		errs = append(errs, t.Delete(ctx, tenant))
+	for _, partition := range begun {
+		errs = append(errs, t.complete(ctx, partition))
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/erasure"
@@ -127,4 +128,42 @@ func TestDeleteOfABadName(t *testing.T) {
 			t.Errorf("Delete of %.20q = %v, want invalid_argument", name, err)
 		}
 	}
+}
+
+// An administrator deletes a tenant again while a sweep resumes its deletion, and then
+// gives the name to another customer.
+func TestResumeLeavesATenantThatWasMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := kv.NewMemory()
+		put(t, d, "acme")
+		put(t, d, "globex")
+		s := &shelf{}
+		all := erasure.New(d, s.part())
+		for _, tenant := range []string{"acme", "globex"} { // a process ended during both deletions
+			if err := d.BeginErase(t.Context(), tenant); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.reads = func(string) error {
+			s.reads = nil
+			go func() {
+				if err := all.Delete(t.Context(), "globex"); err != nil {
+					t.Errorf("Delete = %v", err)
+				}
+				put(t, d, "globex")
+			}()
+			synctest.Wait()
+			return nil
+		}
+		if err := all.Resume(t.Context()); err != nil {
+			t.Errorf("Resume = %v", err)
+		}
+		synctest.Wait()
+		if _, err := d.Get(t.Context(), "globex", "k"); err != nil {
+			t.Errorf("Get of what the next tenant of that name wrote = %v", err)
+		}
+		if _, err := d.Get(t.Context(), "acme", "k"); !errors.Is(err, kv.ErrNotFound) {
+			t.Errorf("Get of the deleted tenant = %v", err)
+		}
+	})
 }

@@ -47,4 +47,4 @@ func (a *Project) resumeErasures(ctx context.Context) error {
 
 // Erasures returns the deletion of tenants from all of the project's data. The store
 // must be on disk: see [datadir.Dir.Badger].
-func (a *Project) Erasures() *erasure.Tenants { return a.data.Erasures(a.traces, a.queue) }
+func (a *Project) Erasures() *erasure.Tenants { return a.erasures }

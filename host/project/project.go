@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
@@ -50,7 +51,8 @@ type Project struct {
 	ownMemory *memory.Store                 // nil if no memory uses it
 	messages  map[string]host.MessageStores // of agents that keep their own, by agent
 
-	retention *retention // nil unless this process removes expired data
+	erasures  *erasure.Tenants // one, so that a sweep and a caller delete one after the other
+	retention *retention       // nil unless this process removes expired data
 
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 	live     bool            // plugins can be replaced while they serve
@@ -201,6 +203,7 @@ func (a *Project) open(ctx context.Context, opts Options) error {
 	}
 	a.threads = threads.New(data.Driver, datadir.ThreadOptions(a.traces))
 	a.openQueue(data)
+	a.erasures = data.Erasures(a.traces, a.queue)
 	return pluginErr
 }
 

@@ -82,6 +82,15 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 	defer s.mu.RUnlock()
 	ctx, cancel := s.untilClose(ctx)
 	defer cancel()
+	select {
+	case s.purging <- struct{}{}:
+		defer func() { <-s.purging }()
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), s.purgeEnded(ctx))
+	}
+	if !s.keys.isErasing(partition) {
+		return nil // another call has erased it, and callers may have written to it since
+	}
 	if err := s.eraseBlobs(ctx, partition); err != nil {
 		return errors.Join(err, s.purgeEnded(ctx))
 	}
@@ -91,16 +100,10 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 	return s.keys.endErasing(partition)
 }
 
-// erasePrefix removes every version of every key of a prefix from the files. No purge
-// may run meanwhile: purges and erasures both stop Badger's compactions and start them
-// again.
+// erasePrefix removes every version of every key of a prefix from the files. The caller
+// has the token of purges: purges and erasures both stop Badger's compactions and start
+// them again.
 func (s *Store) erasePrefix(ctx context.Context, prefix []byte) error {
-	select {
-	case s.purging <- struct{}{}:
-		defer func() { <-s.purging }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	for range maxEraseRounds {
 		drop := func(ctx context.Context) error { return s.dropPrefix(ctx, prefix) }
 		for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.drainUpperLevels, drop} {
