@@ -28,12 +28,11 @@ const (
 // oversized lists the types and packages that are still to be split, with their greatest
 // permitted counts. A count here never rises, and an entry within its limit must go.
 var oversized = map[string]int{
-	"fields of cmd/agenthost.limitFlag":                  26,
 	"fields of host/plugin/internal/wasmmeter.codeScan":  39,
 	"fields of host/project.Project":                     31,
 	"lines of host":                                      16_000,
 	"lines of host/plugin":                               14_000,
-	"methods of cmd/agenthost.environment":               120,
+	"methods of cmd/agenthost.terminal":                  50,
 	"methods of host/internal/schema.check":              47,
 	"methods of host/internal/schema.checker":            42,
 	"methods of host/kv/badgerkv.Store":                  82,

@@ -21,8 +21,8 @@ type chatFlags struct {
 	detach                            bool
 }
 
-func chatCommand(env *environment) *cobra.Command {
-	f := chatFlags{remote: remote{env: env}}
+func chatCommand(t *terminal) *cobra.Command {
+	f := chatFlags{remote: remote{term: t}}
 	c := &cobra.Command{
 		Use:   "chat TEXT|-",
 		Short: "Say something in a session of a running host",
@@ -48,7 +48,7 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 			}
 			text := list[0]
 			if text == "-" {
-				if text, _, err = readPrompt(env, list, true); err != nil {
+				if text, _, err = readPrompt(t, list, true); err != nil {
 					return err
 				}
 			}
@@ -91,12 +91,12 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 			if err != nil {
 				return host.Errorf(host.Internal, "write an event: %w", err)
 			}
-			fmt.Fprintf(f.env.stdout, "%s\n", line)
+			fmt.Fprintf(f.term.Out, "%s\n", line)
 		}
 		switch d := chunk.Data.(type) {
 		case *host.TextDelta:
 			if !f.json {
-				fmt.Fprint(f.env.stdout, termtext.Printable(d.Text))
+				fmt.Fprint(f.term.Out, termtext.Printable(d.Text))
 				wrote = true
 			}
 		case *sessions.TurnEnded:
@@ -123,9 +123,9 @@ func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, erro
 		return false, nil
 	}
 	if f.json {
-		return true, printJSON(f.env.stdout, last)
+		return true, printJSON(f.term.Out, last)
 	}
-	_, err = fmt.Fprintln(f.env.stdout, "The last turn was completed: there is nothing to try again.")
+	_, err = fmt.Fprintln(f.term.Out, "The last turn was completed: there is nothing to try again.")
 	return true, err
 }
 
@@ -133,15 +133,15 @@ func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, erro
 func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 	if !f.json {
 		if wrote {
-			fmt.Fprintln(f.env.stdout)
+			fmt.Fprintln(f.term.Out)
 		}
 		for _, q := range out.Questions {
-			fmt.Fprintf(f.env.stdout, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
+			fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
 		}
 		if out.FinishReason == sessions.FinishDetached {
 			f.howToWait(out)
 		} else if out.Snapshot != "" {
-			fmt.Fprintf(f.env.stdout, "(session %s; snapshot %s)\n", termtext.Printable(out.Session), termtext.Printable(out.Snapshot))
+			fmt.Fprintf(f.term.Out, "(session %s; snapshot %s)\n", termtext.Printable(out.Session), termtext.Printable(out.Snapshot))
 		}
 	}
 	if out.Error != nil {
@@ -156,6 +156,6 @@ func (f *chatFlags) howToWait(out *sessions.Output) {
 	if f.tenant != "" {
 		tenant = " --tenant " + termtext.ShellWord(f.tenant)
 	}
-	fmt.Fprintf(f.env.stdout, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
+	fmt.Fprintf(f.term.Out, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
 		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), selfWords(), termtext.ShellWord(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
 }

@@ -36,7 +36,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	data, cache := filepath.Join(dir, "data"), t.TempDir()
 	getenv := func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache}[name] }
 	stdin, typed := io.Pipe()
-	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
 	go func() {
 		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}

@@ -25,13 +25,6 @@ type console struct {
 // of them interrupt it.
 const maxHeldLines = 64 << 10
 
-func (env *environment) console() *console {
-	env.once.Do(func() {
-		env.lines = &console{out: env.stdout, err: env.stderr, terminal: env.stdoutTerminal, shown: map[string]bool{}}
-	})
-	return env.lines
-}
-
 // Write writes whole lines.
 func (c *console) Write(b []byte) (int, error) {
 	c.mu.Lock()

@@ -17,8 +17,8 @@ func TestConsoleKeepsTheHostApartFromTheConversation(t *testing.T) {
 		"a pipe":     {false, "* before\n> \n* at the prompt\n> clerk: it is\n* amid\n* more\n"},
 	} {
 		var both bytes.Buffer
-		env := &environment{stdout: &both, stderr: &both, stdoutTerminal: row.terminal, getenv: func(string) string { return "" }}
-		c := env.console()
+		term := &terminal{Out: &both, Err: &both, OutIsTerminal: row.terminal}
+		c := term.console()
 		say := func(text string) { _, _ = c.Write([]byte("* " + text + "\n")) }
 		say("before")
 		if err := c.ask("> "); err != nil {
@@ -26,7 +26,7 @@ func TestConsoleKeepsTheHostApartFromTheConversation(t *testing.T) {
 		}
 		say("at the prompt")
 		c.answered()
-		show := newPrinter(env)
+		show := newPrinter(term)
 		show.color, show.agent = false, "clerk"
 		show.text("it ")
 		say("amid")
@@ -41,9 +41,9 @@ func TestConsoleKeepsTheHostApartFromTheConversation(t *testing.T) {
 
 func TestARunThatIsShownIsNotLoggedToo(t *testing.T) {
 	var both bytes.Buffer
-	env := &environment{stdout: &both, stderr: &both}
-	env.console().shows("r1")
-	logger := env.logger()
+	term := &terminal{Out: &both, Err: &both}
+	term.console().shows("r1")
+	logger := term.logger()
 	logger.Error(runFailed, "run", "r1", "error", "x")
 	if both.Len() > 0 {
 		t.Errorf("the log says %q", both.String())
@@ -57,8 +57,8 @@ func TestARunThatIsShownIsNotLoggedToo(t *testing.T) {
 
 func TestConsoleKeepsTheOrderOfLinesThatDoNotFit(t *testing.T) {
 	var both bytes.Buffer
-	env := &environment{stdout: &both, stderr: &both, getenv: func(string) string { return "" }}
-	c := env.console()
+	term := &terminal{Out: &both, Err: &both}
+	c := term.console()
 	c.text(true)
 	for _, line := range []string{"first\n", strings.Repeat("x", maxHeldLines) + "\n", "last\n"} {
 		if n, err := c.Write([]byte(line)); n != len(line) || err != nil {

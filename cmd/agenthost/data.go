@@ -41,23 +41,6 @@ func shareData(d *datadir.Dir, dir string) (stop func() error, shared bool, err 
 	}, shared, err
 }
 
-// dataOptions are those of every data directory that a command opens.
-func (env *environment) dataOptions() *datadir.Options {
-	return &datadir.Options{Getenv: env.getenv, Logger: env.logger()}
-}
-
-// noteCopy says that a command reads a copy of a directory.
-func (env *environment) noteCopy(dir string) func(int64) {
-	return func(size int64) {
-		env.note("%s can only be read: this reads a copy of %s", dir, shortBytes(size))
-	}
-}
-
-// note writes a remark to the console, beside the output.
-func (env *environment) note(format string, args ...any) {
-	fmt.Fprintf(env.console(), "agenthost: "+format+"\n", args...)
-}
-
 // checkData refuses a data directory that does not exist, which opening would make.
 func checkData(dir, command string) error {
 	if dir == "" {
@@ -71,12 +54,15 @@ func checkData(dir, command string) error {
 }
 
 type dataFlags struct {
+	term *terminal
+	dirs *dataOpener
+
 	data, socket, keyFile, dataKeys string
 	json                            bool
 }
 
-func dataCommand(env *environment) *cobra.Command {
-	var f dataFlags
+func dataCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+	g := &dataFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "data",
 		Short: "Back up, restore, check, encrypt and erase what is kept",
@@ -93,28 +79,28 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&f.data, "data", "", "the data directory (required)")
-	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(dataBackup(env, &f), dataRestore(env, &f), dataVerify(env, &f), dataRekey(env, &f),
-		dataErase(env, &f), dataProve(env, &f), dataPurge(env, &f))
+	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory (required)")
+	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	c.AddCommand(g.backup(), g.restore(), g.verify(), g.rekey(),
+		g.erase(), g.prove(), g.purge())
 	return c
 }
 
-func (f *dataFlags) addSocket(c *cobra.Command) {
-	c.Flags().StringVar(&f.socket, "socket", "", "the control socket of the host that has it open (default: "+socketName+" in --data)")
+func (g *dataFlags) addSocket(c *cobra.Command) {
+	c.Flags().StringVar(&g.socket, "socket", "", "the control socket of the host that has it open (default: "+socketName+" in --data)")
 }
 
 // withData calls direct with the store if no other process has it open, and otherwise
 // asks the host that holds it.
-func withData(ctx context.Context, env *environment, f *dataFlags, op string, args, result any, direct func(*datadir.Dir) error) (err error) {
-	opts := env.dataOptions()
+func (g *dataFlags) withData(ctx context.Context, op string, args, result any, direct func(*datadir.Dir) error) (err error) {
+	opts := g.dirs.options()
 	opts.Verify = op == verifyOp
-	s, err := datadir.Open(f.data, opts)
+	s, err := datadir.Open(g.data, opts)
 	if errors.Is(err, kv.ErrReadOnly) && (op == verifyOp || op == backupOp) {
-		s, err = datadir.OpenCopy(ctx, f.data, opts, env.noteCopy(f.data))
+		s, err = datadir.OpenCopy(ctx, g.data, opts, g.dirs.noteCopy(g.data))
 	}
 	if errors.Is(err, kv.ErrLocked) {
-		return askHost(ctx, f, err, op, args, result)
+		return g.askHost(ctx, err, op, args, result)
 	}
 	if err != nil {
 		return err
@@ -123,8 +109,8 @@ func withData(ctx context.Context, env *environment, f *dataFlags, op string, ar
 	return direct(s)
 }
 
-func askHost(ctx context.Context, f *dataFlags, locked error, op string, args, result any) error {
-	err := control.Call(ctx, cmp.Or(f.socket, socketPath(f.data)), op, args, result)
+func (g *dataFlags) askHost(ctx context.Context, locked error, op string, args, result any) error {
+	err := control.Call(ctx, cmp.Or(g.socket, socketPath(g.data)), op, args, result)
 	if err != nil && control.Unreachable(err) {
 		return locked // by a process that cannot be asked
 	}
@@ -142,7 +128,7 @@ type backupArgs struct {
 	Path string `json:"path"`
 }
 
-func dataBackup(env *environment, f *dataFlags) *cobra.Command {
+func (g *dataFlags) backup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write all data to a file, also while a host serves",
@@ -155,7 +141,7 @@ deleted since cannot be restored with it.`,
 		Example: "  agenthost data backup monday.backup --data ./data",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := checkData(f.data, "agenthost data backup"); err != nil {
+			if err := checkData(g.data, "agenthost data backup"); err != nil {
 				return err
 			}
 			path, err := filepath.Abs(list[0])
@@ -163,8 +149,8 @@ deleted since cannot be restored with it.`,
 				return host.Errorf(host.FailedPrecondition, "write %s: %w", list[0], err)
 			}
 			var info *badgerkv.BackupInfo
-			err = withData(c.Context(), env, f, backupOp, backupArgs{path}, &info, func(s *datadir.Dir) (err error) {
-				show := newProgress(env)
+			err = g.withData(c.Context(), backupOp, backupArgs{path}, &info, func(s *datadir.Dir) (err error) {
+				show := newProgress(g.term)
 				defer show.end()
 				info, err = backupTo(c.Context(), s, path, show.entries)
 				return err
@@ -172,18 +158,18 @@ deleted since cannot be restored with it.`,
 			if err != nil {
 				return err
 			}
-			if f.json {
-				return printJSON(env.stdout, backupResult{list[0], *info})
+			if g.json {
+				return printJSON(g.term.Out, backupResult{list[0], *info})
 			}
-			fmt.Fprintf(env.stdout, "Wrote %s in %s to %s%s.\n", byteWords(info.Bytes), entryWords(info.Entries), list[0], sealedWords(info))
-			fmt.Fprintf(env.stdout, "Check it with: agenthost data verify --backup %s\n", termtext.ShellWord(list[0]))
+			fmt.Fprintf(g.term.Out, "Wrote %s in %s to %s%s.\n", byteWords(info.Bytes), entryWords(info.Entries), list[0], sealedWords(info))
+			fmt.Fprintf(g.term.Out, "Check it with: agenthost data verify --backup %s\n", termtext.ShellWord(list[0]))
 			if info.Encrypted {
-				fmt.Fprintf(env.stdout, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", termtext.ShellWord(datadir.KeyFilePath(f.data)))
+				fmt.Fprintf(g.term.Out, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", termtext.ShellWord(datadir.KeyFilePath(g.data)))
 			}
 			return nil
 		},
 	}
-	f.addSocket(c)
+	g.addSocket(c)
 	return c
 }
 
@@ -206,7 +192,7 @@ func backupTo(ctx context.Context, s *datadir.Dir, path string, tell badgerkv.Pr
 	return info, err
 }
 
-func dataRestore(env *environment, f *dataFlags) *cobra.Command {
+func (g *dataFlags) restore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a data directory out of a backup",
@@ -218,62 +204,62 @@ tenants that were deleted since.`,
 		Example: "  agenthost data restore monday.backup --data ./restored --key-file ./data/" + datadir.StoreName + "/" + badgerkv.KeyFile,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if f.data == "" {
+			if g.data == "" {
 				return usageError{errors.New("--data is required: the directory to make"), "agenthost data restore"}
 			}
-			info, err := restoreFile(c.Context(), env, f, list[0])
+			info, err := g.restoreFile(c.Context(), list[0])
 			if err != nil {
 				return err
 			}
-			if f.json {
-				return printJSON(env.stdout, backupResult{list[0], *info})
+			if g.json {
+				return printJSON(g.term.Out, backupResult{list[0], *info})
 			}
-			fmt.Fprintf(env.stdout, "Restored %s in %s to %s, as of %s.\n", byteWords(info.Bytes), entryWords(info.Entries), f.data, info.Created.Local().Format("2006-01-02 15:04:05"))
+			fmt.Fprintf(g.term.Out, "Restored %s in %s to %s, as of %s.\n", byteWords(info.Bytes), entryWords(info.Entries), g.data, info.Created.Local().Format("2006-01-02 15:04:05"))
 			if info.Erased > 0 {
-				fmt.Fprintf(env.stdout, "Left out %s of tenants that were deleted since.\n", entryWords(info.Erased))
+				fmt.Fprintf(g.term.Out, "Left out %s of tenants that were deleted since.\n", entryWords(info.Erased))
 			}
 			return nil
 		},
 	}
-	f.addBackupKey(c)
-	c.Flags().StringVar(&f.dataKeys, "key-file", "", "the key file of the directory that the backup is of (DIR/"+datadir.StoreName+"/"+badgerkv.KeyFile+"), or a copy")
+	g.addBackupKey(c)
+	c.Flags().StringVar(&g.dataKeys, "key-file", "", "the key file of the directory that the backup is of (DIR/"+datadir.StoreName+"/"+badgerkv.KeyFile+"), or a copy")
 	return c
 }
 
-func (f *dataFlags) addBackupKey(c *cobra.Command) {
-	c.Flags().StringVar(&f.keyFile, "backup-key-file", "", "a file with the key of the backup, if it is another")
+func (g *dataFlags) addBackupKey(c *cobra.Command) {
+	c.Flags().StringVar(&g.keyFile, "backup-key-file", "", "a file with the key of the backup, if it is another")
 }
 
 // backupKey returns the key in --backup-key-file; nil without the flag.
-func (f *dataFlags) backupKey() ([]byte, error) {
-	if f.keyFile == "" {
+func (g *dataFlags) backupKey() ([]byte, error) {
+	if g.keyFile == "" {
 		return nil, nil
 	}
-	return datadir.ReadKey(f.keyFile)
+	return datadir.ReadKey(g.keyFile)
 }
 
-func restoreFile(ctx context.Context, env *environment, f *dataFlags, file string) (*badgerkv.BackupInfo, error) {
+func (g *dataFlags) restoreFile(ctx context.Context, file string) (*badgerkv.BackupInfo, error) {
 	opts := &badgerkv.RestoreOptions{}
 	var err error
-	if opts.Store.Key, err = datadir.Key(env.getenv); err != nil {
+	if opts.Store.Key, err = datadir.Key(g.dirs.getenv); err != nil {
 		return nil, err
 	}
-	if opts.BackupKey, err = f.backupKey(); err != nil {
+	if opts.BackupKey, err = g.backupKey(); err != nil {
 		return nil, err
 	}
-	in, closeIn, err := openInput(env, file)
+	in, closeIn, err := openInput(g.term.In, file)
 	if err != nil {
 		return nil, err
 	}
 	defer closeIn()
-	show := newProgress(env)
+	show := newProgress(g.term)
 	defer show.end()
 	opts.Progress = show.entries
-	opts.Store.Logger = env.logger()
-	opts.KeyFile = f.dataKeys
-	info, err := badgerkv.Restore(ctx, datadir.StorePath(f.data), in, opts)
+	opts.Store.Logger = g.term.logger()
+	opts.KeyFile = g.dataKeys
+	info, err := badgerkv.Restore(ctx, datadir.StorePath(g.data), in, opts)
 	if errors.Is(err, kv.ErrInvalid) {
-		return nil, host.Errorf(host.FailedPrecondition, "data directory %s has data", f.data).
+		return nil, host.Errorf(host.FailedPrecondition, "data directory %s has data", g.data).
 			WithHint("restore into a new directory; nothing was changed in this one")
 	}
 	return info, backupError(file, err)
@@ -301,7 +287,7 @@ func backupError(file string, err error) error {
 	return e
 }
 
-func dataRekey(env *environment, f *dataFlags) *cobra.Command {
+func (g *dataFlags) rekey() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "rekey",
@@ -312,13 +298,13 @@ directory open. Every tenant gets a new data key as well, for what is written fr
 on. Backups keep the key that they were made with.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkData(f.data, "agenthost data rekey"); err != nil {
+			if err := checkData(g.data, "agenthost data rekey"); err != nil {
 				return err
 			}
 			if file == "" {
 				return usageError{errors.New("--new-key-file is required: the file with the new key"), "agenthost data rekey"}
 			}
-			old, err := datadir.Key(env.getenv)
+			old, err := datadir.Key(g.dirs.getenv)
 			if err != nil {
 				return err
 			}
@@ -327,13 +313,13 @@ on. Backups keep the key that they were made with.`,
 				return err
 			}
 			if old == nil {
-				return host.Errorf(host.InvalidArgument, "data directory %s: no key is set", f.data).
+				return host.Errorf(host.InvalidArgument, "data directory %s: no key is set", g.data).
 					WithHint("set %s; to encrypt a directory that is not, restore a backup of it with the key set", datadir.KeyFileVariable)
 			}
-			if err := badgerkv.Rekey(datadir.StorePath(f.data), old, key); err != nil {
-				return datadir.Error(f.data, err)
+			if err := badgerkv.Rekey(datadir.StorePath(g.data), old, key); err != nil {
+				return datadir.Error(g.data, err)
 			}
-			fmt.Fprintf(env.stdout, "%s has the new key. Set %s=%s from now on.\n", f.data, datadir.KeyFileVariable, termtext.ShellWord(file))
+			fmt.Fprintf(g.term.Out, "%s has the new key. Set %s=%s from now on.\n", g.data, datadir.KeyFileVariable, termtext.ShellWord(file))
 			return nil
 		},
 	}
@@ -341,7 +327,7 @@ on. Backups keep the key that they were made with.`,
 	return c
 }
 
-func dataVerify(env *environment, f *dataFlags) *cobra.Command {
+func (g *dataFlags) verify() *cobra.Command {
 	var backup string
 	c := &cobra.Command{
 		Use:   "verify",
@@ -352,14 +338,14 @@ open does it for this command, and serves on. With --backup it reads a backup in
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if backup != "" {
-				return verifyBackup(c.Context(), env, f, backup)
+				return g.verifyBackup(c.Context(), backup)
 			}
-			if err := checkData(f.data, "agenthost data verify"); err != nil {
+			if err := checkData(g.data, "agenthost data verify"); err != nil {
 				return err
 			}
 			out := &datadir.Verification{}
-			err := withData(c.Context(), env, f, verifyOp, nil, out, func(s *datadir.Dir) (err error) {
-				show := newProgress(env)
+			err := g.withData(c.Context(), verifyOp, nil, out, func(s *datadir.Dir) (err error) {
+				show := newProgress(g.term)
 				defer show.end()
 				out, err = s.Verify(c.Context(), func(n int) { show.say("%s", plural(n, "thread")) })
 				return err
@@ -367,64 +353,64 @@ open does it for this command, and serves on. With --backup it reads a backup in
 			if err != nil {
 				return err
 			}
-			return printVerified(env, f, out)
+			return g.printVerified(out)
 		},
 	}
-	f.addSocket(c)
-	f.addBackupKey(c)
+	g.addSocket(c)
+	g.addBackupKey(c)
 	c.Flags().StringVar(&backup, "backup", "", "check this backup")
 	return c
 }
 
 // printVerified prints a verification. Its error has the exit code of data loss if an
 // entry or a file is damaged.
-func printVerified(env *environment, f *dataFlags, v *datadir.Verification) error {
-	if f.json {
-		if err := printJSON(env.stdout, v); err != nil {
+func (g *dataFlags) printVerified(v *datadir.Verification) error {
+	if g.json {
+		if err := printJSON(g.term.Out, v); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(env.stdout, "Read %s of %s: %s, %s, %s with %s.\n", plural(v.Threads, "thread"), plural(v.Tenants, "tenant"),
+		fmt.Fprintf(g.term.Out, "Read %s of %s: %s, %s, %s with %s.\n", plural(v.Threads, "thread"), plural(v.Tenants, "tenant"),
 			plural(v.Messages, "message"), plural(v.Turns, "turn"), plural(v.Blobs, "digest"), byteWords(v.Bytes))
 		for _, d := range v.Damaged {
-			fmt.Fprintf(env.stdout, "  %s\n", oneLine(fmt.Sprintf("%s %s: %s", d.Tenant, d.Thread, d.Error.Message)))
+			fmt.Fprintf(g.term.Out, "  %s\n", oneLine(fmt.Sprintf("%s %s: %s", d.Tenant, d.Thread, d.Error.Message)))
 		}
 	}
 	if len(v.Damaged) == 0 {
-		if !f.json {
-			fmt.Fprintln(env.stdout, "All of it is what was stored.")
+		if !g.json {
+			fmt.Fprintln(g.term.Out, "All of it is what was stored.")
 		}
 		return nil
 	}
-	if f.json {
+	if g.json {
 		return quietExit(host.DataLoss.ExitCode())
 	}
 	return host.Errorf(host.DataLoss, "%s damaged", plural(len(v.Damaged), "thing")).WithHint("restore a backup into a new directory: agenthost data restore FILE --data DIR")
 }
 
-func verifyBackup(ctx context.Context, env *environment, f *dataFlags, file string) error {
-	key, err := f.backupKey()
+func (g *dataFlags) verifyBackup(ctx context.Context, file string) error {
+	key, err := g.backupKey()
 	if err == nil && key == nil {
-		key, err = datadir.Key(env.getenv)
+		key, err = datadir.Key(g.dirs.getenv)
 	}
 	if err != nil {
 		return err
 	}
-	in, closeIn, err := openInput(env, file)
+	in, closeIn, err := openInput(g.term.In, file)
 	if err != nil {
 		return err
 	}
 	defer closeIn()
-	show := newProgress(env)
+	show := newProgress(g.term)
 	info, err := badgerkv.VerifyBackup(ctx, in, key, show.entries)
 	show.end()
 	if err != nil {
 		return backupError(file, err)
 	}
-	if f.json {
-		return printJSON(env.stdout, backupResult{file, *info})
+	if g.json {
+		return printJSON(g.term.Out, backupResult{file, *info})
 	}
-	fmt.Fprintf(env.stdout, "%s is whole: %s in %s, of %s%s.\n", file, byteWords(info.Bytes), entryWords(info.Entries), info.Created.Local().Format("2006-01-02 15:04:05"), sealedWords(info))
+	fmt.Fprintf(g.term.Out, "%s is whole: %s in %s, of %s%s.\n", file, byteWords(info.Bytes), entryWords(info.Entries), info.Created.Local().Format("2006-01-02 15:04:05"), sealedWords(info))
 	return nil
 }
 

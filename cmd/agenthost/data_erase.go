@@ -28,10 +28,10 @@ func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*e
 }
 
 // withTenants asks op of the host that has the data directory open, or does it.
-func withTenants(ctx context.Context, env *environment, f *dataFlags, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
+func (g *dataFlags) withTenants(ctx context.Context, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
 	out := &erasure.Report{}
-	err := withData(ctx, env, f, op, tenantArgs{tenant}, out, func(s *datadir.Dir) error {
-		traces, err := s.OpenTraces(f.data, env.logger())
+	err := g.withData(ctx, op, tenantArgs{tenant}, out, func(s *datadir.Dir) error {
+		traces, err := s.OpenTraces(g.data, g.term.logger())
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func withTenants(ctx context.Context, env *environment, f *dataFlags, op, tenant
 	return out, err
 }
 
-func dataErase(env *environment, f *dataFlags) *cobra.Command {
+func (g *dataFlags) erase() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "erase TENANT",
@@ -60,27 +60,27 @@ read, and a restore leaves the tenant out only if it is given the key file.`,
 		Example: "  agenthost data erase acme --data ./data --yes",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := checkData(f.data, "agenthost data erase"); err != nil {
+			if err := checkData(g.data, "agenthost data erase"); err != nil {
 				return err
 			}
 			if !yes {
 				return usageError{fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), "agenthost data erase"}
 			}
-			report, err := withTenants(c.Context(), env, f, "data.erase", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
+			report, err := g.withTenants(c.Context(), "data.erase", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
 				return eraseAndProve(c.Context(), all, list[0])
 			})
 			if err != nil {
 				return err
 			}
-			return printReport(env, f, report, true)
+			return g.printReport(report, true)
 		},
 	}
-	f.addSocket(c)
+	g.addSocket(c)
 	c.Flags().BoolVar(&yes, "yes", false, "delete it")
 	return c
 }
 
-func dataProve(env *environment, f *dataFlags) *cobra.Command {
+func (g *dataFlags) prove() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prove TENANT",
 		Short: "Show what the files have of a tenant",
@@ -90,37 +90,37 @@ that was deleted.`,
 		Example: "  agenthost data prove acme --data ./data",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := checkData(f.data, "agenthost data prove"); err != nil {
+			if err := checkData(g.data, "agenthost data prove"); err != nil {
 				return err
 			}
-			report, err := withTenants(c.Context(), env, f, "data.prove", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
+			report, err := g.withTenants(c.Context(), "data.prove", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
 				return all.Prove(c.Context(), list[0])
 			})
 			if err != nil {
 				return err
 			}
-			return printReport(env, f, report, report.Store.Erasing)
+			return g.printReport(report, report.Store.Erasing)
 		},
 	}
-	f.addSocket(c)
+	g.addSocket(c)
 	return c
 }
 
 // printReport prints the data stored of a tenant. With deleted set, any data left is
 // an error.
-func printReport(env *environment, f *dataFlags, r *erasure.Report, deleted bool) error {
-	if f.json {
-		if err := printJSON(env.stdout, r); err != nil {
+func (g *dataFlags) printReport(r *erasure.Report, deleted bool) error {
+	if g.json {
+		if err := printJSON(g.term.Out, r); err != nil {
 			return err
 		}
 	} else {
-		writeReport(env.stdout, r)
+		writeReport(g.term.Out, r)
 	}
 	if r.Gone || !deleted {
 		return nil
 	}
 	return host.Errorf(host.FailedPrecondition, "something is left of tenant %s", termtext.ShellWord(r.Tenant)).
-		WithHint("run it again: agenthost data erase %s --data %s --yes", termtext.ShellWord(r.Tenant), termtext.ShellWord(f.data))
+		WithHint("run it again: agenthost data erase %s --data %s --yes", termtext.ShellWord(r.Tenant), termtext.ShellWord(g.data))
 }
 
 func writeReport(w io.Writer, r *erasure.Report) {
@@ -147,7 +147,7 @@ func writeReport(w io.Writer, r *erasure.Report) {
 	}
 }
 
-func dataPurge(env *environment, f *dataFlags) *cobra.Command {
+func (g *dataFlags) purge() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "purge",
 		Short: "Remove from the files what was deleted",
@@ -156,19 +156,19 @@ sight at once when they are deleted, and their bytes leave the files within ` + 
 of a running host; this does it now.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkData(f.data, "agenthost data purge"); err != nil {
+			if err := checkData(g.data, "agenthost data purge"); err != nil {
 				return err
 			}
 			var none struct{}
-			err := withData(c.Context(), env, f, "data.purge", nil, &none, func(s *datadir.Dir) error { return s.Badger().Purge(c.Context()) })
+			err := g.withData(c.Context(), "data.purge", nil, &none, func(s *datadir.Dir) error { return s.Badger().Purge(c.Context()) })
 			if err != nil {
-				return purgeError(f.data, err)
+				return purgeError(g.data, err)
 			}
-			fmt.Fprintln(env.stdout, "Nothing that was deleted is in the files.")
+			fmt.Fprintln(g.term.Out, "Nothing that was deleted is in the files.")
 			return nil
 		},
 	}
-	f.addSocket(c)
+	g.addSocket(c)
 	return c
 }
 

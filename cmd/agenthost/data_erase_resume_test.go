@@ -45,7 +45,7 @@ func TestDevEndsADeletionThatWasInterrupted(t *testing.T) {
 	exits(0, "zebrafinch", "run", dir, "--data", data, "--thread", "t1", "--tenant", "acme", "the secret")
 	interruptErasure(t, data, "acme")
 	stdin, typed := io.Pipe()
-	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
 	cache := t.TempDir()
 	go func() {

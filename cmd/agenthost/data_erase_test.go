@@ -113,7 +113,7 @@ func TestARunningHostErasesATenant(t *testing.T) {
 	dir, exits := dataProject(t, "")
 	data := filepath.Join(dir, "data")
 	stdin, typed := io.Pipe()
-	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done, cache := make(chan int, 1), t.TempDir()
 	go func() {
 		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {

@@ -28,7 +28,7 @@ func TestDataOfARunningHost(t *testing.T) {
 		return map[string]string{"AGENTHOST_CACHE": cache, "AGENTHOST_DATA_KEY_FILE": filepath.Join(dir, "data.key")}[name]
 	}
 	stdin, typed := io.Pipe()
-	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
 	go func() {
 		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}

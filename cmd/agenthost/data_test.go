@@ -32,7 +32,7 @@ func TestUnwritableDataDirectory(t *testing.T) {
 				t.Fatal("Open succeeded", driver.Close())
 			}
 			var stderr strings.Builder
-			if code := exit(&environment{stdout: io.Discard, stderr: &stderr}, err, false); code != 3 {
+			if code := exit(&stderr, err, false); code != 3 {
 				t.Errorf("exit code is %d, want 3", code)
 			}
 			for _, want := range []string{"data directory " + dir + ": ", "→ make it writable for this user, or name another --data"} {

@@ -21,7 +21,7 @@ const (
 	demoSecond = "And the other one?"
 )
 
-func demoCommand(env *environment) *cobra.Command {
+func demoCommand(t *terminal, projects *projectOpener) *cobra.Command {
 	var data, model string
 	var json bool
 	c := &cobra.Command{
@@ -29,7 +29,7 @@ func demoCommand(env *environment) *cobra.Command {
 		Short: "Run a small support network on real input; needs no key and no network",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return demo(c.Context(), env, data, model, json)
+			return demo(c.Context(), t, projects, data, model, json)
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "directory that keeps the conversation (default: a temporary one)")
@@ -38,7 +38,7 @@ func demoCommand(env *environment) *cobra.Command {
 	return c
 }
 
-func demo(ctx context.Context, env *environment, data, model string, json bool) (err error) {
+func demo(ctx context.Context, t *terminal, projects *projectOpener, data, model string, json bool) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "agenthost-demo"); err != nil {
 			return host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data")
@@ -49,49 +49,49 @@ func demo(ctx context.Context, env *environment, data, model string, json bool) 
 	if err != nil {
 		return err
 	}
-	opts := env.projectOptions()
+	opts := projects.options()
 	opts.Data, opts.Model, opts.Progress = data, model, nil
 	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &session{env: env, app: a, project: exampleProject, json: json}
+	s := &session{term: t, app: a, project: exampleProject, json: json}
 	if s.target, err = a.Target(""); err != nil {
 		return err
 	}
 	if !json {
-		demoIntro(env, model)
+		demoIntro(t, model, projects.getenv("OPENAI_API_KEY") != "")
 	}
 	for _, prompt := range []string{demoFirst, demoSecond} {
 		if !json {
-			fmt.Fprintf(env.stdout, "\n> %s\n", prompt)
+			fmt.Fprintf(t.Out, "\n> %s\n", prompt)
 		}
 		if err := s.turn(ctx, prompt); err != nil {
 			return err
 		}
 	}
 	if !json {
-		demoOutro(env, s)
+		s.demoOutro()
 	}
 	return nil
 }
 
-func demoIntro(env *environment, model string) {
-	fmt.Fprintln(env.stdout, "A support network: a router, two agents, their tools and two history processors,")
-	fmt.Fprintln(env.stdout, "all but the agents WebAssembly modules in a sandbox. Two turns in one thread.")
-	if model == "" && env.getenv("OPENAI_API_KEY") != "" {
-		fmt.Fprintln(env.stdout, "OPENAI_API_KEY is set, but without --model NAME the demo stays scripted.")
+func demoIntro(t *terminal, model string, hasKey bool) {
+	fmt.Fprintln(t.Out, "A support network: a router, two agents, their tools and two history processors,")
+	fmt.Fprintln(t.Out, "all but the agents WebAssembly modules in a sandbox. Two turns in one thread.")
+	if model == "" && hasKey {
+		fmt.Fprintln(t.Out, "OPENAI_API_KEY is set, but without --model NAME the demo stays scripted.")
 	}
 }
 
-func demoOutro(env *environment, s *session) {
+func (s *session) demoOutro() {
 	s.footer()
-	fmt.Fprintln(env.stdout, "\nRun again, the second turn may differ by a few instructions: the messages of the first")
-	fmt.Fprintln(env.stdout, "are in its plugins' input with the time when they were stored. Equal input costs the same.")
+	fmt.Fprintln(s.term.Out, "\nRun again, the second turn may differ by a few instructions: the messages of the first")
+	fmt.Fprintln(s.term.Out, "are in its plugins' input with the time when they were stored. Equal input costs the same.")
 	self := selfWords()
-	fmt.Fprintln(env.stdout, "\nWorth trying next:")
-	tw := tabwriter.NewWriter(env.stdout, 0, 4, 5, ' ', 0)
+	fmt.Fprintln(s.term.Out, "\nWorth trying next:")
+	tw := tabwriter.NewWriter(s.term.Out, 0, 4, 5, ' ', 0)
 	for _, next := range []struct{ command, what string }{
 		{"run " + exampleProject + ` "where is order 1017?"`, "ask it yourself"},
 		{"plugin inspect builtin:tokenlimiter", "look into a plugin"},

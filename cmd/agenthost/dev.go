@@ -19,7 +19,7 @@ type devFlags struct {
 	socket string
 }
 
-func devCommand(env *environment) *cobra.Command {
+func devCommand(t *terminal, projects *projectOpener) *cobra.Command {
 	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev PROJECT",
@@ -36,7 +36,7 @@ directory, and is told at the start.`,
 		Example: "  agenthost dev shop --data ./data",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return dev(c.Context(), env, list[0], f)
+			return dev(c.Context(), t, projects, list[0], f)
 		},
 	}
 	flags := c.Flags()
@@ -45,7 +45,7 @@ directory, and is told at the start.`,
 	return c
 }
 
-func dev(ctx context.Context, env *environment, projectName string, f devFlags) (err error) {
+func dev(ctx context.Context, t *terminal, projects *projectOpener, projectName string, f devFlags) (err error) {
 	c, err := openProject(projectName)
 	if err != nil {
 		return err
@@ -53,14 +53,14 @@ func dev(ctx context.Context, env *environment, projectName string, f devFlags) 
 	if err := checkChangeable(c); err != nil {
 		return err
 	}
-	opts := f.projectOptions(env)
+	opts := f.projectOptions(projects)
 	opts.Replaceable = true
 	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s, err := newSession(env, a, projectName, f.runFlags)
+	s, err := newSession(t, a, projectName, f.runFlags)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func dev(ctx context.Context, env *environment, projectName string, f devFlags) 
 	s.live.reload.Watch()
 	stop := s.live.reload.Poll(ctx)
 	defer stop()
-	fmt.Fprintf(env.stdout, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", hostWords(f.data, socket))
+	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", hostWords(f.data, socket))
 	return s.talk(ctx)
 }
 
@@ -144,5 +144,5 @@ func (s *session) say(format string, args ...any) {
 			args[i] = sentence(err)
 		}
 	}
-	fmt.Fprintf(s.env.console(), "* "+format+"\n", args...)
+	fmt.Fprintf(s.term.console(), "* "+format+"\n", args...)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
-// terminal is the other end of a command: what it prints, and a way to wait for
+// screen is the other end of a command: what it prints, and a way to wait for
 // it.
-type terminal struct {
+type screen struct {
 	t     *testing.T
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -26,7 +26,7 @@ type terminal struct {
 }
 
 // Write implements io.Writer.
-func (o *terminal) Write(b []byte) (int, error) {
+func (o *screen) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	select {
@@ -38,7 +38,7 @@ func (o *terminal) Write(b []byte) (int, error) {
 
 // waitFor waits until something has been printed after what was waited for
 // before.
-func (o *terminal) waitFor(want string) {
+func (o *screen) waitFor(want string) {
 	o.t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -140,7 +140,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 		return ""
 	}
 	stdin, typed := io.Pipe()
-	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
 	go func() {
 		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}

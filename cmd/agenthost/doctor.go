@@ -37,7 +37,7 @@ type doctorFlags struct {
 	json          bool
 }
 
-func doctorCommand(env *environment) *cobra.Command {
+func doctorCommand(t *terminal, plugins *pluginOpener, dirs *dataOpener) *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -49,7 +49,7 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 		Example: "  agenthost doctor --project shop --data ./data",
 		Args:    args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return env.doctor(c.Context(), f)
+			return (&checkup{t, plugins, dirs}).run(c.Context(), f)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -77,21 +77,28 @@ const (
 	broken = "broken"
 )
 
-func (env *environment) doctor(ctx context.Context, f doctorFlags) error {
+// checkup looks at what agenthost needs, and at what it finds of it.
+type checkup struct {
+	term    *terminal
+	plugins *pluginOpener
+	dirs    *dataOpener
+}
+
+func (d *checkup) run(ctx context.Context, f doctorFlags) error {
 	list := []finding{
 		{Name: "agenthost", Status: fine, Text: fmt.Sprintf("%s, %s, %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)},
-		env.checkGo(ctx), env.checkCache("wasm", "compiled plugins"), env.checkCache("build", "built plugins"),
+		d.checkGo(ctx), d.checkCache("wasm", "compiled plugins"), d.checkCache("build", "built plugins"),
 	}
 	if f.data != "" {
-		list = append(list, env.checkData(ctx, f.data))
+		list = append(list, d.checkData(ctx, f.data))
 	}
-	list = append(list, env.checkModels(ctx, f.project)...)
-	list = append(list, env.checkTerminal())
+	list = append(list, d.checkModels(ctx, f.project)...)
+	list = append(list, d.checkTerminal())
 	if f.json {
-		if err := printItems(env.stdout, list); err != nil {
+		if err := printItems(d.term.Out, list); err != nil {
 			return err
 		}
-	} else if err := env.printFindings(list); err != nil {
+	} else if err := d.printFindings(list); err != nil {
 		return err
 	}
 	for _, item := range list {
@@ -102,10 +109,10 @@ func (env *environment) doctor(ctx context.Context, f doctorFlags) error {
 	return nil
 }
 
-func (env *environment) printFindings(list []finding) error {
-	p := newPrinter(env)
+func (d *checkup) printFindings(list []finding) error {
+	p := newPrinter(d.term)
 	styles := map[string]string{fine: cyan, note: yellow, broken: red}
-	tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
+	tw := tabwriter.NewWriter(d.term.Out, 0, 4, 2, ' ', 0)
 	for _, item := range list {
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status)), item.Name, termtext.Printable(item.Text))
 		if item.Hint != "" {
@@ -122,7 +129,7 @@ func failed(name string, err error) finding {
 }
 
 // checkGo finds the toolchain that builds plugins.
-func (env *environment) checkGo(ctx context.Context) finding {
+func (d *checkup) checkGo(ctx context.Context) finding {
 	const name = "go"
 	file, err := exec.LookPath("go")
 	if err != nil {
@@ -142,8 +149,8 @@ func (env *environment) checkGo(ctx context.Context) finding {
 }
 
 // checkCache checks that a directory of code to be run belongs to this user alone.
-func (env *environment) checkCache(name, what string) finding {
-	dir, err := env.modules().CacheDir(name)
+func (d *checkup) checkCache(name, what string) finding {
+	dir, err := d.plugins.modules().CacheDir(name)
 	if err != nil {
 		return failed("cache", err)
 	}
@@ -211,11 +218,11 @@ func sizeOf(dir string) (files int, size int64) {
 
 // checkData opens a data directory, or uses it through the host that has it open. A
 // missing directory is not made.
-func (env *environment) checkData(ctx context.Context, dir string) finding {
+func (d *checkup) checkData(ctx context.Context, dir string) finding {
 	if _, err := os.Stat(datadir.StorePath(dir)); errors.Is(err, fs.ErrNotExist) {
 		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + termtext.ShellWord(dir)}
 	}
-	driver, err := datadir.OpenShared(ctx, dir, &datadir.Options{Getenv: env.getenv, Logger: env.quietLogger()})
+	driver, err := datadir.OpenShared(ctx, dir, d.dirs.quietOptions())
 	if errors.Is(err, kv.ErrLocked) {
 		return finding{"data", note, dir + " is in use by a command that shares it with no other", "look again when that has ended"}
 	}
@@ -234,7 +241,7 @@ func (env *environment) checkData(ctx context.Context, dir string) finding {
 }
 
 // checkModels checks that the servers of models can be reached.
-func (env *environment) checkModels(ctx context.Context, projectName string) []finding {
+func (d *checkup) checkModels(ctx context.Context, projectName string) []finding {
 	var file *project.File
 	if projectName != "" {
 		var err error
@@ -242,14 +249,14 @@ func (env *environment) checkModels(ctx context.Context, projectName string) []f
 			return []finding{failed("project", err)}
 		}
 	}
-	models := project.ModelServers(file, env.getenv)
+	models := project.ModelServers(file, d.dirs.getenv)
 	if len(models) == 0 {
 		return []finding{{"model", note, "no model is configured: answers come from a script",
 			"set OPENAI_API_KEY, OPENAI_BASE_URL for a local server, ANTHROPIC_API_KEY or GEMINI_API_KEY"}}
 	}
 	var list []finding
 	for _, m := range models {
-		item := env.checkModel(ctx, m)
+		item := d.checkModel(ctx, m)
 		item.Name = strings.TrimSpace("model " + m.Name)
 		list = append(list, item)
 	}
@@ -257,10 +264,10 @@ func (env *environment) checkModels(ctx context.Context, projectName string) []f
 }
 
 // checkModel connects to a model's server, without asking it for anything.
-func (env *environment) checkModel(ctx context.Context, m project.ModelServer) finding {
+func (d *checkup) checkModel(ctx context.Context, m project.ModelServer) finding {
 	base, keyEnv := m.BaseURL, m.KeyVariable
 	if base == "" {
-		if env.getenv(keyEnv) == "" {
+		if d.dirs.getenv(keyEnv) == "" {
 			return finding{Status: broken, Text: keyEnv + " is not set", Hint: "set it, or give the model a base_url"}
 		}
 		base = m.DefaultURL
@@ -281,22 +288,22 @@ func (env *environment) checkModel(ctx context.Context, m project.ModelServer) f
 	}
 	_ = conn.Close()
 	text := fmt.Sprintf("%s://%s can be reached", u.Scheme, u.Host)
-	if env.getenv(keyEnv) == "" {
+	if d.dirs.getenv(keyEnv) == "" {
 		text += "; " + keyEnv + " is not set, which a local server may not mind"
 	}
 	return finding{Status: fine, Text: text}
 }
 
-func (env *environment) checkTerminal() finding {
+func (d *checkup) checkTerminal() finding {
 	out := "stdout is no terminal: no colour"
-	if env.stdoutTerminal {
+	if d.term.OutIsTerminal {
 		out = "stdout is a terminal, with colour"
-		if !newPrinter(env).color {
+		if !newPrinter(d.term).color {
 			out = "stdout is a terminal; NO_COLOR or TERM=dumb takes the colour away"
 		}
 	}
 	in := "stdin is no terminal: prompts are read from it whole"
-	if env.stdinTerminal {
+	if d.term.InIsTerminal {
 		in = "stdin is a terminal: run without a prompt is a conversation"
 	}
 	return finding{Name: "terminal", Status: fine, Text: out + "; " + in}

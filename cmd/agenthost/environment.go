@@ -54,23 +54,3 @@ func environmentTopic() *cobra.Command {
 	b.WriteString("\n" + variablesRest)
 	return &cobra.Command{Use: "environment", Short: "The environment variables that are read", Long: b.String()}
 }
-
-// modules reads plugins' modules for commands.
-func (env *environment) modules() *project.Modules {
-	return project.NewModules(&project.ModulesOptions{Getenv: env.getenv, Log: env.guestLog(), Compiler: env.compiler.option()})
-}
-
-// projectOptions are those of every project that a command opens.
-func (env *environment) projectOptions() project.Options {
-	return project.Options{Getenv: env.getenv, Modules: env.modules(), Logger: env.logger(), Progress: env.progress, Erasing: func(tenants int) {
-		fmt.Fprintf(env.stderr, "Ending the deletion of %s that was interrupted.\n", plural(tenants, "tenant"))
-	}}
-}
-
-// quietOptions are projectOptions without warnings: the command itself shows their
-// subject.
-func (env *environment) quietOptions() project.Options {
-	opts := env.projectOptions()
-	opts.Logger = env.quietLogger()
-	return opts
-}

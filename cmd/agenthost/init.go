@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -43,7 +44,7 @@ func projectTemplates() []projectTemplate {
 	}
 }
 
-func initCommand(env *environment) *cobra.Command {
+func initCommand(t *terminal) *cobra.Command {
 	var name string
 	var asJSON bool
 	var names []string
@@ -72,7 +73,7 @@ Templates:
 			if len(list) > 0 && list[0] != "" {
 				dir = filepath.Clean(list[0])
 			}
-			return env.initProject(dir, projectTemplates()[i], asJSON)
+			return initProject(t, dir, projectTemplates()[i], asJSON)
 		},
 	}
 	c.Flags().StringVar(&name, "template", names[0], "one of: "+strings.Join(names, ", "))
@@ -90,7 +91,7 @@ type initResult struct {
 	Files    []string `json:"files"`
 }
 
-func (env *environment) initProject(dir string, t projectTemplate, asJSON bool) error {
+func initProject(term *terminal, dir string, t projectTemplate, asJSON bool) error {
 	files, err := projectFiles(dir, t)
 	if err != nil {
 		return err
@@ -104,14 +105,14 @@ func (env *environment) initProject(dir string, t projectTemplate, asJSON bool) 
 		}
 	}
 	if asJSON {
-		return printJSON(env.stdout, initResult{dir, t.name, slices.Sorted(maps.Keys(files))})
+		return printJSON(term.Out, initResult{dir, t.name, slices.Sorted(maps.Keys(files))})
 	}
-	env.printProject(dir, t)
+	printProject(term.Out, dir, t)
 	return nil
 }
 
-func (env *environment) printProject(dir string, t projectTemplate) {
-	fmt.Fprintf(env.stdout, "Made %s: %s.\n\n", termtext.ShellWord(dir), t.what)
+func printProject(w io.Writer, dir string, t projectTemplate) {
+	fmt.Fprintf(w, "Made %s: %s.\n\n", termtext.ShellWord(dir), t.what)
 	for _, line := range [][2]string{
 		{project.FileName, "the project, commented"},
 		{project.SchemaFileName, "completes it in an editor"},
@@ -119,11 +120,11 @@ func (env *environment) printProject(dir string, t projectTemplate) {
 		{t.plugin, "a plugin in Go, with its tests"},
 		{kitDir, "the kit that it imports"},
 	} {
-		fmt.Fprintf(env.stdout, "  %-24s %s\n", line[0], line[1])
+		fmt.Fprintf(w, "  %-24s %s\n", line[0], line[1])
 	}
 	self, where := selfWords(), termtext.ShellWord(dir)
 	plugin := termtext.ShellWord(filepath.Join(dir, t.plugin))
-	fmt.Fprintf(env.stdout, "\nWorth trying next:\n  %s run %s %q\n  %s dev %s\n  %s plugin test %s\n",
+	fmt.Fprintf(w, "\nWorth trying next:\n  %s run %s %q\n  %s dev %s\n  %s plugin test %s\n",
 		self, where, t.prompt, self, where, self, plugin)
 }
 

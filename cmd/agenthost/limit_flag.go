@@ -14,7 +14,7 @@ import (
 )
 
 // limitFlag is the limits of plugins that are given as NAME=VALUE.
-type limitFlag struct{ plugin.Limits }
+type limitFlag struct{ limits plugin.Limits }
 
 // limitNames are the names of all limits, as pdk/ABI.md has them.
 func limitNames() (names []string) {
@@ -37,7 +37,7 @@ func (l *limitFlag) Set(text string) error {
 	if !ok {
 		return fmt.Errorf("write NAME=VALUE, as in HostCalls=100")
 	}
-	field := reflect.ValueOf(&l.Limits).Elem().FieldByName(name)
+	field := reflect.ValueOf(&l.limits).Elem().FieldByName(name)
 	if !field.IsValid() {
 		return fmt.Errorf("there is no limit %q%s", name, limitHint(name))
 	}

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"github.com/agenthost/agenthost/host"
@@ -68,9 +67,15 @@ type environment struct {
 	stdoutTerminal bool
 	stderrTerminal bool
 	compiler       *childCompiler // nil compiles plugins in this process
+}
 
-	once  sync.Once
-	lines *console // see console
+// terminal returns the streams as commands use them.
+func (env *environment) terminal() *terminal {
+	return &terminal{
+		In: env.stdin, Out: env.stdout, Err: env.stderr,
+		InIsTerminal: env.stdinTerminal, OutIsTerminal: env.stdoutTerminal, ErrIsTerminal: env.stderrTerminal,
+		NoColor: env.getenv("NO_COLOR") != "", Dumb: env.getenv("TERM") == "dumb",
+	}
 }
 
 // run parses arguments, runs a command and returns the exit code.
@@ -81,5 +86,5 @@ func run(ctx context.Context, args []string, env *environment) int {
 	if context.Cause(ctx) == errClosedPipe {
 		return exitPipe // the reader has left: no message can be shown
 	}
-	return exit(env, err, wantsJSON(args))
+	return exit(env.stderr, err, wantsJSON(args))
 }

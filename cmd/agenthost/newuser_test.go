@@ -146,9 +146,8 @@ func TestShortIDsAmongManyThreads(t *testing.T) {
 
 func TestErrorsDoNotSteerTheTerminal(t *testing.T) {
 	var out bytes.Buffer
-	env := &environment{stdout: &out, stderr: &out}
 	err := host.Errorf(host.Unavailable, "the server says \x1b]0;title\x07\u009b2J\u202e").WithHint("try\x1b[31m again")
-	if code := exit(env, err, false); code == 0 || strings.ContainsAny(out.String(), "\x1b\x07\u009b\u202e") || !strings.Contains(out.String(), "\n  → try") {
+	if code := exit(&out, err, false); code == 0 || strings.ContainsAny(out.String(), "\x1b\x07\u009b\u202e") || !strings.Contains(out.String(), "\n  → try") {
 		t.Errorf("exit code %d, %q", code, out.String())
 	}
 }

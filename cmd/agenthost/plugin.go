@@ -17,7 +17,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func pluginCommand(env *environment) *cobra.Command {
+func pluginCommand(t *terminal, plugins *pluginOpener, projects *projectOpener, dirs *dataOpener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",
@@ -26,12 +26,19 @@ manifest (.json), the directory of a Go source, or one that every binary has: ` 
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(pluginBuild(env), pluginInspect(env), pluginCheck(env), pluginTest(env), pluginCall(env), pluginBench(env), pluginGrant(env), pluginErase(env))
-	c.AddCommand(remoteCommands(env)...)
+	l := &local{t, plugins}
+	c.AddCommand(pluginBuild(l), pluginInspect(l, projects), pluginCheck(l), pluginTest(l), pluginCall(l), pluginBench(l), pluginGrant(t, projects), pluginErase(t, dirs))
+	c.AddCommand(remoteCommands(t)...)
 	return c
 }
 
-func pluginBuild(env *environment) *cobra.Command {
+// local is what the commands on a plugin's file share.
+type local struct {
+	term    *terminal
+	plugins *pluginOpener
+}
+
+func pluginBuild(l *local) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "build DIR",
@@ -42,8 +49,8 @@ toolchain give the same bytes.`,
 		Example: "  agenthost plugin build shop/plugins/todo -o todo.wasm",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
-				return env.buildTo(c.Context(), rt, list[0], out)
+			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+				return l.build(c.Context(), rt, list[0], out)
 			})
 		},
 	}
@@ -51,18 +58,8 @@ toolchain give the same bytes.`,
 	return c
 }
 
-// withRuntime opens a runtime for one command.
-func (env *environment) withRuntime(ctx context.Context, fn func(*plugin.Runtime) error) (err error) {
-	rt, done, err := env.modules().NewSandbox(ctx, env.logger())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	return fn(rt)
-}
-
-func (env *environment) buildTo(ctx context.Context, rt *plugin.Runtime, dir, out string) error {
-	wasm, err := env.modules().Build(ctx, rt, dir, env.progress)
+func (l *local) build(ctx context.Context, rt *plugin.Runtime, dir, out string) error {
+	wasm, err := l.plugins.modules().Build(ctx, rt, dir, l.term.progress)
 	if err != nil {
 		return err
 	}
@@ -76,7 +73,7 @@ func (env *environment) buildTo(ctx context.Context, rt *plugin.Runtime, dir, ou
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.stdout, "%s\n  size    %s bytes\n  digest  %s\n", out, termtext.Thousands(int64(in.Size)), in.Digest)
+	_, err = fmt.Fprintf(l.term.Out, "%s\n  size    %s bytes\n  digest  %s\n", out, termtext.Thousands(int64(in.Size)), in.Digest)
 	return err
 }
 
@@ -100,7 +97,7 @@ func writeFileMode(name string, b []byte, mode os.FileMode) (err error) {
 	return os.Rename(tmp.Name(), name)
 }
 
-func pluginCheck(env *environment) *cobra.Command {
+func pluginCheck(l *local) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check FILE",
@@ -109,8 +106,8 @@ func pluginCheck(env *environment) *cobra.Command {
 The exit code is 0 if there is nothing, and 3 otherwise.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
-				return env.check(c.Context(), rt, list[0], asJSON)
+			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+				return l.check(c.Context(), rt, list[0], asJSON)
 			})
 		},
 	}
@@ -125,8 +122,8 @@ type checkResult struct {
 	Problems []*host.Error `json:"problems"`
 }
 
-func (env *environment) check(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := env.modules().Read(ctx, rt, file, env.progress)
+func (l *local) check(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
+	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.progress)
 	if err != nil {
 		return err
 	}
@@ -141,9 +138,9 @@ func (env *environment) check(ctx context.Context, rt *plugin.Runtime, file stri
 		result.Problems = append(result.Problems, host.AsError(p))
 	}
 	if asJSON {
-		err = printJSON(env.stdout, result)
+		err = printJSON(l.term.Out, result)
 	} else {
-		err = printCheck(env.stdout, result)
+		err = printCheck(l.term.Out, result)
 	}
 	if err == nil && !result.OK {
 		return quietExit(host.InvalidArgument.ExitCode())

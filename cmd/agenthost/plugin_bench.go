@@ -38,7 +38,7 @@ func benchExports() []string {
 	return slices.DeleteFunc(exports(), func(name string) bool { return name == "describe" })
 }
 
-func pluginBench(env *environment) *cobra.Command {
+func pluginBench(l *local) *cobra.Command {
 	f := benchFlags{}
 	c := &cobra.Command{
 		Use:   "bench FILE " + strings.Join(benchExports(), "|"),
@@ -53,11 +53,11 @@ Each call follows the one before: what is shown is one caller's.`,
   agenthost plugin bench builtin:tokenlimiter process --input '{"config":4000}' --messages @thread.json --for 10s`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			b := &benchRun{rawCall: rawCall{env: env, flags: f.callFlags, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
+			b := &benchRun{call: rawCall{local: l, flags: f.callFlags, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
 			if err := b.read(c.Flags().Changed("input"), c.Flags().Changed("for")); err != nil {
 				return err
 			}
-			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return b.run(c.Context(), rt) })
+			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return b.run(c.Context(), rt) })
 		},
 		ValidArgsFunction: completeCall(benchExports()),
 	}
@@ -72,20 +72,20 @@ Each call follows the one before: what is shown is one caller's.`,
 
 // benchRun is one bench, from its flags to its output.
 type benchRun struct {
-	rawCall
+	call  rawCall
 	flags benchFlags
 }
 
 func (b *benchRun) read(hasInput, hasFor bool) error {
 	switch {
-	case b.export == "describe":
-		return b.usage("describe is called once in a plugin's life; bench one of: %s", strings.Join(benchExports(), ", "))
+	case b.call.export == "describe":
+		return b.call.usage("describe is called once in a plugin's life; bench one of: %s", strings.Join(benchExports(), ", "))
 	case b.flags.calls < 0 || b.flags.calls > maxBenchCalls:
-		return b.usage("--calls is %d; it must be from 1 to %s", b.flags.calls, termtext.Thousands(maxBenchCalls))
+		return b.call.usage("--calls is %d; it must be from 1 to %s", b.flags.calls, termtext.Thousands(maxBenchCalls))
 	case hasFor && (b.flags.time <= 0 || b.flags.time > maxBenchTime):
-		return b.usage("--for is %s; it must be more than 0 and at most %s", b.flags.time, maxBenchTime)
+		return b.call.usage("--for is %s; it must be more than 0 and at most %s", b.flags.time, maxBenchTime)
 	}
-	return b.rawCall.read(hasInput)
+	return b.call.read(hasInput)
 }
 
 // benchResult is the output of bench --json.
@@ -100,7 +100,7 @@ type benchResult struct {
 }
 
 func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
-	p, err := b.load(ctx, rt)
+	p, err := b.call.load(ctx, rt)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 	if err != nil {
 		return err
 	}
-	opts, err := b.options()
+	opts, err := b.call.options()
 	if err != nil {
 		return err
 	}
@@ -117,21 +117,21 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 		return err
 	}
 	if !b.flags.json {
-		fmt.Fprintf(b.env.stderr, "timing %s ...\n", b.howLong())
+		fmt.Fprintf(b.call.local.term.Err, "timing %s ...\n", b.howLong())
 	}
 	until := bench.Until{Calls: b.flags.calls, For: b.flags.time}
-	stats, err := bench.Compare(ctx, benchWarmCalls, until, caller(p, b.export, b.input, opts), caller(empty, emptyExport(b.export), nil, nil))
+	stats, err := bench.Compare(ctx, benchWarmCalls, until, caller(p, b.call.export, b.call.input, opts), caller(empty, emptyExport(b.call.export), nil, nil))
 	if err != nil {
 		return err
 	}
-	result := benchResult{File: b.file, Export: b.export, InputBytes: len(b.input), Call: stats[0], Empty: stats[1]}
+	result := benchResult{File: b.call.file, Export: b.call.export, InputBytes: len(b.call.input), Call: stats[0], Empty: stats[1]}
 	if did, err := p.StartUp(ctx); err == nil {
 		result.StartUp = &did
 	}
 	if b.flags.json {
-		return printTimed(b.env.stdout, result)
+		return printTimed(b.call.local.term.Out, result)
 	}
-	return result.print(b.env.stdout)
+	return result.print(b.call.local.term.Out)
 }
 
 // emptyExport is the export of the empty module that stands beside one: a function
@@ -153,12 +153,12 @@ func (b *benchRun) howLong() string {
 // tryOnce makes one call before the measurement: an input that the plugin refuses is
 // reported, not timed.
 func (b *benchRun) tryOnce(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) error {
-	result, err := p.Call(ctx, "", b.export, b.input, opts)
+	result, err := p.Call(ctx, "", b.call.export, b.call.input, opts)
 	if err != nil {
 		return err
 	}
 	if result.GuestError {
-		return b.print(result)
+		return b.call.print(result)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ type callFlags struct {
 	report, raw     bool
 }
 
-func pluginCall(env *environment) *cobra.Command {
+func pluginCall(l *local) *cobra.Command {
 	var f callFlags
 	c := &cobra.Command{
 		Use:   "call FILE " + strings.Join(exports(), "|"),
@@ -68,11 +69,11 @@ and outline gets what the plugin's manifest asks for.`,
   agenthost plugin call builtin:tokenlimiter process --input '{"config":100}' --messages @thread.json`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			call := &rawCall{env: env, flags: f, file: list[0], export: list[1], command: c.CommandPath()}
+			call := &rawCall{local: l, flags: f, file: list[0], export: list[1], command: c.CommandPath()}
 			if err := call.read(c.Flags().Changed("input")); err != nil {
 				return err
 			}
-			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return call.run(c.Context(), rt) })
+			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return call.run(c.Context(), rt) })
 		},
 		ValidArgsFunction: completeCall(exports()),
 	}
@@ -127,7 +128,7 @@ func (f *callFlags) limitFault() string {
 
 // limits are those of --limit, overridden by the flags for single limits.
 func (f *callFlags) limits() plugin.Limits {
-	l := f.others.Limits
+	l := f.others.limits
 	l.Timeout, l.StartTimeout = cmp.Or(f.timeout, l.Timeout), cmp.Or(l.StartTimeout, f.timeout)
 	l.MemoryBytes, l.Instructions = cmp.Or(int64(f.memory), l.MemoryBytes), cmp.Or(int64(f.instructions), l.Instructions)
 	return l
@@ -164,7 +165,7 @@ func (s *sizeFlag) Set(text string) error {
 
 // rawCall is one plugin call, from its flags to its output.
 type rawCall struct {
-	env     *environment
+	local   *local
 	flags   callFlags
 	file    string
 	export  string
@@ -197,11 +198,11 @@ func (r *rawCall) read(hasInput bool) (err error) {
 	case r.flags.raw && r.flags.messages != "":
 		return r.usage("--raw passes --input alone, so --messages does not go with it: put the messages into the input")
 	case r.flags.raw, !slices.Contains(exports(), r.export): // a function of an Extism plugin takes any bytes
-		r.input, err = r.env.value("--input", r.flags.input)
+		r.input, err = value(r.local.term.In, "--input", r.flags.input)
 		return err
 	}
 	if r.export != "describe" {
-		if r.input, err = r.env.jsonValue(r.command, "--input", r.flags.input); err != nil {
+		if r.input, err = jsonValue(r.local.term.In, r.command, "--input", r.flags.input); err != nil {
 			return err
 		}
 	}
@@ -209,8 +210,8 @@ func (r *rawCall) read(hasInput bool) (err error) {
 }
 
 // jsonValue reads JSON from a flag, @FILE or - for stdin.
-func (env *environment) jsonValue(command, flag, from string) (b []byte, err error) {
-	if b, err = env.value(flag, from); err != nil {
+func jsonValue(stdin io.Reader, command, flag, from string) (b []byte, err error) {
+	if b, err = value(stdin, flag, from); err != nil {
 		return nil, err
 	}
 	if b = bytes.TrimSpace(b); json.Valid(b) {
@@ -220,14 +221,14 @@ func (env *environment) jsonValue(command, flag, from string) (b []byte, err err
 }
 
 // value reads the text of a flag, of @FILE, or of stdin for "-".
-func (env *environment) value(flag, from string) (b []byte, err error) {
+func value(stdin io.Reader, flag, from string) (b []byte, err error) {
 	const max = plugin.DefaultInputBytes
 	name, isFile := strings.CutPrefix(from, "@")
 	switch {
 	case isFile:
 		b, err = readFile(name, max)
 	case from == "-":
-		b, err = datadir.ReadBounded(env.stdin, max, flag)
+		b, err = datadir.ReadBounded(stdin, max, flag)
 	default:
 		b = []byte(from)
 	}
@@ -249,7 +250,7 @@ func jsonError(b []byte) error {
 func (r *rawCall) readMessages() (err error) {
 	raw := json.RawMessage(nil)
 	if r.flags.messages != "" {
-		if raw, err = r.env.jsonValue(r.command, "--messages", r.flags.messages); err != nil {
+		if raw, err = jsonValue(r.local.term.In, r.command, "--messages", r.flags.messages); err != nil {
 			return err
 		}
 		if m := member(raw, "messages"); m != nil { // the form of thread export and thread show
@@ -338,7 +339,7 @@ func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 
 // load loads the plugin with the limits and grants of the flags.
 func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
-	from, err := r.env.modules().Read(ctx, rt, r.file, r.env.progress)
+	from, err := r.local.plugins.modules().Read(ctx, rt, r.file, r.local.term.progress)
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +373,7 @@ func (r *rawCall) refused(err error) error {
 	if r.export != "describe" || !errors.As(err, &guest) {
 		return err
 	}
-	if err := printJSON(r.env.stdout, host.AsError(guest)); err != nil {
+	if err := printJSON(r.local.term.Out, host.AsError(guest)); err != nil {
 		return err
 	}
 	return quietExit(host.Internal.ExitCode())
@@ -399,7 +400,7 @@ func (r *rawCall) options() (*plugin.CallOptions, error) {
 }
 
 func (r *rawCall) showEvent(kind string, data json.RawMessage) {
-	fmt.Fprintf(r.env.stderr, "[%s] emits %s %s\n", pluginID(r.file), oneLine(kind), oneLine(string(data)))
+	fmt.Fprintf(r.local.term.Err, "[%s] emits %s %s\n", pluginID(r.file), oneLine(kind), oneLine(string(data)))
 }
 
 // callReport is the output of --report.
@@ -415,7 +416,7 @@ func (r *rawCall) report(c *host.Cost) error {
 	if c == nil {
 		c = &host.Cost{}
 	}
-	return printTimed(r.env.stderr, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
+	return printTimed(r.local.term.Err, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
 }
 
 // print writes the output, which must be JSON, as the plugin wrote it. Only
@@ -431,7 +432,7 @@ func (r *rawCall) print(result *plugin.CallResult) error {
 		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", pluginID(r.file), r.export, clip(string(out))).
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
-	if _, err := r.env.stdout.Write(append(out, '\n')); err != nil {
+	if _, err := r.local.term.Out.Write(append(out, '\n')); err != nil {
 		return err
 	}
 	if result.GuestError {
@@ -443,6 +444,6 @@ func (r *rawCall) print(result *plugin.CallResult) error {
 // noteGrants reports the grants that have no effect.
 func (r *rawCall) noteGrants(m *plugin.Manifest) {
 	for _, grant := range r.granted.Missing(m.Permissions) {
-		fmt.Fprintf(r.env.stderr, "agenthost: the plugin does not ask for %q, so it does not get it\n", grant)
+		fmt.Fprintf(r.local.term.Err, "agenthost: the plugin does not ask for %q, so it does not get it\n", grant)
 	}
 }

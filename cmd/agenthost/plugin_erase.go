@@ -17,7 +17,7 @@ type eraseFlags struct {
 	all, json    bool
 }
 
-func pluginErase(env *environment) *cobra.Command {
+func pluginErase(t *terminal, dirs *dataOpener) *cobra.Command {
 	var f eraseFlags
 	c := &cobra.Command{
 		Use:   "erase [ID]",
@@ -32,12 +32,12 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 			if err := f.check(c, list); err != nil {
 				return err
 			}
-			n, err := f.erase(c.Context(), env, list)
+			n, err := f.erase(c.Context(), dirs, list)
 			if f.json && err == nil {
-				return printJSON(env.stdout, n)
+				return printJSON(t.Out, n)
 			}
 			if n.Items > 0 || err == nil {
-				fmt.Fprintf(env.stdout, "Erased %s, %s.\n", plural(n.Items, "item"), plural(int(n.Bytes), "byte"))
+				fmt.Fprintf(t.Out, "Erased %s, %s.\n", plural(n.Items, "item"), plural(int(n.Bytes), "byte"))
 			}
 			return err
 		},
@@ -56,8 +56,8 @@ func (f *eraseFlags) check(c *cobra.Command, list []string) error {
 	return checkData(f.data, c.CommandPath())
 }
 
-func (f *eraseFlags) erase(ctx context.Context, env *environment, list []string) (n plugin.Erased, err error) {
-	driver, err := datadir.OpenShared(ctx, f.data, env.dataOptions())
+func (f *eraseFlags) erase(ctx context.Context, dirs *dataOpener, list []string) (n plugin.Erased, err error) {
+	driver, err := datadir.OpenShared(ctx, f.data, dirs.options())
 	if err != nil {
 		return n, err
 	}

@@ -24,7 +24,7 @@ type grantFlags struct {
 	all, force, dryRun bool
 }
 
-func pluginGrant(env *environment) *cobra.Command {
+func pluginGrant(t *terminal, projects *projectOpener) *cobra.Command {
 	var f grantFlags
 	c := &cobra.Command{
 		Use:   "grant PROJECT PLUGIN [GRANT...]",
@@ -42,7 +42,7 @@ What the plugin does not ask for would change nothing, and is refused without
   agenthost plugin grant . weather 'http=GET https://api.example.com' --tenant acme`,
 		Args: args(cobra.MinimumNArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			g := &granting{env: env, flags: f, project: list[0], id: list[1], words: list[2:], command: c.CommandPath()}
+			g := &granting{term: t, projects: projects, flags: f, project: list[0], id: list[1], words: list[2:], command: c.CommandPath()}
 			return g.run(c.Context())
 		},
 		ValidArgsFunction: completeProjectPlugin,
@@ -70,12 +70,13 @@ func completeProjectPlugin(_ *cobra.Command, list []string, _ string) ([]string,
 
 // granting is one grant, from its flags to the edited file.
 type granting struct {
-	env     *environment
-	flags   grantFlags
-	project string
-	id      string
-	words   []string
-	command string
+	term     *terminal
+	projects *projectOpener
+	flags    grantFlags
+	project  string
+	id       string
+	words    []string
+	command  string
 
 	file   *project.File
 	plugin *plugin.Plugin
@@ -101,7 +102,7 @@ func (g *granting) run(ctx context.Context) (err error) {
 	if err := checkChangeable(g.file); err != nil {
 		return err
 	}
-	a, err := project.OpenPlugin(ctx, g.file, g.id, g.env.quietOptions())
+	a, err := project.OpenPlugin(ctx, g.file, g.id, g.projects.quietOptions())
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (g *granting) edit() error {
 		return err
 	}
 	if !text.Changed() {
-		_, err := fmt.Fprintf(g.env.stdout, "%s grants that already\n", g.file.Name())
+		_, err := fmt.Fprintf(g.term.Out, "%s grants that already\n", g.file.Name())
 		return err
 	}
 	if !g.flags.dryRun {
@@ -154,7 +155,7 @@ func (g *granting) edit() error {
 			return host.Errorf(host.FailedPrecondition, "write %s: %w", g.file.Name(), err).WithHint("make it writable for this user")
 		}
 	}
-	return printDiff(g.env.stdout, newPrinter(g.env), g.file.Name(), string(text.Before), string(text.After))
+	return printDiff(g.term.Out, newPrinter(g.term), g.file.Name(), string(text.Before), string(text.After))
 }
 
 // replaceFile replaces the content of a file: it follows a link and keeps the mode.

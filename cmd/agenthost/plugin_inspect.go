@@ -22,10 +22,10 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func pluginInspect(env *environment) *cobra.Command {
+func pluginInspect(l *local, projects *projectOpener) *cobra.Command {
 	var asJSON bool
 	var projectName, tenant string
-	running := &remote{env: env}
+	running := &remote{term: l.term}
 	c := &cobra.Command{
 		Use:   "inspect FILE | inspect PLUGIN --project PROJECT | inspect PLUGIN --data DIR",
 		Short: "Show what a plugin is, offers, asks for, is granted and has used",
@@ -49,13 +49,13 @@ left out ("left_out" in JSON).`,
 				return running.showUsage(c, pluginArgs{ID: list[0], Tenant: tenantOr(tenant)})
 			}
 			if projectName != "" {
-				return env.inspectIn(c.Context(), projectName, list[0], tenantOr(tenant), asJSON)
+				return l.inspectIn(c.Context(), projects, projectName, list[0], tenantOr(tenant), asJSON)
 			}
 			if tenant != "" {
 				return usageError{errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath()}
 			}
-			return env.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
-				return env.inspect(c.Context(), rt, list[0], asJSON)
+			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+				return l.inspect(c.Context(), rt, list[0], asJSON)
 			})
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -101,7 +101,7 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 		return err
 	}
 	if r.json {
-		return printCutJSON(r.env.stdout, u)
+		return printCutJSON(r.term.Out, u)
 	}
 	text, err := fitText(maxInspectBytes, func(cut textCut, b *strings.Builder) error {
 		tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
@@ -122,7 +122,7 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(r.env.stdout, text)
+	_, err = io.WriteString(r.term.Out, text)
 	return err
 }
 
@@ -147,12 +147,12 @@ type grantReport struct {
 }
 
 // inspectIn inspects a plugin of a project.
-func (env *environment) inspectIn(ctx context.Context, projectName, id, tenant string, asJSON bool) (err error) {
+func (l *local) inspectIn(ctx context.Context, projects *projectOpener, projectName, id, tenant string, asJSON bool) (err error) {
 	c, err := openProject(projectName)
 	if err != nil {
 		return err
 	}
-	a, err := project.OpenPlugin(ctx, c, id, env.quietOptions())
+	a, err := project.OpenPlugin(ctx, c, id, projects.quietOptions())
 	if err != nil {
 		return err
 	}
@@ -171,13 +171,13 @@ func (env *environment) inspectIn(ctx context.Context, projectName, id, tenant s
 		in.Grants.Missing = p.Manifest().Permissions.Missing(in.Grants.Granted)
 	}
 	if asJSON {
-		return printCutJSON(env.stdout, in)
+		return printCutJSON(l.term.Out, in)
 	}
-	return in.print(env.stdout)
+	return in.print(l.term.Out)
 }
 
-func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := env.modules().Read(ctx, rt, file, env.progress)
+func (l *local) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
+	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.progress)
 	if err != nil {
 		return err
 	}
@@ -189,9 +189,9 @@ func (env *environment) inspect(ctx context.Context, rt *plugin.Runtime, file st
 		in.Permissions = &plugin.Permissions{HTTP: from.Manifest.Options.Granted.HTTP}
 	}
 	if asJSON {
-		return printCutJSON(env.stdout, in)
+		return printCutJSON(l.term.Out, in)
 	}
-	return in.print(env.stdout)
+	return in.print(l.term.Out)
 }
 
 // read inspects a module.

@@ -22,7 +22,7 @@ import (
 
 // remote is a command to a running host.
 type remote struct {
-	env          *environment
+	term         *terminal
 	data, socket string
 	json         bool
 }
@@ -79,12 +79,12 @@ func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string
 }
 
 // remoteCommands are the commands to a running host.
-func remoteCommands(env *environment) []*cobra.Command {
-	return []*cobra.Command{remoteList(env), remoteLoad(env), remoteReload(env), remoteRollback(env), remoteUnload(env), remoteTop(env)}
+func remoteCommands(t *terminal) []*cobra.Command {
+	return []*cobra.Command{remoteList(t), remoteLoad(t), remoteReload(t), remoteRollback(t), remoteUnload(t), remoteTop(t)}
 }
 
-func remoteList(env *environment) *cobra.Command {
-	r := &remote{env: env}
+func remoteList(t *terminal) *cobra.Command {
+	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:     "list",
 		Short:   "List the plugins of a running host",
@@ -96,9 +96,9 @@ func remoteList(env *environment) *cobra.Command {
 				return err
 			}
 			if r.json {
-				return printItems(env.stdout, plugins)
+				return printItems(t.Out, plugins)
 			}
-			return printPlugins(env.stdout, plugins)
+			return printPlugins(t.Out, plugins)
 		},
 	})
 }
@@ -144,8 +144,8 @@ func statusWords(p *project.PluginStatus) string {
 	return words
 }
 
-func remoteLoad(env *environment) *cobra.Command {
-	r := &remote{env: env}
+func remoteLoad(t *terminal) *cobra.Command {
+	r := &remote{term: t}
 	var grants []string
 	c := r.add(&cobra.Command{
 		Use:   "load PLUGIN FILE",
@@ -195,23 +195,23 @@ func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
 
 func (r *remote) show(list []*project.Change) error {
 	if r.json {
-		return printItems(r.env.stdout, list)
+		return printItems(r.term.Out, list)
 	}
 	for _, c := range list {
 		switch {
 		case c.Serves == nil:
-			fmt.Fprintf(r.env.stdout, "%s: unloaded\n", termtext.Printable(c.ID))
+			fmt.Fprintf(r.term.Out, "%s: unloaded\n", termtext.Printable(c.ID))
 		case c.Same:
-			fmt.Fprintf(r.env.stdout, "%s: version %s serves, as before: the module is the same\n", termtext.Printable(c.ID), versionWords(c.Serves))
+			fmt.Fprintf(r.term.Out, "%s: version %s serves, as before: the module is the same\n", termtext.Printable(c.ID), versionWords(c.Serves))
 		default:
-			fmt.Fprintf(r.env.stdout, "%s: version %s serves  %s\n", termtext.Printable(c.ID), versionWords(c.Serves), shortDigest(c.Serves.Digest))
+			fmt.Fprintf(r.term.Out, "%s: version %s serves  %s\n", termtext.Printable(c.ID), versionWords(c.Serves), shortDigest(c.Serves.Digest))
 		}
 	}
 	return nil
 }
 
-func remoteReload(env *environment) *cobra.Command {
-	r := &remote{env: env}
+func remoteReload(t *terminal) *cobra.Command {
+	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:     "reload [PLUGIN]",
 		Short:   "Have a running host read a plugin's file again, or all",
@@ -227,8 +227,8 @@ func remoteReload(env *environment) *cobra.Command {
 	})
 }
 
-func remoteRollback(env *environment) *cobra.Command {
-	r := &remote{env: env}
+func remoteRollback(t *terminal) *cobra.Command {
+	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:   "rollback PLUGIN",
 		Short: "Have a running host go back to a plugin's version before",
@@ -241,8 +241,8 @@ came from. What came after is kept no longer: load it again when it is mended.`,
 	})
 }
 
-func remoteUnload(env *environment) *cobra.Command {
-	r := &remote{env: env}
+func remoteUnload(t *terminal) *cobra.Command {
+	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:   "unload PLUGIN",
 		Short: "Take a plugin out of a running host",

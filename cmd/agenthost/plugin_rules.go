@@ -27,7 +27,7 @@ type testFlags struct {
 	update, json bool
 }
 
-func pluginTest(env *environment) *cobra.Command {
+func pluginTest(l *local) *cobra.Command {
 	var f testFlags
 	c := &cobra.Command{
 		Use:   "test FILE",
@@ -56,7 +56,7 @@ The exit code is 0 if everything holds, 1 if not, 3 if the plugin does not load.
   agenthost plugin test orders.wasm --cases testdata/orders --update --grant state=read`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			t := &guestTest{env: env, flags: f, file: list[0], command: c.CommandPath()}
+			t := &guestTest{local: l, flags: f, file: list[0], command: c.CommandPath()}
 			return t.run(c.Context())
 		},
 		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -77,7 +77,7 @@ The exit code is 0 if everything holds, 1 if not, 3 if the plugin does not load.
 
 // guestTest is one test, from its flags to its output.
 type guestTest struct {
-	env     *environment
+	local   *local
 	flags   testFlags
 	file    string
 	command string
@@ -102,7 +102,7 @@ func (t *guestTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options, err := t.env.modules().RuntimeOptions(t.env.quietLogger())
+	options, err := t.local.plugins.modules().RuntimeOptions(t.local.term.quietLogger())
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func (t *guestTest) cases() (string, error) {
 }
 
 func (t *guestTest) source(ctx context.Context) (from *project.Module, err error) {
-	err = t.env.withRuntime(ctx, func(rt *plugin.Runtime) error {
-		from, err = t.env.modules().Read(ctx, rt, t.file, t.env.progress)
+	err = t.local.plugins.withRuntime(ctx, func(rt *plugin.Runtime) error {
+		from, err = t.local.plugins.modules().Read(ctx, rt, t.file, t.local.term.progress)
 		return err
 	})
 	return from, err
@@ -145,7 +145,7 @@ func (t *guestTest) source(ctx context.Context) (from *project.Module, err error
 
 // check shows the result of each rule as soon as the rule is checked.
 func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Options) error {
-	show := newPrinter(t.env)
+	show := newPrinter(t.local.term)
 	var count ruleCount
 	for r := range plugintest.Check(ctx, wasm, opts) {
 		if ctx.Err() != nil {
@@ -153,7 +153,7 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 		}
 		count.add(r)
 		if t.flags.json {
-			if err := printTimed(t.env.stdout, r); err != nil {
+			if err := printTimed(t.local.term.Out, r); err != nil {
 				return err
 			}
 			continue

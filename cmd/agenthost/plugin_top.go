@@ -53,8 +53,8 @@ type topFlags struct {
 	interval time.Duration
 }
 
-func remoteTop(env *environment) *cobra.Command {
-	r := &remote{env: env}
+func remoteTop(t *terminal) *cobra.Command {
+	r := &remote{term: t}
 	var f topFlags
 	c := r.add(&cobra.Command{
 		Use:   "top",
@@ -100,13 +100,13 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 			return err
 		}
 		if r.json {
-			return printTimed(r.env.stdout, b)
+			return printTimed(r.term.Out, b)
 		}
-		again := r.env.stdoutTerminal && r.env.getenv("TERM") != "dumb"
+		again := r.term.OutIsTerminal && !r.term.Dumb
 		if again {
-			fmt.Fprint(r.env.stdout, "\x1b[H\x1b[2J")
+			fmt.Fprint(r.term.Out, "\x1b[H\x1b[2J")
 		}
-		if err := printTop(r.env.stdout, b, before, f.topArgs); err != nil || !again {
+		if err := printTop(r.term.Out, b, before, f.topArgs); err != nil || !again {
 			return err
 		}
 		before = b

@@ -25,18 +25,18 @@ type tryFlags struct {
 	json, all                    bool
 }
 
-func processorsCommand(env *environment) *cobra.Command {
+func processorsCommand(t *terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "processors",
 		Short: "See what history processors do to a conversation",
 		Args:  args(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(processorsTry(env))
+	c.AddCommand(processorsTry(t, plugins, projects))
 	return c
 }
 
-func processorsTry(env *environment) *cobra.Command {
+func processorsTry(t *terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "try PROJECT|FILE... HISTORY",
@@ -57,7 +57,7 @@ the turn's input, which may be edited but not dropped.`,
   agenthost processors try builtin:tokenlimiter --config '{"limit":500}' thread.json`,
 		Args: args(cobra.MinimumNArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			try := &processorsTrial{env: env, flags: f, command: c.CommandPath()}
+			try := &processorsTrial{term: t, plugins: plugins, projects: projects, flags: f, command: c.CommandPath()}
 			last := len(list) - 1
 			return try.run(c.Context(), list[:last], list[last])
 		},
@@ -79,9 +79,11 @@ the turn's input, which may be edited but not dropped.`,
 
 // processorsTrial is one trial, from its flags to its output.
 type processorsTrial struct {
-	env     *environment
-	flags   tryFlags
-	command string
+	term     *terminal
+	plugins  *pluginOpener
+	projects *projectOpener
+	flags    tryFlags
+	command  string
 
 	counter *tokens.Counter
 	scope   host.Scope
@@ -110,7 +112,7 @@ func (t *processorsTrial) run(ctx context.Context, chain []string, history strin
 			return err
 		}
 	}
-	messages, err := t.env.readHistory(history)
+	messages, err := readHistory(t.term.In, history)
 	if err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (t *processorsTrial) run(ctx context.Context, chain []string, history strin
 		return err
 	}
 	if t.flags.json {
-		return errors.Join(printJSON(t.env.stdout, result), err)
+		return errors.Join(printJSON(t.term.Out, result), err)
 	}
 	t.print(result)
 	return err
@@ -197,7 +199,7 @@ func (t *processorsTrial) openProject(ctx context.Context, projectName string) (
 	if err != nil {
 		return nil, err
 	}
-	opts := t.env.projectOptions()
+	opts := t.projects.options()
 	if t.flags.json {
 		opts.Progress = nil
 	}
@@ -238,7 +240,7 @@ func (t *processorsTrial) openFiles(ctx context.Context, files []string) (func()
 	if err != nil {
 		return nil, t.usage("%w", err)
 	}
-	rt, done, err := t.env.modules().NewSandbox(ctx, t.env.logger())
+	rt, done, err := t.plugins.modules().NewSandbox(ctx, t.term.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -257,11 +259,11 @@ func (t *processorsTrial) openFile(ctx context.Context, rt *plugin.Runtime, file
 	config := json.RawMessage(nil)
 	if i < len(t.flags.configs) {
 		var err error
-		if config, err = t.env.jsonValue(t.command, "--config", t.flags.configs[i]); err != nil {
+		if config, err = jsonValue(t.term.In, t.command, "--config", t.flags.configs[i]); err != nil {
 			return nil, err
 		}
 	}
-	wasm, err := t.env.modules().ReadModule(ctx, rt, file, t.env.progress)
+	wasm, err := t.plugins.modules().ReadModule(ctx, rt, file, t.term.progress)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
@@ -14,11 +15,11 @@ import (
 const maxHistoryBytes = 64 << 20
 
 // readHistory reads messages from a file, or stdin for "-".
-func (env *environment) readHistory(name string) (messages []*host.Message, err error) {
+func readHistory(stdin io.Reader, name string) (messages []*host.Message, err error) {
 	var b []byte
 	if name == "-" {
 		name = "the history on stdin"
-		b, err = datadir.ReadBounded(env.stdin, maxHistoryBytes, name)
+		b, err = datadir.ReadBounded(stdin, maxHistoryBytes, name)
 	} else {
 		b, err = readFile(name, maxHistoryBytes)
 	}

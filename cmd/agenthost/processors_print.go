@@ -19,7 +19,7 @@ const (
 
 // print shows a trial to a person.
 func (t *processorsTrial) print(r *tryResult) {
-	p := newPrinter(t.env)
+	p := newPrinter(t.term)
 	about := ""
 	switch {
 	case r.Model == "" || r.Model == scriptedmodel.DefaultName:

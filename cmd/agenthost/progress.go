@@ -11,25 +11,25 @@ const progressEvery = 500 * time.Millisecond
 // progress shows the progress of work on a line of stderr, and nothing if stderr is not
 // a terminal.
 type progress struct {
-	env   *environment
+	term  *terminal
 	last  time.Time
 	shown bool
 }
 
-func newProgress(env *environment) *progress { return &progress{env: env, last: time.Now()} }
+func newProgress(t *terminal) *progress { return &progress{term: t, last: time.Now()} }
 
 func (p *progress) say(format string, args ...any) {
-	if !p.env.stderrTerminal || time.Since(p.last) < progressEvery {
+	if !p.term.ErrIsTerminal || time.Since(p.last) < progressEvery {
 		return
 	}
 	p.last, p.shown = time.Now(), true
-	fmt.Fprintf(p.env.stderr, "\r\x1b[K"+format, args...)
+	fmt.Fprintf(p.term.Err, "\r\x1b[K"+format, args...)
 }
 
 // end clears the line.
 func (p *progress) end() {
 	if p.shown {
-		fmt.Fprint(p.env.stderr, "\r\x1b[K")
+		fmt.Fprint(p.term.Err, "\r\x1b[K")
 	}
 }
 

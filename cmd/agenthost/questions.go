@@ -54,7 +54,7 @@ func (s *session) howToAnswer() {
 	if len(s.asked.questions) == 0 || s.json {
 		return
 	}
-	w := s.env.stdout
+	w := s.term.Out
 	if s.data == "" {
 		fmt.Fprintln(w, "\nNobody can answer: without --data nothing is kept to go on from.")
 		return
@@ -158,7 +158,7 @@ func readAnswer(q *host.Question, text string) (host.Answer, bool) {
 
 // readLine asks for a line.
 func (s *session) readLine(ctx context.Context, prompt string, next <-chan line) line {
-	console := s.env.console()
+	console := s.term.console()
 	if err := console.ask(prompt); err != nil {
 		return line{err: err}
 	}
@@ -167,7 +167,7 @@ func (s *session) readLine(ctx context.Context, prompt string, next <-chan line)
 	case l := <-next:
 		return l
 	case <-ctx.Done(): // ctrl-C at the prompt
-		fmt.Fprintln(s.env.stdout)
+		fmt.Fprintln(s.term.Out)
 		return line{err: quietExit(host.Canceled.ExitCode())}
 	}
 }

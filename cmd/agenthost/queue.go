@@ -20,12 +20,15 @@ import (
 )
 
 type queueFlags struct {
+	term *terminal
+	dirs *dataOpener
+
 	data, tenant string
 	json         bool
 }
 
-func queueCommand(env *environment) *cobra.Command {
-	var f queueFlags
+func queueCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+	g := &queueFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "queue",
 		Short: "Look at jobs that wait, and at those that were given up",
@@ -36,25 +39,25 @@ it run again or drops it. JOB may be the beginning of its id.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps the jobs (required)")
-	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose jobs"))
-	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(queueList(env, &f), queueDead(env, &f),
-		queueChange(env, &f, "retry", "Have a job run again, as if it had just been left", "waits again: it runs in the next command that runs the project", (*queue.Queue).Retry),
-		queueChange(env, &f, "drop", "Forget a job", "is forgotten", (*queue.Queue).Drop))
+	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps the jobs (required)")
+	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", tenantUsage("whose jobs"))
+	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	c.AddCommand(g.list(), g.dead(),
+		g.change("retry", "Have a job run again, as if it had just been left", "waits again: it runs in the next command that runs the project", (*queue.Queue).Retry),
+		g.change("drop", "Forget a job", "is forgotten", (*queue.Queue).Drop))
 	return c
 }
 
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
-func withQueue(env *environment, f *queueFlags, fn func(*queue.Queue) error) (err error) {
-	if f.data == "" {
+func (g *queueFlags) withQueue(fn func(*queue.Queue) error) (err error) {
+	if g.data == "" {
 		return usageError{errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue"}
 	}
-	if _, err := os.Stat(datadir.StorePath(f.data)); err != nil {
-		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", f.data, err).
-			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(f.data))
+	if _, err := os.Stat(datadir.StorePath(g.data)); err != nil {
+		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", g.data, err).
+			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(g.data))
 	}
-	driver, err := datadir.OpenShared(context.Background(), f.data, env.dataOptions())
+	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.options())
 	if err != nil {
 		return err
 	}
@@ -64,22 +67,22 @@ func withQueue(env *environment, f *queueFlags, fn func(*queue.Queue) error) (er
 	return fn(q)
 }
 
-func queueList(env *environment, f *queueFlags) *cobra.Command {
+func (g *queueFlags) list() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs that wait, the one that is due first first",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return withQueue(env, f, func(q *queue.Queue) error {
-				jobs, err := q.Pending(c.Context(), f.tenant, limit)
+			return g.withQueue(func(q *queue.Queue) error {
+				jobs, err := q.Pending(c.Context(), g.tenant, limit)
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printItems(env.stdout, jobs)
+				if g.json {
+					return printItems(g.term.Out, jobs)
 				}
-				return printPending(env.stdout, jobs)
+				return printPending(g.term.Out, jobs)
 			})
 		},
 	}
@@ -113,22 +116,22 @@ func jobWords(name string, payload json.RawMessage) string {
 	return oneLine(left.Plugin + "/" + left.Handler)
 }
 
-func queueDead(env *environment, f *queueFlags) *cobra.Command {
+func (g *queueFlags) dead() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "dead",
 		Short: "List jobs that were given up, the latest first",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return withQueue(env, f, func(q *queue.Queue) error {
-				dead, err := q.Dead(c.Context(), f.tenant, limit)
+			return g.withQueue(func(q *queue.Queue) error {
+				dead, err := q.Dead(c.Context(), g.tenant, limit)
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printItems(env.stdout, dead)
+				if g.json {
+					return printItems(g.term.Out, dead)
 				}
-				return printDead(env.stdout, dead)
+				return printDead(g.term.Out, dead)
 			})
 		},
 	}
@@ -149,14 +152,14 @@ func printDead(w io.Writer, dead []*queue.DeadJob) error {
 	return table.Flush()
 }
 
-func queueChange(env *environment, f *queueFlags, name, short, done string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {
+func (g *queueFlags) change(name, short, done string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " JOB",
 		Short: short,
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withQueue(env, f, func(q *queue.Queue) error {
-				dead, err := q.Dead(c.Context(), f.tenant, 0)
+			return g.withQueue(func(q *queue.Queue) error {
+				dead, err := q.Dead(c.Context(), g.tenant, 0)
 				if err != nil {
 					return err
 				}
@@ -174,13 +177,13 @@ func queueChange(env *environment, f *queueFlags, name, short, done string, chan
 						what = "job of " + jobWords(d.Name, d.Payload)
 					}
 				}
-				if err := change(q, c.Context(), f.tenant, id); err != nil {
+				if err := change(q, c.Context(), g.tenant, id); err != nil {
 					return err
 				}
-				if f.json {
-					return printJSON(env.stdout, map[string]string{"id": id, "done": name})
+				if g.json {
+					return printJSON(g.term.Out, map[string]string{"id": id, "done": name})
 				}
-				_, err = fmt.Fprintf(env.stdout, "The %s %s %s.\n", what, id, done)
+				_, err = fmt.Fprintf(g.term.Out, "The %s %s %s.\n", what, id, done)
 				return err
 			})
 		},

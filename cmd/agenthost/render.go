@@ -20,9 +20,8 @@ type printer struct {
 	console *console
 }
 
-func newPrinter(env *environment) *printer {
-	color := env.stdoutTerminal && env.getenv("NO_COLOR") == "" && env.getenv("TERM") != "dumb"
-	return &printer{w: env.stdout, color: color, console: env.console()}
+func newPrinter(t *terminal) *printer {
+	return &printer{w: t.Out, color: t.coloured(), console: t.console()}
 }
 
 const (

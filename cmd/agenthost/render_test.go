@@ -39,9 +39,10 @@ func story() []host.Event {
 	return events
 }
 
-func tell(terminal bool, vars map[string]string) string {
+func tell(t *terminal) string {
 	var out strings.Builder
-	p := newPrinter(&environment{stdout: &out, stdoutTerminal: terminal, getenv: func(name string) string { return vars[name] }})
+	t.Out = &out
+	p := newPrinter(t)
 	for _, ev := range story() {
 		p.event(ev)
 	}
@@ -66,24 +67,25 @@ clerk: Done.
 router desk → nobody: done
 stop · 1.2346s · 1,234,567 instructions in the sandbox · ~10 tokens in, ~2 out
 `
-	if diff := cmp.Diff(want, tell(false, nil)); diff != "" {
+	if diff := cmp.Diff(want, tell(&terminal{})); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
 	}
 }
 
 func TestPrinterColoursATerminalOnly(t *testing.T) {
-	plain := tell(false, nil)
+	plain := tell(&terminal{})
 	for name, row := range map[string]struct {
-		terminal bool
-		vars     map[string]string
-		coloured bool
+		stdoutTerminal bool
+		vars           map[string]string
+		coloured       bool
 	}{
 		"a terminal":               {true, map[string]string{"TERM": "xterm"}, true},
 		"a terminal, but NO_COLOR": {true, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
 		"a dumb terminal":          {true, map[string]string{"TERM": "dumb"}, false},
 		"a pipe":                   {false, map[string]string{"TERM": "xterm"}, false},
 	} {
-		got := tell(row.terminal, row.vars)
+		env := &environment{stdoutTerminal: row.stdoutTerminal, getenv: func(name string) string { return row.vars[name] }}
+		got := tell(env.terminal())
 		if coloured := got != plain; coloured != row.coloured {
 			t.Errorf("%s: coloured is %v, want %v", name, coloured, row.coloured)
 		}

@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -94,9 +90,9 @@ func (s *session) settleExpired(ctx context.Context) error {
 		return err
 	}
 	if s.json {
-		return printJSON(s.env.stdout, map[string]int{"settled": n})
+		return printJSON(s.term.Out, map[string]int{"settled": n})
 	}
-	fmt.Fprintf(s.env.stdout, "%s settled.\n", plural(n, "run"))
+	fmt.Fprintf(s.term.Out, "%s settled.\n", plural(n, "run"))
 	return nil
 }
 
@@ -136,91 +132,11 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 // showQuestions prints the questions of a run that another command began.
 func (s *session) showQuestions(run string, questions []*host.Question) {
 	if s.json {
-		_ = printItems(s.env.stdout, questions) // as in the events, a failed write is ignored
+		_ = printItems(s.term.Out, questions) // as in the events, a failed write is ignored
 		return
 	}
 	for _, q := range questions {
-		fmt.Fprintln(s.env.stdout, question(q))
+		fmt.Fprintln(s.term.Out, question(q))
 	}
 	s.asked = asked{run, questions}
-}
-
-func threadRuns(env *environment, f *threadFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "runs",
-		Short: "List the runs that wait for an answer, or whose process ended",
-		Args:  args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return readThreads(c.Context(), env, f, func(s *threads.Store) error {
-				runs, err := s.For(f.tenant).Runs(c.Context())
-				if err == nil {
-					runs, err = answerable(c.Context(), s, f.tenant, runs)
-				}
-				if err != nil {
-					return err
-				}
-				if f.json {
-					return printItems(env.stdout, shownRuns(runs))
-				}
-				if len(runs) == 0 {
-					fmt.Fprintln(env.stdout, "No run waits.")
-					return nil
-				}
-				tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
-				head := "RUN\tSTATUS\tTARGET\tTHREAD\tUPDATED"
-				if slices.ContainsFunc(runs, func(r *host.RunRecord) bool { return len(r.Asks) > 0 }) {
-					head += "\tKEY\tUNTIL"
-				}
-				fmt.Fprintln(tw, head)
-				for _, r := range runs {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s%s\n", r.Run, r.Status, termtext.Printable(r.Target), termtext.Printable(r.Thread), r.Updated.Local().Format(time.DateTime), termsWords(r.Asks))
-				}
-				return tw.Flush()
-			})
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-}
-
-// termsWords are the keys of questions and the first time at which one is over, as
-// the last columns of a table; nothing for questions without either.
-func termsWords(asks []host.AskedQuestion) string {
-	if len(asks) == 0 {
-		return ""
-	}
-	var keys []string
-	var until *time.Time
-	for _, a := range asks {
-		if a.Key != "" {
-			keys = append(keys, termtext.Printable(a.Key))
-		}
-		if a.Expires != nil && (until == nil || a.Expires.Before(*until)) {
-			until = a.Expires
-		}
-	}
-	words := "\t" + strings.Join(keys, ", ") + "\t"
-	if until != nil {
-		words += until.Local().Format(time.DateTime)
-	}
-	return words
-}
-
-// shownRun is a run as thread runs --json prints it.
-type shownRun struct {
-	Run     string         `json:"run"`
-	Status  host.RunStatus `json:"status"`
-	Target  string         `json:"target"`
-	Thread  string         `json:"thread,omitempty"`
-	Created time.Time      `json:"created_at"`
-	Updated time.Time      `json:"updated_at"`
-
-	Questions []host.AskedQuestion `json:"questions,omitempty"` // if one has a key or a time
-}
-
-func shownRuns(runs []*host.RunRecord) []shownRun {
-	out := make([]shownRun, len(runs))
-	for i, r := range runs {
-		out[i] = shownRun{r.Run, r.Status, r.Target, r.Thread, r.Created, r.Updated, r.Asks}
-	}
-	return out
 }

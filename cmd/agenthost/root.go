@@ -34,22 +34,26 @@ Start with:   agenthost demo`,
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
+	t := env.terminal()
+	dirs := newDataOpener(t, env.getenv)
+	plugins := newPluginOpener(t, env.getenv, env.compiler.option())
+	projects := newProjectOpener(t, env.getenv, plugins)
 	root.AddCommand(
-		demoCommand(env),
-		runCommand(env),
-		devCommand(env),
-		chatCommand(env),
-		sessionCommand(env),
-		threadCommand(env),
-		dataCommand(env),
-		queueCommand(env),
-		traceCommand(env),
-		pluginCommand(env),
-		processorsCommand(env),
-		tokensCommand(env),
-		initCommand(env),
-		doctorCommand(env),
-		schemaCommand(env),
+		demoCommand(t, projects),
+		runCommand(t, projects),
+		devCommand(t, projects),
+		chatCommand(t),
+		sessionCommand(t),
+		threadCommand(t, dirs),
+		dataCommand(t, dirs),
+		queueCommand(t, dirs),
+		traceCommand(t, dirs),
+		pluginCommand(t, plugins, projects, dirs),
+		processorsCommand(t, plugins, projects),
+		tokensCommand(t),
+		initCommand(t),
+		doctorCommand(t, plugins, dirs),
+		schemaCommand(t),
 		environmentTopic(),
 		exitCodesTopic(),
 	)
@@ -161,7 +165,7 @@ type writtenError struct {
 }
 
 // exit prints an error, for people or as JSON, and returns the exit code.
-func exit(env *environment, err error, asJSON bool) int {
+func exit(stderr io.Writer, err error, asJSON bool) int {
 	var usage usageError
 	var quiet quietExit
 	isUsage := errors.As(err, &usage)
@@ -171,23 +175,23 @@ func exit(env *environment, err error, asJSON bool) int {
 	case errors.As(err, &quiet):
 		return int(quiet)
 	case asJSON && (isUsage || isParseError(err)):
-		_ = printJSON(env.stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
+		_ = printJSON(stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
 		return exitUsage
 	case asJSON:
-		_ = printJSON(env.stderr, writtenError{host.AsError(err)})
+		_ = printJSON(stderr, writtenError{host.AsError(err)})
 		return exitCode(err)
 	case isUsage:
 		var hinted *hintedUsage
 		if errors.As(err, &hinted) {
 			err = fmt.Errorf("%w\n  → %s", err, hinted.hint)
 		}
-		fmt.Fprintf(env.stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
+		fmt.Fprintf(stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
 		return exitUsage
 	case isParseError(err):
-		fmt.Fprintf(env.stderr, "agenthost: %v\nSee: agenthost --help\n", err)
+		fmt.Fprintf(stderr, "agenthost: %v\nSee: agenthost --help\n", err)
 		return exitUsage
 	}
-	fmt.Fprintf(env.stderr, "agenthost: %s\n", sentence(err))
+	fmt.Fprintf(stderr, "agenthost: %s\n", sentence(err))
 	return exitCode(err)
 }
 

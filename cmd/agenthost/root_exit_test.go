@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -26,8 +25,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		for _, err := range errs {
 			var stderr strings.Builder
-			env := &environment{stdout: io.Discard, stderr: &stderr}
-			if got := exit(env, err, false); got != want {
+			if got := exit(&stderr, err, false); got != want {
 				t.Errorf("exit(%v) = %d, want %d", err, got, want)
 			}
 			if quiet := err == nil || want == 42; quiet != (stderr.Len() == 0) {

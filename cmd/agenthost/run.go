@@ -31,7 +31,7 @@ type runFlags struct {
 	answerFlags
 }
 
-func runCommand(env *environment) *cobra.Command {
+func runCommand(t *terminal, projects *projectOpener) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run PROJECT [PROMPT|-]",
@@ -58,19 +58,19 @@ on with a run whose process was killed.`,
 				return usageError{err, c.CommandPath()}
 			}
 			if f.resume != "" || f.question != "" || f.expired {
-				return runProject(c.Context(), env, list[0], "", false, f)
+				return runProject(c.Context(), t, projects, list[0], "", false, f)
 			}
 			if f.regenerate != "" {
-				return runProject(c.Context(), env, list[0], "", false, f)
+				return runProject(c.Context(), t, projects, list[0], "", false, f)
 			}
-			prompt, talk, err := readPrompt(env, list[1:], f.thread != "")
+			prompt, talk, err := readPrompt(t, list[1:], f.thread != "")
 			if errors.Is(err, errNoPrompt) {
 				return usageError{err, c.CommandPath()}
 			}
 			if err != nil {
 				return err
 			}
-			return runProject(c.Context(), env, list[0], prompt, talk, f)
+			return runProject(c.Context(), t, projects, list[0], prompt, talk, f)
 		},
 	}
 	f.add(c)
@@ -168,12 +168,12 @@ var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agentho
 // readPrompt returns the prompt: the argument, or stdin if the argument is - or absent
 // and stdin is not a terminal. talk reports that a person is at the terminal. Only a
 // thread can continue with an empty prompt.
-func readPrompt(env *environment, list []string, hasThread bool) (text string, talk bool, err error) {
+func readPrompt(t *terminal, list []string, hasThread bool) (text string, talk bool, err error) {
 	switch {
-	case len(list) == 0 && env.stdinTerminal:
+	case len(list) == 0 && t.InIsTerminal:
 		return "", true, nil
 	case len(list) == 0 || list[0] == "-":
-		b, err := datadir.ReadBounded(env.stdin, maxPromptBytes, "the prompt on stdin")
+		b, err := datadir.ReadBounded(t.In, maxPromptBytes, "the prompt on stdin")
 		if err != nil {
 			return "", false, err
 		}
@@ -198,13 +198,13 @@ func errNotUTF8(what string) error {
 	return host.Errorf(host.InvalidArgument, "%s is not UTF-8", what).WithHint("convert it, as with: iconv -f latin1 -t utf-8")
 }
 
-func runProject(ctx context.Context, env *environment, projectName, prompt string, talk bool, f runFlags) (err error) {
+func runProject(ctx context.Context, t *terminal, projects *projectOpener, projectName, prompt string, talk bool, f runFlags) (err error) {
 	c, err := openProject(projectName)
 	if err != nil {
 		return err
 	}
 	steered := talk && f.data != ""
-	opts := f.projectOptions(env)
+	opts := f.projectOptions(projects)
 	opts.Replaceable = steered
 	if f.json {
 		opts.Progress = nil
@@ -214,7 +214,7 @@ func runProject(ctx context.Context, env *environment, projectName, prompt strin
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s, err := newSession(env, a, projectName, f)
+	s, err := newSession(t, a, projectName, f)
 	if err != nil {
 		return err
 	}
@@ -248,14 +248,14 @@ func runProject(ctx context.Context, env *environment, projectName, prompt strin
 }
 
 // projectOptions are those of the project that the flags ask for.
-func (f *runFlags) projectOptions(env *environment) project.Options {
-	opts := env.projectOptions()
+func (f *runFlags) projectOptions(projects *projectOpener) project.Options {
+	opts := projects.options()
 	opts.Data, opts.Verify, opts.History, opts.Model = f.data, f.verify, f.history, f.model
 	return opts
 }
 
-func newSession(env *environment, a *project.Project, projectName string, f runFlags) (s *session, err error) {
-	s = &session{env: env, app: a, project: projectName, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
+func newSession(t *terminal, a *project.Project, projectName string, f runFlags) (s *session, err error) {
+	s = &session{term: t, app: a, project: projectName, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
 		branch: f.on, racing: host.Racing(f.racing)}
 	s.target, err = a.Target(f.target)
 	return s, err
@@ -263,7 +263,7 @@ func newSession(env *environment, a *project.Project, projectName string, f runF
 
 // session is a conversation with one target.
 type session struct {
-	env     *environment
+	term    *terminal
 	app     *project.Project
 	target  host.Target
 	name    string // of the target; "" is the project's
@@ -311,7 +311,7 @@ func (s *session) stream(ctx context.Context, req *host.Request) error {
 
 // streamEvents runs a request that is complete.
 func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
-	show := newPrinter(s.env)
+	show := newPrinter(s.term)
 	defer show.endText()
 	if s.live != nil {
 		s.live.reload.Refresh(ctx)
@@ -329,13 +329,13 @@ func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
 		switch d := ev.Data.(type) {
 		case *host.RunStarted:
 			s.thread, s.branch = d.Thread, d.Branch
-			s.env.console().shows(ev.Run)
+			s.term.console().shows(ev.Run)
 		case *host.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
 		if !s.json {
 			show.event(ev)
-		} else if err := printJSON(s.env.stdout, ev); err != nil {
+		} else if err := printJSON(s.term.Out, ev); err != nil {
 			return err
 		}
 	}
@@ -362,7 +362,7 @@ func (s *session) tenantWords() string {
 // whichBranch prints the branch of an answer that is not on the thread's main line.
 func (s *session) whichBranch() {
 	if s.branch != "" {
-		fmt.Fprintf(s.env.stdout, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, termtext.Printable(s.thread), s.branch)
+		fmt.Fprintf(s.term.Out, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, termtext.Printable(s.thread), s.branch)
 	}
 }
 
@@ -371,14 +371,14 @@ func (s *session) whichThread(named string) {
 	if s.thread == "" || named != "" || s.data == "" || len(s.asked.questions) > 0 {
 		return
 	}
-	fmt.Fprintf(s.env.stdout, "\nThis is thread %s; go on with:\n  %s run %s --data %s%s --thread %s \"...\"\n",
+	fmt.Fprintf(s.term.Out, "\nThis is thread %s; go on with:\n  %s run %s --data %s%s --thread %s \"...\"\n",
 		termtext.Printable(s.thread), selfWords(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
 // footer reports an answer that did not come from a model.
 func (s *session) footer() {
 	if s.app.Scripted() {
-		fmt.Fprintf(s.env.stdout, scriptedFooter, selfWords(), termtext.ShellWord(s.project))
+		fmt.Fprintf(s.term.Out, scriptedFooter, selfWords(), termtext.ShellWord(s.project))
 	}
 }
 
@@ -390,9 +390,9 @@ These answers come from a script, not from an LLM. To connect a real one:
 
 // talk is a conversation on a terminal.
 func (s *session) talk(ctx context.Context) error {
-	env := s.env
-	fmt.Fprintf(env.stdout, "Talking to %s. An empty line or ctrl-D ends it.\n", s.target.Name())
-	next := readLines(env.stdin)
+	t := s.term
+	fmt.Fprintf(t.Out, "Talking to %s. An empty line or ctrl-D ends it.\n", s.target.Name())
+	next := readLines(t.In)
 	for {
 		l := s.readLine(ctx, "> ", next)
 		if l.err != nil || strings.TrimSpace(l.text) == "" {
@@ -409,7 +409,7 @@ func (s *session) talk(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			return s.kept(err)
 		case err != nil:
-			fmt.Fprintf(env.stderr, "agenthost: %s\n", sentence(err))
+			fmt.Fprintf(t.Err, "agenthost: %s\n", sentence(err))
 		}
 	}
 }
@@ -445,7 +445,7 @@ func (s *session) endTalk(err error) error {
 	case err != nil && err != io.EOF:
 		return host.Errorf(host.FailedPrecondition, "read stdin: %w", err)
 	case err == io.EOF:
-		fmt.Fprintln(s.env.stdout)
+		fmt.Fprintln(s.term.Out)
 	}
 	s.footer()
 	return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/agenthost/agenthost/host/project"
 )
 
-func schemaCommand(env *environment) *cobra.Command {
+func schemaCommand(t *terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a configuration",
@@ -19,7 +19,7 @@ and that has the schema beside it under that name.`,
 		Example: "  agenthost schema > " + project.SchemaFileName,
 		Args:    args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := env.stdout.Write(project.Schema())
+			_, err := t.Out.Write(project.Schema())
 			return err
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,

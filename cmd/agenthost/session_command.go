@@ -23,7 +23,7 @@ type sessionFlags struct {
 }
 
 // sessionCommand has the commands about turns in the background.
-func sessionCommand(env *environment) *cobra.Command {
+func sessionCommand(t *terminal) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "Wait for turns in the background, or end them",
@@ -34,7 +34,7 @@ step.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(sessionList(env), sessionStatus(env), sessionWait(env), sessionAbort(env))
+	c.AddCommand(sessionList(t), sessionStatus(t), sessionWait(t), sessionAbort(t))
 	return c
 }
 
@@ -72,8 +72,8 @@ func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ strin
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-func sessionList(env *environment) *cobra.Command {
-	f := &sessionFlags{remote: remote{env: env}}
+func sessionList(t *terminal) *cobra.Command {
+	f := &sessionFlags{remote: remote{term: t}}
 	return f.add(&cobra.Command{
 		Use:   "list",
 		Short: "List the turns in the background",
@@ -88,9 +88,9 @@ stored is in its session: see agenthost thread show.`,
 				return err
 			}
 			if f.json {
-				return printItems(env.stdout, turns)
+				return printItems(t.Out, turns)
 			}
-			return printTurns(env.stdout, turns)
+			return printTurns(t.Out, turns)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
@@ -113,8 +113,8 @@ func printTurns(w io.Writer, turns []*sessions.Snapshot) error {
 	return tw.Flush()
 }
 
-func sessionStatus(env *environment) *cobra.Command {
-	f := &sessionFlags{remote: remote{env: env}}
+func sessionStatus(t *terminal) *cobra.Command {
+	f := &sessionFlags{remote: remote{term: t}}
 	return f.add(&cobra.Command{
 		Use:     "status SNAPSHOT",
 		Short:   "Say how far a turn is",
@@ -126,19 +126,19 @@ func sessionStatus(env *environment) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printJSON(env.stdout, snap)
+				return printJSON(t.Out, snap)
 			}
-			fmt.Fprintf(env.stdout, "%s (%s, since %s)\n", snap.Status, termtext.Printable(snap.Agent), snap.Created.Local().Format(time.DateTime))
+			fmt.Fprintf(t.Out, "%s (%s, since %s)\n", snap.Status, termtext.Printable(snap.Agent), snap.Created.Local().Format(time.DateTime))
 			if snap.Error != nil {
-				fmt.Fprintf(env.stdout, "  %s\n", oneLine(sentence(snap.Error)))
+				fmt.Fprintf(t.Out, "  %s\n", oneLine(sentence(snap.Error)))
 			}
 			return nil
 		},
 	})
 }
 
-func sessionWait(env *environment) *cobra.Command {
-	f := &sessionFlags{remote: remote{env: env}}
+func sessionWait(t *terminal) *cobra.Command {
+	f := &sessionFlags{remote: remote{term: t}}
 	c := f.add(&cobra.Command{
 		Use:   "wait SNAPSHOT",
 		Short: "Wait for a turn to end, and show its answer",
@@ -186,7 +186,7 @@ func (f *sessionFlags) wait(c *cobra.Command, id string) error {
 // ended shows how a turn has ended.
 func (f *sessionFlags) ended(snap *sessions.Snapshot) error {
 	if f.json {
-		if err := printJSON(f.env.stdout, snap); err != nil {
+		if err := printJSON(f.term.Out, snap); err != nil {
 			return err
 		}
 	} else {
@@ -213,19 +213,19 @@ func (f *sessionFlags) answer(snap *sessions.Snapshot) {
 				break
 			}
 			if m.Role == host.Assistant && m.Text() != "" {
-				fmt.Fprintln(f.env.stdout, termtext.Printable(m.Text()))
+				fmt.Fprintln(f.term.Out, termtext.Printable(m.Text()))
 				break
 			}
 		}
 	}
 	for _, q := range snap.Questions {
-		fmt.Fprintf(f.env.stdout, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
+		fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
 	}
-	fmt.Fprintf(f.env.stdout, "(%s; session %s; snapshot %s)\n", snap.Status, termtext.Printable(snap.Session), termtext.Printable(snap.ID))
+	fmt.Fprintf(f.term.Out, "(%s; session %s; snapshot %s)\n", snap.Status, termtext.Printable(snap.Session), termtext.Printable(snap.ID))
 }
 
-func sessionAbort(env *environment) *cobra.Command {
-	f := &sessionFlags{remote: remote{env: env}}
+func sessionAbort(t *terminal) *cobra.Command {
+	f := &sessionFlags{remote: remote{term: t}}
 	return f.add(&cobra.Command{
 		Use:   "abort SNAPSHOT",
 		Short: "Ask a turn to end",
@@ -239,9 +239,9 @@ of it is kept under its snapshot. A turn that has ended stays as it is.`,
 				return err
 			}
 			if f.json {
-				return printJSON(env.stdout, status)
+				return printJSON(t.Out, status)
 			}
-			fmt.Fprintln(env.stdout, status.Status)
+			fmt.Fprintln(t.Out, status.Status)
 			return nil
 		},
 	})

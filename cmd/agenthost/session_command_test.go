@@ -60,7 +60,7 @@ type backgroundHost struct {
 	dir, data, cache string
 	model            *slowModel
 	stdin            *io.PipeWriter
-	out              *terminal
+	out              *screen
 	done             chan int
 }
 
@@ -89,7 +89,7 @@ func (h *backgroundHost) getenv(name string) string {
 func (h *backgroundHost) start(args ...string) {
 	h.t.Helper()
 	stdin, typed := io.Pipe()
-	h.stdin, h.out, h.done = typed, &terminal{t: h.t, wrote: make(chan struct{}, 1)}, make(chan int, 1)
+	h.stdin, h.out, h.done = typed, &screen{t: h.t, wrote: make(chan struct{}, 1)}, make(chan int, 1)
 	go func() {
 		env := &environment{stdin: stdin, stdout: h.out, stderr: h.out, getenv: h.getenv, stdinTerminal: true}
 		h.done <- run(context.Background(), append(args, h.dir, "--data", h.data), env)
@@ -182,7 +182,7 @@ func TestAHostThatWasKilled(t *testing.T) {
 	child := exec.Command(os.Args[0], "dev", h.dir, "--data", h.data)
 	child.Args[0] = "agenthost" // see TestMain
 	child.Env = append(os.Environ(), "AGENTHOST_CACHE="+h.cache)
-	out := &terminal{t: t, wrote: make(chan struct{}, 1)}
+	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	child.Stdout, child.Stderr = out, out
 	stdin, err := child.StdinPipe()
 	if err != nil {

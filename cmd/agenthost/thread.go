@@ -20,34 +20,37 @@ import (
 )
 
 type threadFlags struct {
+	term *terminal
+	dirs *dataOpener
+
 	data, tenant string
 	json         bool
 }
 
-func threadCommand(env *environment) *cobra.Command {
-	var f threadFlags
+func threadCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+	g := &threadFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "thread",
 		Short: "Look at stored conversations, change and move them",
 		Args:  args(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&f.data, "data", "", "directory that keeps threads (required)")
-	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose threads"))
-	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(threadList(env, &f), threadShow(env, &f), threadExport(env, &f), threadImport(env, &f), threadRuns(env, &f),
-		threadEdit(env, &f), threadDeleteMessage(env, &f), threadRewind(env, &f), threadFork(env, &f), threadBranches(env, &f),
-		threadSearch(env, &f), threadPrune(env, &f), threadDelete(env, &f))
+	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps threads (required)")
+	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", tenantUsage("whose threads"))
+	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	c.AddCommand(g.list(), g.show(), g.export(), g.importThread(), g.runs(),
+		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(),
+		g.search(), g.prune(), g.delete())
 	return c
 }
 
 // readThreads opens an existing data directory to read it: the user need not be able
 // to write to it.
-func readThreads(ctx context.Context, env *environment, f *threadFlags, fn func(*threads.Store) error) (err error) {
-	if err := checkData(f.data, "agenthost thread"); err != nil {
+func (g *threadFlags) readThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
+	if err := checkData(g.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenToRead(ctx, f.data, env.dataOptions(), env.noteCopy(f.data))
+	driver, err := datadir.OpenToRead(ctx, g.data, g.dirs.options(), g.dirs.noteCopy(g.data))
 	if err != nil {
 		return err
 	}
@@ -56,20 +59,20 @@ func readThreads(ctx context.Context, env *environment, f *threadFlags, fn func(
 }
 
 // withThreads opens a data directory that must exist.
-func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error) (err error) {
-	if err := checkData(f.data, "agenthost thread"); err != nil {
+func (g *threadFlags) withThreads(fn func(*threads.Store) error) (err error) {
+	if err := checkData(g.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenShared(context.Background(), f.data, env.dataOptions())
+	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.options())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	return fn(threads.New(driver.Driver, &threads.Options{Deleted: func(_ context.Context, tenant, id string) error {
-		if _, err := os.Stat(datadir.TracesPath(f.data)); err != nil {
+		if _, err := os.Stat(datadir.TracesPath(g.data)); err != nil {
 			return nil // no run is stored
 		}
-		traces, err := driver.OpenTraces(f.data, env.logger())
+		traces, err := driver.OpenTraces(g.data, g.term.logger())
 		if err != nil {
 			return err
 		}
@@ -77,7 +80,7 @@ func withThreads(env *environment, f *threadFlags, fn func(*threads.Store) error
 	}}))
 }
 
-func threadList(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) list() *cobra.Command {
 	var limit int
 	var cursor string
 	c := &cobra.Command{
@@ -85,15 +88,15 @@ func threadList(env *environment, f *threadFlags) *cobra.Command {
 		Short: "List threads, the one that moved last first",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return readThreads(c.Context(), env, f, func(s *threads.Store) error {
-				page, err := s.For(f.tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})
+			return g.readThreads(c.Context(), func(s *threads.Store) error {
+				page, err := s.For(g.tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printPage(env.stdout, page.Threads, page.Next)
+				if g.json {
+					return printPage(g.term.Out, page.Threads, page.Next)
 				}
-				return printThreads(env.stdout, page)
+				return printThreads(g.term.Out, page)
 			})
 		},
 	}
@@ -123,7 +126,7 @@ func printThreads(w io.Writer, page *threads.Page) error {
 
 func oneLine(s string) string { return termtext.Printable(strings.Join(strings.Fields(s), " ")) }
 
-func threadShow(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) show() *cobra.Command {
 	var limit int
 	var m momentFlags
 	c := &cobra.Command{
@@ -131,15 +134,15 @@ func threadShow(env *environment, f *threadFlags) *cobra.Command {
 		Short: "Show a thread's messages",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return m.readMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.For(f.tenant).ShowAt(c.Context(), list[0], at, limit)
+			return m.readMoment(c, g, list, func(s *threads.Store, at threads.At) error {
+				t, err := s.For(g.tenant).ShowAt(c.Context(), list[0], at, limit)
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printJSON(env.stdout, t)
+				if g.json {
+					return printJSON(g.term.Out, t)
 				}
-				return printTranscript(env.stdout, t)
+				return printTranscript(g.term.Out, t)
 			})
 		},
 	}

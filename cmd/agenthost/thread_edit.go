@@ -44,22 +44,22 @@ func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread s
 }
 
 // withMoment opens a data directory and finds the named moment of a thread.
-func (m *momentFlags) withMoment(c *cobra.Command, env *environment, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
-	return withThread(c.Context(), env, f, list, m.find(c.Context(), f, list, fn))
+func (m *momentFlags) withMoment(c *cobra.Command, g *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
+	return g.withThread(c.Context(), list, m.find(c.Context(), g, list, fn))
 }
 
 // readMoment is withMoment for a command that changes nothing.
-func (m *momentFlags) readMoment(c *cobra.Command, env *environment, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
-	return readThread(c.Context(), env, f, list, m.find(c.Context(), f, list, fn))
+func (m *momentFlags) readMoment(c *cobra.Command, g *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
+	return g.readThread(c.Context(), list, m.find(c.Context(), g, list, fn))
 }
 
-func (m *momentFlags) find(ctx context.Context, f *threadFlags, list []string, fn func(*threads.Store, threads.At) error) func(*threads.Store) error {
+func (m *momentFlags) find(ctx context.Context, g *threadFlags, list []string, fn func(*threads.Store, threads.At) error) func(*threads.Store) error {
 	return func(s *threads.Store) error {
 		thread := list[0]
-		if err := m.complete(ctx, s, f.tenant, thread); err != nil {
+		if err := m.complete(ctx, s, g.tenant, thread); err != nil {
 			return err
 		}
-		at, err := m.at(ctx, s, f.tenant, thread)
+		at, err := m.at(ctx, s, g.tenant, thread)
 		if err != nil {
 			return err
 		}
@@ -85,18 +85,18 @@ func (m *momentFlags) complete(ctx context.Context, s *threads.Store, tenant, th
 
 // withThread opens a data directory and completes the id of the thread that comes
 // first in list.
-func withThread(ctx context.Context, env *environment, f *threadFlags, list []string, fn func(*threads.Store) error) error {
-	return withThreads(env, f, ofThread(ctx, f, list, fn))
+func (g *threadFlags) withThread(ctx context.Context, list []string, fn func(*threads.Store) error) error {
+	return g.withThreads(g.ofThread(ctx, list, fn))
 }
 
 // readThread is withThread for a command that changes nothing.
-func readThread(ctx context.Context, env *environment, f *threadFlags, list []string, fn func(*threads.Store) error) error {
-	return readThreads(ctx, env, f, ofThread(ctx, f, list, fn))
+func (g *threadFlags) readThread(ctx context.Context, list []string, fn func(*threads.Store) error) error {
+	return g.readThreads(ctx, g.ofThread(ctx, list, fn))
 }
 
-func ofThread(ctx context.Context, f *threadFlags, list []string, fn func(*threads.Store) error) func(*threads.Store) error {
+func (g *threadFlags) ofThread(ctx context.Context, list []string, fn func(*threads.Store) error) func(*threads.Store) error {
 	return func(s *threads.Store) (err error) {
-		if list[0], err = wholeThread(ctx, s, f.tenant, list[0]); err != nil {
+		if list[0], err = wholeThread(ctx, s, g.tenant, list[0]); err != nil {
 			return err
 		}
 		return fn(s)
@@ -127,15 +127,15 @@ func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at 
 }
 
 // printChanged prints a thread after a change.
-func printChanged(env *environment, f *threadFlags, t *threads.Thread, what string) error {
-	if f.json {
-		return printJSON(env.stdout, t)
+func (g *threadFlags) printChanged(t *threads.Thread, what string) error {
+	if g.json {
+		return printJSON(g.term.Out, t)
 	}
-	fmt.Fprintf(env.stdout, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), plural(t.Messages, "message"))
+	fmt.Fprintf(g.term.Out, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), plural(t.Messages, "message"))
 	return nil
 }
 
-func threadEdit(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) edit() *cobra.Command {
 	var id string
 	c := &cobra.Command{
 		Use:   "edit THREAD MESSAGE TEXT",
@@ -148,17 +148,17 @@ have the new one answered, run the project with --regenerate.`,
 			if !utf8.ValidString(list[2]) {
 				return errNotUTF8("the text")
 			}
-			return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
-				old, err := messageID(c.Context(), s, f.tenant, list[0], threads.At{}, list[1])
+			return g.withThread(c.Context(), list, func(s *threads.Store) error {
+				old, err := messageID(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
 				}
 				m := &host.Message{ID: id, Parts: []host.Part{&host.Text{Text: list[2]}}}
-				t, err := s.For(f.tenant).EditMessage(c.Context(), list[0], old, m, nil)
+				t, err := s.For(g.tenant).EditMessage(c.Context(), list[0], old, m, nil)
 				if err != nil {
 					return err
 				}
-				return printChanged(env, f, t, "Edited")
+				return g.printChanged(t, "Edited")
 			})
 		},
 	}
@@ -166,7 +166,7 @@ have the new one answered, run the project with --regenerate.`,
 	return c
 }
 
-func threadDeleteMessage(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) deleteMessage() *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete-message THREAD MESSAGE",
 		Short: "Take a message out of a thread",
@@ -174,22 +174,22 @@ func threadDeleteMessage(env *environment, f *threadFlags) *cobra.Command {
 tool call goes with its results. What is taken out is kept in a branch.`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThread(c.Context(), env, f, list, func(s *threads.Store) error {
-				id, err := messageID(c.Context(), s, f.tenant, list[0], threads.At{}, list[1])
+			return g.withThread(c.Context(), list, func(s *threads.Store) error {
+				id, err := messageID(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
 				}
-				t, err := s.For(f.tenant).DeleteMessage(c.Context(), list[0], id, nil)
+				t, err := s.For(g.tenant).DeleteMessage(c.Context(), list[0], id, nil)
 				if err != nil {
 					return err
 				}
-				return printChanged(env, f, t, "Deleted")
+				return g.printChanged(t, "Deleted")
 			})
 		},
 	}
 }
 
-func threadRewind(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) rewind() *cobra.Command {
 	var m momentFlags
 	c := &cobra.Command{
 		Use:   "rewind THREAD",
@@ -202,12 +202,12 @@ branch; to rewind to a branch is to resume it.`,
 			if m == (momentFlags{}) {
 				return usageError{errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath()}
 			}
-			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.For(f.tenant).Rewind(c.Context(), list[0], at, nil)
+			return m.withMoment(c, g, list, func(s *threads.Store, at threads.At) error {
+				t, err := s.For(g.tenant).Rewind(c.Context(), list[0], at, nil)
 				if err != nil {
 					return err
 				}
-				return printChanged(env, f, t, "Rewound")
+				return g.printChanged(t, "Rewound")
 			})
 		},
 	}
@@ -215,7 +215,7 @@ branch; to rewind to a branch is to resume it.`,
 	return c
 }
 
-func threadFork(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) fork() *cobra.Command {
 	var m momentFlags
 	var id string
 	c := &cobra.Command{
@@ -223,15 +223,15 @@ func threadFork(env *environment, f *threadFlags) *cobra.Command {
 		Short: "Begin another thread as this one is, or once was",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return m.withMoment(c, env, f, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.For(f.tenant).Fork(c.Context(), list[0], &threads.ForkOptions{ID: id, At: at})
+			return m.withMoment(c, g, list, func(s *threads.Store, at threads.At) error {
+				t, err := s.For(g.tenant).Fork(c.Context(), list[0], &threads.ForkOptions{ID: id, At: at})
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printJSON(env.stdout, t)
+				if g.json {
+					return printJSON(g.term.Out, t)
 				}
-				fmt.Fprintf(env.stdout, "%s begins with %s of %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), termtext.Printable(list[0]))
+				fmt.Fprintf(g.term.Out, "%s begins with %s of %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), termtext.Printable(list[0]))
 				return nil
 			})
 		},
@@ -241,7 +241,7 @@ func threadFork(env *environment, f *threadFlags) *cobra.Command {
 	return c
 }
 
-func threadBranches(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) branches() *cobra.Command {
 	return &cobra.Command{
 		Use:   "branches THREAD",
 		Short: "List what a thread is and was",
@@ -250,25 +250,25 @@ deletions and rewinds left, the last first. Turns can go on with one that is ope
 by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return readThread(c.Context(), env, f, list, func(s *threads.Store) error {
-				return printBranches(c.Context(), env, f, s, list[0])
+			return g.readThread(c.Context(), list, func(s *threads.Store) error {
+				return g.printBranches(c.Context(), s, list[0])
 			})
 		},
 	}
 }
 
-func printBranches(ctx context.Context, env *environment, f *threadFlags, s *threads.Store, thread string) error {
+func (g *threadFlags) printBranches(ctx context.Context, s *threads.Store, thread string) error {
 	all := []*threads.Branch{}
-	for b, err := range s.For(f.tenant).Branches(ctx, thread) {
+	for b, err := range s.For(g.tenant).Branches(ctx, thread) {
 		if err != nil {
 			return err
 		}
 		all = append(all, b)
 	}
-	if f.json {
-		return printItems(env.stdout, all)
+	if g.json {
+		return printItems(g.term.Out, all)
 	}
-	tw := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
+	tw := tabwriter.NewWriter(g.term.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "BRANCH\tMESSAGES\tTURNS\tOPEN\tSINCE\tBY")
 	for _, b := range all {
 		name, since := b.ID, ""

@@ -39,7 +39,7 @@ func completeFlagOf(c *cobra.Command, flag string, words []string) {
 	}
 }
 
-func threadExport(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) export() *cobra.Command {
 	var format, out string
 	c := &cobra.Command{
 		Use:   "export THREAD",
@@ -49,18 +49,18 @@ all. The format thread is everything there is; openai and openai-jsonl are its
 messages as OpenAI's chat API has them.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return readThread(c.Context(), env, f, list, func(s *threads.Store) error {
+			return g.readThread(c.Context(), list, func(s *threads.Store) error {
 				if out == "" {
-					return transfer.Export(c.Context(), s.For(f.tenant), list[0], transfer.Format(format), env.stdout)
+					return transfer.Export(c.Context(), s.For(g.tenant), list[0], transfer.Format(format), g.term.Out)
 				}
-				n, err := exportFile(c.Context(), env, s, f.tenant, list[0], transfer.Format(format), out)
+				n, err := g.exportFile(c.Context(), s, list[0], transfer.Format(format), out)
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printJSON(env.stdout, exported{list[0], transfer.Format(format), out, n})
+				if g.json {
+					return printJSON(g.term.Out, exported{list[0], transfer.Format(format), out, n})
 				}
-				fmt.Fprintf(env.stdout, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, byteWords(n))
+				fmt.Fprintf(g.term.Out, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, byteWords(n))
 				return nil
 			})
 		},
@@ -79,13 +79,13 @@ type exported struct {
 	Bytes  int64           `json:"bytes"`
 }
 
-func exportFile(ctx context.Context, env *environment, s *threads.Store, tenant, id string, format transfer.Format, out string) (int64, error) {
-	show := newProgress(env)
+func (g *threadFlags) exportFile(ctx context.Context, s *threads.Store, id string, format transfer.Format, out string) (int64, error) {
+	show := newProgress(g.term)
 	defer show.end()
 	count := &counted{tell: func(n int64) { show.say("%s", byteWords(n)) }}
 	err := streamFile(out, func(w io.Writer) error {
 		count.w = w
-		return transfer.Export(ctx, s.For(tenant), id, format, count)
+		return transfer.Export(ctx, s.For(g.tenant), id, format, count)
 	})
 	return count.n, err
 }
@@ -135,7 +135,7 @@ func outError(path string, err error) error {
 	return host.Errorf(host.FailedPrecondition, "write %s: %w", path, err).WithHint("is there room, and may you write there?")
 }
 
-func threadImport(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) importThread() *cobra.Command {
 	var format, thread string
 	c := &cobra.Command{
 		Use:   "import FILE|-",
@@ -154,7 +154,7 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 			"  agenthost thread import training.jsonl --thread chats --data ./data",
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return importFile(c.Context(), env, f, list[0], thread, transfer.Format(format))
+			return g.importFile(c.Context(), list[0], thread, transfer.Format(format))
 		},
 	}
 	c.Flags().StringVar(&format, "format", "", "one of: "+formatNames(transfer.ImportFormats()))
@@ -163,11 +163,11 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 	return c
 }
 
-func importFile(ctx context.Context, env *environment, f *threadFlags, file, thread string, format transfer.Format) (err error) {
-	if f.data == "" {
+func (g *threadFlags) importFile(ctx context.Context, file, thread string, format transfer.Format) (err error) {
+	if g.data == "" {
 		return usageError{errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import"}
 	}
-	in, closeIn, err := openInput(env, file)
+	in, closeIn, err := openInput(g.term.In, file)
 	if err != nil {
 		return err
 	}
@@ -178,35 +178,35 @@ func importFile(ctx context.Context, env *environment, f *threadFlags, file, thr
 		}
 	}
 	if format == transfer.FormatOpenAITraining {
-		return importTraining(ctx, env, f, file, thread, in)
+		return g.importTraining(ctx, file, thread, in)
 	}
 	src, err := transfer.NewSource(format, in)
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, f.data, env.dataOptions())
+	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.options())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	show := newProgress(env)
-	got, err := transfer.Import(ctx, threads.New(driver.Driver, nil).For(f.tenant), src, &transfer.ImportOptions{
+	show := newProgress(g.term)
+	got, err := transfer.Import(ctx, threads.New(driver.Driver, nil).For(g.tenant), src, &transfer.ImportOptions{
 		Thread: thread, Progress: func(n int) { show.say("%s", plural(n, "message")) },
 	})
 	show.end()
 	if err != nil {
 		return importHint(err, file)
 	}
-	if f.json {
-		return printJSON(env.stdout, got)
+	if g.json {
+		return printJSON(g.term.Out, got)
 	}
-	return printImported(env, f, got)
+	return g.printImported(got)
 }
 
 // openInput opens a file to read, or stdin for "-".
-func openInput(env *environment, file string) (io.Reader, func(), error) {
+func openInput(stdin io.Reader, file string) (io.Reader, func(), error) {
 	if file == "-" {
-		return env.stdin, func() {}, nil
+		return stdin, func() {}, nil
 	}
 	in, err := os.Open(file)
 	if err != nil {
@@ -236,7 +236,7 @@ func importHint(err error, file string) error {
 }
 
 // importTraining imports each line of a training file as a thread of its own.
-func importTraining(ctx context.Context, env *environment, f *threadFlags, file, prefix string, in io.Reader) (err error) {
+func (g *threadFlags) importTraining(ctx context.Context, file, prefix string, in io.Reader) (err error) {
 	if prefix == "" {
 		return usageError{errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import"}
 	}
@@ -244,20 +244,20 @@ func importTraining(ctx context.Context, env *environment, f *threadFlags, file,
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, f.data, env.dataOptions())
+	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.options())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	store := threads.New(driver.Driver, nil)
-	show := newProgress(env)
+	show := newProgress(g.term)
 	defer show.end()
 	n, made, messages := 0, 0, 0
 	for src, err := range sources {
 		id := fmt.Sprintf("%s-%d", prefix, n+1)
 		var got *transfer.Imported
 		if err == nil {
-			got, err = transfer.Import(ctx, store.For(f.tenant), src, &transfer.ImportOptions{Thread: id})
+			got, err = transfer.Import(ctx, store.For(g.tenant), src, &transfer.ImportOptions{Thread: id})
 		}
 		if err != nil {
 			return lineError(importHint(err, file), n)
@@ -267,19 +267,19 @@ func importTraining(ctx context.Context, env *environment, f *threadFlags, file,
 			made++
 		}
 		show.say("%s", plural(n, "thread"))
-		if f.json {
-			if err := printJSON(env.stdout, got); err != nil {
+		if g.json {
+			if err := printJSON(g.term.Out, got); err != nil {
 				return err
 			}
 		}
 	}
-	if !f.json {
+	if !g.json {
 		show.end()
 		rest := ""
 		if made < n {
 			rest = "; the others were there already"
 		}
-		fmt.Fprintf(env.stdout, "Imported %s of %s, with %s%s.\n", plural(made, "thread"), plural(n, "conversation"), plural(messages, "message"), rest)
+		fmt.Fprintf(g.term.Out, "Imported %s of %s, with %s%s.\n", plural(made, "thread"), plural(n, "conversation"), plural(messages, "message"), rest)
 	}
 	return nil
 }
@@ -295,20 +295,20 @@ func lineError(err error, before int) error {
 	return &e
 }
 
-func printImported(env *environment, f *threadFlags, got *transfer.Imported) error {
+func (g *threadFlags) printImported(got *transfer.Imported) error {
 	t := got.Thread
 	switch {
 	case got.Messages+got.Turns == 0 && !got.Created:
-		fmt.Fprintf(env.stdout, "Thread %s has all of it already: %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"))
+		fmt.Fprintf(g.term.Out, "Thread %s has all of it already: %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"))
 	case !got.Created:
-		fmt.Fprintf(env.stdout, "Added %s to thread %s.\n", plural(got.Messages, "message"), termtext.Printable(t.ID))
+		fmt.Fprintf(g.term.Out, "Added %s to thread %s.\n", plural(got.Messages, "message"), termtext.Printable(t.ID))
 	default:
-		fmt.Fprintf(env.stdout, "Imported thread %s: %s, %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), plural(t.Turns, "turn"))
+		fmt.Fprintf(g.term.Out, "Imported thread %s: %s, %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), plural(t.Turns, "turn"))
 	}
 	tenant := ""
-	if f.tenant != "" {
-		tenant = " --tenant " + termtext.ShellWord(f.tenant)
+	if g.tenant != "" {
+		tenant = " --tenant " + termtext.ShellWord(g.tenant)
 	}
-	fmt.Fprintf(env.stdout, "Show it with: agenthost thread show %s --data %s%s\n", termtext.ShellWord(t.ID), termtext.ShellWord(f.data), tenant)
+	fmt.Fprintf(g.term.Out, "Show it with: agenthost thread show %s --data %s%s\n", termtext.ShellWord(t.ID), termtext.ShellWord(g.data), tenant)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func threadSearch(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) search() *cobra.Command {
 	var opts search.Options
 	var reindex bool
 	c := &cobra.Command{
@@ -26,26 +26,26 @@ or rewound away is not found. Threads that were stored by a version which kept n
 index are found after one search with --reindex.`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			open := func(fn func(*threads.Store) error) error { return readThreads(c.Context(), env, f, fn) }
+			open := func(fn func(*threads.Store) error) error { return g.readThreads(c.Context(), fn) }
 			if reindex {
-				open = func(fn func(*threads.Store) error) error { return withThreads(env, f, fn) }
+				open = func(fn func(*threads.Store) error) error { return g.withThreads(fn) }
 			}
 			return open(func(s *threads.Store) error {
 				if reindex {
-					n, err := s.For(f.tenant).Reindex(c.Context())
+					n, err := s.For(g.tenant).Reindex(c.Context())
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(env.stderr, "agenthost: %s indexed\n", plural(n, "message"))
+					fmt.Fprintf(g.term.Err, "agenthost: %s indexed\n", plural(n, "message"))
 				}
-				hits, err := search.New(s).Messages(c.Context(), f.tenant, strings.Join(list, " "), &opts)
+				hits, err := search.New(s).Messages(c.Context(), g.tenant, strings.Join(list, " "), &opts)
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printItems(env.stdout, hits)
+				if g.json {
+					return printItems(g.term.Out, hits)
 				}
-				printHits(env.stdout, hits)
+				printHits(g.term.Out, hits)
 				return nil
 			})
 		},
@@ -80,7 +80,7 @@ type pruneFlags struct {
 	dry      bool
 }
 
-func threadPrune(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) prune() *cobra.Command {
 	var p pruneFlags
 	c := &cobra.Command{
 		Use:   "prune",
@@ -93,22 +93,22 @@ stays was forked from stays with it.`,
 			if err != nil {
 				return usageError{err, c.CommandPath()}
 			}
-			return withThreads(env, f, func(s *threads.Store) error {
-				pruned, err := s.For(f.tenant).Prune(c.Context(), opts)
+			return g.withThreads(func(s *threads.Store) error {
+				pruned, err := s.For(g.tenant).Prune(c.Context(), opts)
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printJSON(env.stdout, pruned)
+				if g.json {
+					return printJSON(g.term.Out, pruned)
 				}
 				verb := "Removed"
 				if p.dry {
 					verb = "Would remove"
 				}
 				for _, t := range pruned.Threads {
-					fmt.Fprintf(env.stdout, "%s  %s  %s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), oneLine(t.Title))
+					fmt.Fprintf(g.term.Out, "%s  %s  %s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), oneLine(t.Title))
 				}
-				fmt.Fprintf(env.stdout, "%s %s; %s.\n", verb, plural(len(pruned.Threads), "thread"), stayWords(pruned.Kept+pruned.Running))
+				fmt.Fprintf(g.term.Out, "%s %s; %s.\n", verb, plural(len(pruned.Threads), "thread"), stayWords(pruned.Kept+pruned.Running))
 				return nil
 			})
 		},
@@ -163,23 +163,23 @@ func deletedThreads(ids []string) []deletedThread {
 	return out
 }
 
-func threadDelete(env *environment, f *threadFlags) *cobra.Command {
+func (g *threadFlags) delete() *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete THREAD...",
 		Short: "Remove threads for good",
 		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return withThreads(env, f, func(s *threads.Store) error {
+			return g.withThreads(func(s *threads.Store) error {
 				for _, id := range list {
-					if err := s.For(f.tenant).Delete(c.Context(), id); err != nil {
+					if err := s.For(g.tenant).Delete(c.Context(), id); err != nil {
 						return err
 					}
-					if !f.json {
-						fmt.Fprintf(env.stdout, "Deleted %s.\n", termtext.Printable(id))
+					if !g.json {
+						fmt.Fprintf(g.term.Out, "Deleted %s.\n", termtext.Printable(id))
 					}
 				}
-				if f.json {
-					return printItems(env.stdout, deletedThreads(list))
+				if g.json {
+					return printItems(g.term.Out, deletedThreads(list))
 				}
 				return nil
 			})

@@ -22,7 +22,7 @@ type tokensFlags struct {
 	json            bool
 }
 
-func tokensCommand(env *environment) *cobra.Command {
+func tokensCommand(t *terminal) *cobra.Command {
 	var f tokensFlags
 	c := &cobra.Command{
 		Use:   "tokens [FILE|-]",
@@ -33,7 +33,7 @@ Encodings: ` + strings.Join(tokens.EncodingNames(), ", ") + ".",
   echo "how long is this?" | agenthost tokens`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return countTokens(c, env, f, strings.Join(list, ""))
+			return countTokens(c, t, f, strings.Join(list, ""))
 		},
 	}
 	c.Flags().StringVar(&f.encoding, "encoding", "", "the encoding (default "+tokens.DefaultEncoding+")")
@@ -51,7 +51,7 @@ type tokenCount struct {
 	Bytes    int    `json:"bytes"`
 }
 
-func countTokens(c *cobra.Command, env *environment, f tokensFlags, file string) error {
+func countTokens(c *cobra.Command, t *terminal, f tokensFlags, file string) error {
 	count := tokenCount{Encoding: f.encoding, Exact: true}
 	switch {
 	case f.model != "":
@@ -70,7 +70,7 @@ func countTokens(c *cobra.Command, env *environment, f tokensFlags, file string)
 	if err != nil {
 		return err
 	}
-	text, err := env.readText(file)
+	text, err := readText(t, file)
 	if errors.Is(err, errNoText) {
 		return usageError{err, c.CommandPath()}
 	}
@@ -79,12 +79,12 @@ func countTokens(c *cobra.Command, env *environment, f tokensFlags, file string)
 	}
 	count.Bytes, count.Tokens = len(text), encoding.CountBytes(text)
 	if f.json {
-		return printJSON(env.stdout, count)
+		return printJSON(t.Out, count)
 	}
 	if !count.Exact {
-		fmt.Fprintf(env.stderr, "agenthost: the encoding of model %q is not known; counted with %s, which is a guess\n", f.model, count.Encoding)
+		fmt.Fprintf(t.Err, "agenthost: the encoding of model %q is not known; counted with %s, which is a guess\n", f.model, count.Encoding)
 	}
-	_, err = fmt.Fprintln(env.stdout, count.Tokens)
+	_, err = fmt.Fprintln(t.Out, count.Tokens)
 	return err
 }
 
@@ -98,12 +98,12 @@ func unknownEncoding(name string) error {
 var errNoText = errors.New("name a file, or - to read a text from stdin")
 
 // readText reads a file, or stdin for "-" and, if it is not a terminal, for "".
-func (env *environment) readText(file string) ([]byte, error) {
-	if file == "" && env.stdinTerminal {
+func readText(t *terminal, file string) ([]byte, error) {
+	if file == "" && t.InIsTerminal {
 		return nil, errNoText
 	}
 	if file == "" || file == "-" {
-		return datadir.ReadBounded(env.stdin, maxTextBytes, "the text on stdin")
+		return datadir.ReadBounded(t.In, maxTextBytes, "the text on stdin")
 	}
 	return readFile(file, maxTextBytes)
 }

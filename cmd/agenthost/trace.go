@@ -16,12 +16,15 @@ import (
 )
 
 type traceFlags struct {
+	term *terminal
+	dirs *dataOpener
+
 	data, tenant string
 	json         bool
 }
 
-func traceCommand(env *environment) *cobra.Command {
-	var f traceFlags
+func traceCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+	g := &traceFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "trace",
 		Short: "See what the last runs did",
@@ -31,39 +34,39 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&f.data, "data", "", "the data directory of the host (required)")
-	c.PersistentFlags().StringVar(&f.tenant, "tenant", "", "whose runs (default: all tenants')")
-	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
-	c.AddCommand(traceShow(env, &f), traceList(env, &f))
+	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory of the host (required)")
+	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", "whose runs (default: all tenants')")
+	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	c.AddCommand(g.show(), g.list())
 	return c
 }
 
-func (f *traceFlags) dir(command string) (string, error) {
-	if f.data == "" {
+func (g *traceFlags) dir(command string) (string, error) {
+	if g.data == "" {
 		return "", usageError{errors.New("--data is required: the data directory of the host"), command}
 	}
-	return datadir.TracesPath(f.data), nil
+	return datadir.TracesPath(g.data), nil
 }
 
 // options have the tenant whose runs are read, and the keys that decrypt them.
-func (f *traceFlags) options(env *environment) (*trace.ReadOptions, error) {
-	keys, err := datadir.Keys(f.data, env.getenv)
+func (g *traceFlags) options() (*trace.ReadOptions, error) {
+	keys, err := datadir.Keys(g.data, g.dirs.getenv)
 	if err != nil {
 		return nil, err
 	}
-	return &trace.ReadOptions{Tenant: f.tenant, Keys: keys}, nil
+	return &trace.ReadOptions{Tenant: g.tenant, Keys: keys}, nil
 }
 
 // hinted adds the command that records runs to the error of a directory without any.
-func (f *traceFlags) hinted(err error) error {
+func (g *traceFlags) hinted(err error) error {
 	e := host.AsError(err)
 	if e.Code != host.NotFound || e.Hint != "" {
 		return err
 	}
-	return e.WithHint("runs are kept by: agenthost run PROJECT --data %s", termtext.ShellWord(f.data))
+	return e.WithHint("runs are kept by: agenthost run PROJECT --data %s", termtext.ShellWord(g.data))
 }
 
-func traceShow(env *environment, f *traceFlags) *cobra.Command {
+func (g *traceFlags) show() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show [RUN|" + trace.Last + "]",
 		Short:   "Show a run as a tree: time, tokens, instructions",
@@ -71,7 +74,7 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 		Example: "  agenthost trace show last --data ./data",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			dir, err := f.dir(c.CommandPath())
+			dir, err := g.dir(c.CommandPath())
 			if err != nil {
 				return err
 			}
@@ -79,29 +82,29 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 			if len(list) > 0 {
 				id = list[0]
 			}
-			opts, err := f.options(env)
+			opts, err := g.options()
 			if err != nil {
 				return err
 			}
 			run, err := trace.Read(dir, id, opts)
 			if err != nil {
-				return f.hinted(err)
+				return g.hinted(err)
 			}
-			if f.json {
-				return printTimed(env.stdout, run)
+			if g.json {
+				return printTimed(g.term.Out, run)
 			}
-			return run.Write(env.stdout)
+			return run.Write(g.term.Out)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(list) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			ids := []string{trace.Last}
-			opts, err := f.options(env)
+			opts, err := g.options()
 			if err != nil {
 				return ids, cobra.ShellCompDirectiveNoFileComp
 			}
-			if runs, err := trace.List(datadir.TracesPath(f.data), opts); err == nil {
+			if runs, err := trace.List(datadir.TracesPath(g.data), opts); err == nil {
 				for _, r := range runs {
 					ids = append(ids, r.Run)
 				}
@@ -111,28 +114,28 @@ func traceShow(env *environment, f *traceFlags) *cobra.Command {
 	}
 }
 
-func traceList(env *environment, f *traceFlags) *cobra.Command {
+func (g *traceFlags) list() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the runs that are kept, the last one first",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			dir, err := f.dir(c.CommandPath())
+			dir, err := g.dir(c.CommandPath())
 			if err != nil {
 				return err
 			}
-			opts, err := f.options(env)
+			opts, err := g.options()
 			if err != nil {
 				return err
 			}
 			runs, err := trace.List(dir, opts)
 			if err != nil {
-				return f.hinted(err)
+				return g.hinted(err)
 			}
-			if f.json {
-				return printTimed(env.stdout, itemsOf(runs))
+			if g.json {
+				return printTimed(g.term.Out, itemsOf(runs))
 			}
-			return printRuns(env.stdout, runs)
+			return printRuns(g.term.Out, runs)
 		},
 	}
 }

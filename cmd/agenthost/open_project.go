@@ -1,12 +1,38 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/agenthost/agenthost/examples"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 )
+
+// projectOpener has the options of projects that commands open.
+type projectOpener struct {
+	term    *terminal
+	getenv  func(string) string
+	plugins *pluginOpener
+}
+
+func newProjectOpener(t *terminal, getenv func(string) string, plugins *pluginOpener) *projectOpener {
+	return &projectOpener{t, getenv, plugins}
+}
+
+// options are those of every project that a command opens.
+func (p *projectOpener) options() project.Options {
+	return project.Options{Getenv: p.getenv, Modules: p.plugins.modules(), Logger: p.term.logger(), Progress: p.term.progress, Erasing: func(tenants int) {
+		fmt.Fprintf(p.term.Err, "Ending the deletion of %s that was interrupted.\n", plural(tenants, "tenant"))
+	}}
+}
+
+// quietOptions are options without warnings: the command itself shows their subject.
+func (p *projectOpener) quietOptions() project.Options {
+	opts := p.options()
+	opts.Logger = p.term.quietLogger()
+	return opts
+}
 
 // exampleProject names the project that every binary has: the order desk of the demo.
 const exampleProject = project.BuiltinPrefix + "orderdesk"
