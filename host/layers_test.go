@@ -56,6 +56,8 @@ var layers = []layer{
 		"the guard of requests knows nothing of who is guarded: it can be judged and tested alone"},
 	{"host/plugin", []string{"host", "host/egress", "host/plugin/internal/..."},
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
+	{"host/plugin/internal/breaker", []string{"host"},
+		"whether a plugin is called follows from verdicts: who judges knows why a call failed"},
 	{"host/plugin/internal/fairsched", nil,
 		"which call runs next is decided without knowing what calls do"},
 	{"host/plugin/internal/linearmem", []string{"host", "host/plugin/internal/fairsched"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
 // The bounds of a [Slot].
@@ -33,6 +34,7 @@ type Slot struct {
 	runtime *Runtime
 	id      string
 	opts    SlotOptions
+	guard   breaker.Options
 	turn    chan struct{} // held by the operation that changes the slot
 	current atomic.Pointer[version]
 
@@ -91,11 +93,11 @@ func (rt *Runtime) openSlot(id string, opts *SlotOptions) (*Slot, error) {
 		return nil, host.Errorf(host.InvalidArgument, "slot %q keeps %d versions and drains %d", id, s.opts.Kept, s.opts.Draining).
 			WithHint("leave them out for the default")
 	}
-	orDefault(&s.opts.Kept, defaultKeptVersions)
-	orDefault(&s.opts.Draining, defaultDrainingVersions)
+	s.opts.Kept = cmp.Or(s.opts.Kept, defaultKeptVersions)
+	s.opts.Draining = cmp.Or(s.opts.Draining, defaultDrainingVersions)
 	s.revisions = revisions{plugin: id, kept: s.opts.Kept, draining: s.opts.Draining, mu: &s.mu}
 	var err error
-	if s.opts.Guard, err = opts.Guard.withDefaults(); err != nil {
+	if s.guard, err = opts.Guard.withDefaults(); err != nil {
 		return nil, err
 	}
 	rt.mu.Lock()
@@ -264,7 +266,7 @@ func (s *Slot) publish(v *version, replacesHeld bool) error {
 	}
 	s.lastErr, s.asked = nil, v.plugin.manifest.Permissions
 	v.err, v.phase, v.since = nil, Serving, time.Now()
-	v.health.Store(newHealth(&s.opts.Guard, v.since))
+	v.breaker.Store(breaker.New(&s.guard, v.since))
 	v.refs.And(^retired)
 	if before := s.current.Swap(v); before != nil {
 		before.phase, before.since = Kept, v.since

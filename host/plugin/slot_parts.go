@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
 // The parts of a slot that agents hold. Each part looks up the serving version at
@@ -53,13 +54,13 @@ func with[T, R any](ctx context.Context, sp *slotPart[T], tenant string, fn func
 // guarded runs one call on a version, if it is given any, and takes note of how
 // it ends.
 func guarded[R any](ctx context.Context, v *version, tenant string, fn func() (R, error)) (out R, err error) {
-	h := v.health.Load()
-	probe, err := h.admit(v.slot.id, tenant)
+	b := v.breaker.Load()
+	probe, err := b.Admit(v.slot.id, tenant)
 	if err != nil {
 		return out, err
 	}
-	verdict := verdictNone // if fn panics
-	defer func() { v.settle(h, tenant, probe, verdict, err) }()
+	verdict := breaker.None // if fn panics
+	defer func() { v.settle(b, tenant, probe, verdict, err) }()
 	out, err = fn()
 	verdict = judge(ctx, err)
 	return out, err
@@ -67,12 +68,12 @@ func guarded[R any](ctx context.Context, v *version, tenant string, fn func() (R
 
 // settle counts a call that has ended, and rolls the version back if it fails
 // for most of those who call it.
-func (v *version) settle(h *health, tenant string, probe bool, verdict verdict, err error) {
+func (v *version) settle(b *breaker.Breaker, tenant string, probe bool, verdict breaker.Verdict, err error) {
 	v.calls.Add(1)
-	if verdict == verdictFault {
+	if verdict == breaker.Fault {
 		v.faults.Add(1)
 	}
-	if h.settle(tenant, probe, verdict, err) {
+	if b.Settle(tenant, probe, verdict, err) {
 		v.slot.rollback(v, Failed, err)
 	}
 }

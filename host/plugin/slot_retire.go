@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
 // Rollback makes the version that served before serve again, and drops the one
@@ -34,7 +35,7 @@ func (s *Slot) rollback(bad *version, last Phase, why error) *version {
 		return nil
 	}
 	v.phase, v.since = Serving, time.Now()
-	v.health.Store(newHealth(&s.opts.Guard, time.Time{}))
+	v.breaker.Store(breaker.New(&s.guard, time.Time{}))
 	v.refs.And(^retired)
 	s.current.Store(v)
 	logger := s.runtime.opts.Logger.With("plugin", s.id, "from", bad.number, "to", v.number)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
 // Phase is the state of a plugin's version in its life.
@@ -38,9 +39,9 @@ type version struct {
 
 	plugin *Plugin // set before the version is published
 
-	// health judges its calls since it was last published. Pinned calls continue
-	// through a rollback to it, which starts with a new health.
-	health atomic.Pointer[health]
+	// breaker judges its calls since it was last published. Pinned calls continue
+	// through a rollback to it, which starts with a new breaker.
+	breaker atomic.Pointer[breaker.Breaker]
 
 	// Guarded by Slot.mu.
 	phase   Phase
@@ -104,8 +105,8 @@ func (v *version) state() VersionState {
 	if p := v.plugin; p != nil {
 		st.Digest, st.Name, st.Version = p.module.digest, p.manifest.Name, p.manifest.Version
 	}
-	if h := v.health.Load(); h != nil {
-		st.Open = h.open()
+	if b := v.breaker.Load(); b != nil {
+		st.Open = b.Open()
 	}
 	return st
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"maps"
 	"math/bits"
 	"slices"
@@ -304,8 +305,7 @@ func newUsageRecords(tenants int) (*usageRecords, error) {
 	if tenants < 0 {
 		return nil, host.Errorf(host.InvalidArgument, "ReportedTenants is %d", tenants).WithHint("leave it out for the default")
 	}
-	orDefault(&tenants, defaultReportedTenants)
-	return &usageRecords{tenants: tenants, all: map[usageKey]*usageRecord{}, billed: map[string]struct{}{}}, nil
+	return &usageRecords{tenants: cmp.Or(tenants, defaultReportedTenants), all: map[usageKey]*usageRecord{}, billed: map[string]struct{}{}}, nil
 }
 
 // usageRecord returns the one that counts for a tenant's calls.
