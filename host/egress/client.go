@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
@@ -167,7 +167,7 @@ func (c *Client) Fetch(ctx context.Context, r *Request) (*Response, error) {
 	}
 	defer c.pools.release(r.Tenant)
 	ctx, cancel := context.WithTimeoutCause(ctx, f.limits.Timeout,
-		host.Errorf(host.DeadlineExceeded, "the request took longer than the limit Timeout of %s", f.limits.Timeout))
+		fault.Errorf(fault.DeadlineExceeded, "the request took longer than the limit Timeout of %s", f.limits.Timeout))
 	defer cancel()
 	resp, err := f.follow(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *Client) prepare(r *Request) (*fetch, error) {
 		return nil, err
 	}
 	if len(f.body) > f.limits.RequestBytes {
-		return nil, host.Errorf(host.ResourceExhausted, "the body has %d bytes, more than the limit RequestBytes of %d", len(f.body), f.limits.RequestBytes)
+		return nil, fault.Errorf(fault.ResourceExhausted, "the body has %d bytes, more than the limit RequestBytes of %d", len(f.body), f.limits.RequestBytes)
 	}
 	if err := checkHeaders(f.headers, c.opts.HeaderBytes); err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (f *fetch) follow(ctx context.Context) (*Response, error) {
 		}
 		drain(resp.Body)
 		if redirects >= f.limits.Redirects {
-			return nil, host.Errorf(host.ResourceExhausted, "%s redirects more often than the limit Redirects of %d",
+			return nil, fault.Errorf(fault.ResourceExhausted, "%s redirects more often than the limit Redirects of %d",
 				f.target.origin(), f.limits.Redirects)
 		}
 		if err := f.redirect(resp.StatusCode, location); err != nil {
@@ -252,7 +252,7 @@ func (f *fetch) send(ctx context.Context) (*http.Response, error) {
 	resp, err := f.client.pools.get(f.req.Tenant, f.req.Plugin, granted).RoundTrip(req.WithContext(ctx))
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 		_ = resp.Body.Close() // from here on no deadline would reach its reader
-		return nil, host.Errorf(host.Unavailable, "%s switches to a protocol that was not asked for", f.target.origin())
+		return nil, fault.Errorf(fault.Unavailable, "%s switches to a protocol that was not asked for", f.target.origin())
 	}
 	return resp, err
 }
@@ -260,17 +260,17 @@ func (f *fetch) send(ctx context.Context) (*http.Response, error) {
 // translate makes an error of the transport one of ours. Its text is not passed
 // on where it may hold addresses.
 func (f *fetch) translate(ctx context.Context, err error) error {
-	var own *host.Error
+	var own *fault.Error
 	switch {
 	case errors.As(err, &own):
 		return own
 	case ctx.Err() != nil:
-		cause := host.ContextError(ctx)
-		return host.Errorf(host.CodeOf(cause), "the request to %s was stopped: %w", f.target.origin(), cause)
+		cause := fault.ContextError(ctx)
+		return fault.Errorf(fault.CodeOf(cause), "the request to %s was stopped: %w", f.target.origin(), cause)
 	case isTimeout(err):
-		return host.Errorf(host.Unavailable, "%s does not answer in time", f.target.origin())
+		return fault.Errorf(fault.Unavailable, "%s does not answer in time", f.target.origin())
 	}
-	return host.Errorf(host.Unavailable, "%s: %s", f.target.origin(), reason(err))
+	return fault.Errorf(fault.Unavailable, "%s: %s", f.target.origin(), reason(err))
 }
 
 func isTimeout(err error) bool {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 func TestFetch(t *testing.T) {
@@ -61,12 +61,12 @@ func TestFetchRefusesWhatIsNotGranted(t *testing.T) {
 	} {
 		r.Policy = p
 		_, err := c.Fetch(t.Context(), r)
-		if host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), `grant http="`) {
+		if fault.CodeOf(err) != fault.PermissionDenied || !strings.Contains(err.Error(), `grant http="`) {
 			t.Errorf("%s: %v, want permission_denied with what to grant", name, err)
 		}
 	}
 	_, err := c.Fetch(t.Context(), &egress.Request{URL: "https://api.test/"})
-	wantError(t, err, host.PermissionDenied, `grant http="GET https://api.test:443"`)
+	wantError(t, err, fault.PermissionDenied, `grant http="GET https://api.test:443"`)
 }
 
 // Every way to write an address of this machine ends before a connection.
@@ -81,7 +81,7 @@ func TestFetchRefusesAddresses(t *testing.T) {
 		c := newClient(t, &egress.Options{Resolver: dns(map[string]string{"name.test": addr})})
 		p := policy(t, egress.Grants{HTTP: []egress.Rule{{Scheme: "http", Host: "*", Port: port}, {Scheme: "http", Host: "127.0.0.1", Port: port}}})
 		_, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("name.test", port, "/")})
-		wantError(t, err, host.PermissionDenied, "name.test", "not granted")
+		wantError(t, err, fault.PermissionDenied, "name.test", "not granted")
 		var detail *egress.AddressError
 		if !errors.As(err, &detail) || detail.Addr != netip.MustParseAddr(addr).Unmap().WithZone("") || strings.Contains(err.Error(), addr+" ") {
 			t.Errorf("%s: the error's detail is %+v, its text %q; want the address in the one and not in the other", addr, detail, err)
@@ -89,7 +89,7 @@ func TestFetchRefusesAddresses(t *testing.T) {
 		if texts[err.Error()] = true; len(texts) > 1 {
 			t.Errorf("%s: the text tells addresses apart: %q", addr, err)
 		}
-		if _, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("127.0.0.1", port, "/")}); host.CodeOf(err) != host.PermissionDenied {
+		if _, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("127.0.0.1", port, "/")}); fault.CodeOf(err) != fault.PermissionDenied {
 			t.Errorf("an address in the URL, granted by name and not as an address: %v", err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestFetchRefusesSpellings(t *testing.T) {
 		"http://a.test/\x00", "http://a.test/%zz", "http://" + strings.Repeat("a", 64) + ".test/", "http://" + strings.Repeat("a.", 127) + "a/",
 		"http://a.test/" + strings.Repeat("x", 9000),
 	} {
-		if _, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: u}); host.CodeOf(err) != host.InvalidArgument {
+		if _, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: u}); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("%.80q: %v, want invalid_argument", u, err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestRebinding(t *testing.T) {
 		if err == nil {
 			t.Errorf("answer %d: a response", i)
 		}
-		if i%2 == 1 && host.CodeOf(err) != host.PermissionDenied {
+		if i%2 == 1 && fault.CodeOf(err) != fault.PermissionDenied {
 			t.Errorf("answer %d: %v, want permission_denied", i, err)
 		}
 	}
@@ -174,9 +174,9 @@ func TestCertificatesAreVerified(t *testing.T) {
 		t.Errorf("with the authority: %v, %v; want HTTP/2.0", resp, err)
 	}
 	_, err = get(&egress.Options{}, "example.com")
-	wantError(t, err, host.Unavailable, "unknown authority")
+	wantError(t, err, fault.Unavailable, "unknown authority")
 	_, err = get(&egress.Options{RootCAs: roots}, "wrong.test")
-	wantError(t, err, host.Unavailable, "another name")
+	wantError(t, err, fault.Unavailable, "another name")
 }
 
 func TestHeadersOfTheHost(t *testing.T) {
@@ -194,21 +194,21 @@ func TestHeadersOfTheHost(t *testing.T) {
 		"Proxy-Authorization", "proxy-connection", "X-Forwarded-For", "Forwarded", "X-HTTP-Method-Override", "HTTP2-Settings", "Via",
 		"", "a b", "a:b", "a\r\nb", ":path", "ä", "a\x00"} {
 		_, err := fetch(egress.Header{Name: name, Value: "1"})
-		if host.CodeOf(err) != host.InvalidArgument {
+		if fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("header %q: %v, want invalid_argument", name, err)
 		}
 	}
 	for _, value := range []string{"a\r\nX-Injected: 1", "a\nb", "a\rb", "a\x00b", "a\x7f"} {
 		_, err := fetch(egress.Header{Name: "X", Value: value})
-		if host.CodeOf(err) != host.InvalidArgument {
+		if fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("value %q: %v, want invalid_argument", value, err)
 		}
 	}
 	many := slices.Repeat([]egress.Header{{Name: "X", Value: "1"}}, 101)
 	_, err := fetch(many...)
-	wantError(t, err, host.ResourceExhausted, "101 headers")
+	wantError(t, err, fault.ResourceExhausted, "101 headers")
 	_, err = fetch(egress.Header{Name: "X", Value: strings.Repeat("x", egress.DefaultHeaderBytes)})
-	wantError(t, err, host.ResourceExhausted, "HeaderBytes")
+	wantError(t, err, fault.ResourceExhausted, "HeaderBytes")
 
 	resp, err := fetch(egress.Header{Name: "accept-encoding", Value: "br"}, egress.Header{Name: "user-agent", Value: "mine"}, egress.Header{Name: "Accept", Value: "x"})
 	if err != nil {
@@ -229,7 +229,7 @@ func TestMethods(t *testing.T) {
 	c := newClient(t, &egress.Options{Resolver: dns(nil)})
 	p := policy(t, egress.Grants{HTTP: []egress.Rule{{Host: "api.test"}}})
 	for _, m := range []string{"CONNECT", "TRACE", "get", "G ET", "GET\r\n", "GÉT", strings.Repeat("A", 21)} {
-		if _, err := c.Fetch(t.Context(), &egress.Request{Policy: p, Method: m, URL: "https://api.test/"}); host.CodeOf(err) != host.InvalidArgument {
+		if _, err := c.Fetch(t.Context(), &egress.Request{Policy: p, Method: m, URL: "https://api.test/"}); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("method %q: %v, want invalid_argument", m, err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestClosedClient(t *testing.T) {
 	c.Close()
 	c.Close()
 	_, err := c.Fetch(context.Background(), &egress.Request{URL: "https://api.test/"})
-	wantError(t, err, host.FailedPrecondition, "closed")
+	wantError(t, err, fault.FailedPrecondition, "closed")
 }
 
 func TestUnreachableServers(t *testing.T) {
@@ -250,9 +250,9 @@ func TestUnreachableServers(t *testing.T) {
 		_, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "api.test", "gone.test"), URL: at(name, port, "/")})
 		return err
 	}
-	wantError(t, get("gone.test", 80), host.Unavailable, "gone.test is not known")
-	wantError(t, get("api.test", 1), host.Unavailable, "connection refused")
-	wantError(t, get("api.test", port), host.Unavailable, "not HTTP")
+	wantError(t, get("gone.test", 80), fault.Unavailable, "gone.test is not known")
+	wantError(t, get("api.test", 1), fault.Unavailable, "connection refused")
+	wantError(t, get("api.test", port), fault.Unavailable, "not HTTP")
 	if err := get("api.test", 1); strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("%q tells a guest what a name resolves to", err)
 	}

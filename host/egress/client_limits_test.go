@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // slack is what a fetch may take beyond its limit on a busy machine.
@@ -62,7 +62,7 @@ func TestServersThatHoldTheirReader(t *testing.T) {
 			start := time.Now()
 			_, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), URL: at("a.test", port, "/"),
 				Limits: egress.Limits{Timeout: 100 * time.Millisecond}})
-			wantError(t, err, host.DeadlineExceeded, "limit Timeout of 100ms")
+			wantError(t, err, fault.DeadlineExceeded, "limit Timeout of 100ms")
 			if took := time.Since(start); took > slack {
 				t.Errorf("the fetch ended after %s", took)
 			}
@@ -77,7 +77,7 @@ func TestProtocolSwitchesAreRefused(t *testing.T) {
 	})
 	c := newClient(t, &egress.Options{Resolver: dns(threeHosts)})
 	_, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), URL: at("a.test", port, "/")})
-	wantError(t, err, host.Unavailable, "switches to a protocol")
+	wantError(t, err, fault.Unavailable, "switches to a protocol")
 }
 
 func TestServersThatSendTooMuch(t *testing.T) {
@@ -98,32 +98,32 @@ func TestServersThatSendTooMuch(t *testing.T) {
 	page := strings.Repeat("x", 4096)
 	for name, row := range map[string]struct {
 		answer func(net.Conn)
-		code   host.Code
+		code   fault.Code
 		says   string
 	}{
-		"a body that is announced": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100001\r\n\r\n") }, host.ResourceExhausted, "limit ResponseBytes of 100000"},
-		"a body without an end":    {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\n\r\n", page) }, host.ResourceExhausted, "limit ResponseBytes of 100000"},
+		"a body that is announced": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100001\r\n\r\n") }, fault.ResourceExhausted, "limit ResponseBytes of 100000"},
+		"a body without an end":    {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\n\r\n", page) }, fault.ResourceExhausted, "limit ResponseBytes of 100000"},
 		"chunks without an end": {func(c net.Conn) {
 			endless(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1000\r\n"+page+"\r\n")
-		}, host.ResourceExhausted, "limit ResponseBytes of 100000"},
+		}, fault.ResourceExhausted, "limit ResponseBytes of 100000"},
 		"a bomb": {func(c net.Conn) {
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", bomb.Len())
 			c.Write(bomb.Bytes())
-		}, host.ResourceExhausted, "limit ResponseBytes of 100000"},
+		}, fault.ResourceExhausted, "limit ResponseBytes of 100000"},
 		"compressed nothing": {func(c net.Conn) {
 			endless(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", strings.Repeat(emptyGzip(), 100))
-		}, host.ResourceExhausted, "limit ResponseBytes of 100000"},
-		"headers without an end": {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\n", "X-Y: "+page+"\r\n") }, host.Unavailable, "HeaderBytes"},
-		"one header without end": {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\nX: ", page) }, host.Unavailable, "HeaderBytes"},
+		}, fault.ResourceExhausted, "limit ResponseBytes of 100000"},
+		"headers without an end": {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\n", "X-Y: "+page+"\r\n") }, fault.Unavailable, "HeaderBytes"},
+		"one header without end": {func(c net.Conn) { endless(c, "HTTP/1.1 200 OK\r\nX: ", page) }, fault.Unavailable, "HeaderBytes"},
 		"damaged compression": {func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nthis is no gzip data")
-		}, host.Unavailable, "compressed body is damaged"},
-		"a length that is a lie": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"); c.Close() }, host.Unavailable, "closed the connection"},
+		}, fault.Unavailable, "compressed body is damaged"},
+		"a length that is a lie": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"); c.Close() }, fault.Unavailable, "closed the connection"},
 		"two lengths": {func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nabc")
-		}, host.Unavailable, "not HTTP"},
-		"a closed connection":  {func(c net.Conn) { c.Close() }, host.Unavailable, "closed the connection"},
-		"a header with a zero": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nX: a\x00b\r\n\r\n") }, host.Unavailable, ""},
+		}, fault.Unavailable, "not HTTP"},
+		"a closed connection":  {func(c net.Conn) { c.Close() }, fault.Unavailable, "closed the connection"},
+		"a header with a zero": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nX: a\x00b\r\n\r\n") }, fault.Unavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := serveRaw(t, row.answer)
@@ -152,13 +152,13 @@ func TestLimitsAreExact(t *testing.T) {
 	})
 	c := newClient(t, &egress.Options{Resolver: dns(threeHosts)})
 	for _, path := range []string{"/", "/flush"} {
-		for limit, want := range map[int]host.Code{1000: "", 999: host.ResourceExhausted} {
+		for limit, want := range map[int]fault.Code{1000: "", 999: fault.ResourceExhausted} {
 			_, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), URL: at("a.test", port, path), Limits: egress.Limits{ResponseBytes: limit}})
-			if host.CodeOf(err) != want {
+			if fault.CodeOf(err) != want {
 				t.Errorf("%s with ResponseBytes of %d: %v, want %q", path, limit, err, want)
 			}
 			_, err = c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), Method: "POST", Body: []byte(body), URL: at("a.test", port, path), Limits: egress.Limits{RequestBytes: limit}})
-			if host.CodeOf(err) != want {
+			if fault.CodeOf(err) != want {
 				t.Errorf("%s with RequestBytes of %d: %v, want %q", path, limit, err, want)
 			}
 		}
@@ -219,8 +219,8 @@ func TestRequestsAtOneTime(t *testing.T) {
 		go func() { ended <- fetch(tenant) }()
 		<-entered
 	}
-	wantError(t, fetch("acme"), host.ResourceExhausted, "limit InFlightPerTenant")
-	wantError(t, fetch("globex"), host.ResourceExhausted, "limit InFlight")
+	wantError(t, fetch("acme"), fault.ResourceExhausted, "limit InFlightPerTenant")
+	wantError(t, fetch("globex"), fault.ResourceExhausted, "limit InFlight")
 	close(leave)
 	for range 3 {
 		if err := <-ended; err != nil {
@@ -240,7 +240,7 @@ func TestCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-entered; cancel() }()
 	_, err := c.Fetch(ctx, &egress.Request{Policy: local(t, port, "a.test"), URL: at("a.test", port, "/")})
-	wantError(t, err, host.Canceled)
+	wantError(t, err, fault.Canceled)
 }
 
 // silent never answers.
@@ -254,10 +254,10 @@ func (silent) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error
 func TestAResolverThatDoesNotAnswer(t *testing.T) {
 	c := newClient(t, &egress.Options{Resolver: silent{}, ConnectTimeout: time.Millisecond})
 	_, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, 80, "a.test"), URL: "http://a.test/"})
-	wantError(t, err, host.Unavailable, "not looked up in time")
+	wantError(t, err, fault.Unavailable, "not looked up in time")
 	c = newClient(t, &egress.Options{Resolver: silent{}})
 	_, err = c.Fetch(t.Context(), &egress.Request{Policy: local(t, 80, "a.test"), URL: "http://a.test/", Limits: egress.Limits{Timeout: time.Millisecond}})
-	wantError(t, err, host.DeadlineExceeded, "Timeout")
+	wantError(t, err, fault.DeadlineExceeded, "Timeout")
 }
 
 // The pools of tenants that are gone do not pile up.

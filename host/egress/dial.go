@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Resolver looks up the addresses of a host. [net.Resolver] is one. Calls may
@@ -108,13 +108,13 @@ func (d *dialer) resolve(ctx context.Context, name string) ([]netip.Addr, error)
 	var dns *net.DNSError
 	switch {
 	case ctx.Err() != nil:
-		return nil, host.ContextError(ctx)
+		return nil, fault.ContextError(ctx)
 	case lookup.Err() != nil:
-		return nil, host.Errorf(host.Unavailable, "the host %s is not looked up in time", name)
+		return nil, fault.Errorf(fault.Unavailable, "the host %s is not looked up in time", name)
 	case errors.As(err, &dns) && dns.IsNotFound, err == nil && len(addrs) == 0:
-		return nil, host.Errorf(host.Unavailable, "the host %s is not known", name)
+		return nil, fault.Errorf(fault.Unavailable, "the host %s is not known", name)
 	case err != nil:
-		return nil, host.Errorf(host.Unavailable, "the host %s can't be looked up", name)
+		return nil, fault.Errorf(fault.Unavailable, "the host %s can't be looked up", name)
 	}
 	return addrs, nil
 }
@@ -123,7 +123,7 @@ func (d *dialer) resolve(ctx context.Context, name string) ([]netip.Addr, error)
 // same for all: a plugin that asks for one name after the other learns nothing of the
 // network that the host is in. The detail names the address.
 func addressDenied(name string, a netip.Addr, kind Kind) error {
-	e := host.Errorf(host.PermissionDenied, "the host %s has an address that is not granted", name).
+	e := fault.Errorf(fault.PermissionDenied, "the host %s has an address that is not granted", name).
 		WithHint("grant its http rule the addresses that it may have")
 	e.Err = &AddressError{Host: name, Addr: a.Unmap().WithZone(""), Kind: kind}
 	return e

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 func nobodys(netip.Addr) bool { return false }
@@ -68,15 +68,15 @@ func TestThisMachinesPublicAddressesAreNotPublic(t *testing.T) {
 // first one was told.
 func TestControlChecksTheAddressThatIsDialed(t *testing.T) {
 	d := &dialer{own: nobodys}
-	for address, want := range map[string]host.Code{
-		"127.0.0.1:80": host.PermissionDenied, "[::1]:80": host.PermissionDenied, "[::ffff:10.0.0.1]:80": host.PermissionDenied,
-		"[fe80::1%lo]:80": host.PermissionDenied, "name:80": host.PermissionDenied, "": host.PermissionDenied, "8.8.8.8:80": "",
+	for address, want := range map[string]fault.Code{
+		"127.0.0.1:80": fault.PermissionDenied, "[::1]:80": fault.PermissionDenied, "[::ffff:10.0.0.1]:80": fault.PermissionDenied,
+		"[fe80::1%lo]:80": fault.PermissionDenied, "name:80": fault.PermissionDenied, "": fault.PermissionDenied, "8.8.8.8:80": "",
 	} {
-		if err := d.control("tcp4", address, "a.test"); host.CodeOf(err) != want {
+		if err := d.control("tcp4", address, "a.test"); fault.CodeOf(err) != want {
 			t.Errorf("control of %q = %v, want %q", address, err, want)
 		}
 	}
-	if err := d.control("udp4", "8.8.8.8:80", "a.test"); host.CodeOf(err) != host.PermissionDenied {
+	if err := d.control("udp4", "8.8.8.8:80", "a.test"); fault.CodeOf(err) != fault.PermissionDenied {
 		t.Errorf("udp: %v", err)
 	}
 	_, err := d.dialOne(context.Background(), "127.0.0.1:9", "a.test")
@@ -104,7 +104,7 @@ func FuzzTarget(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw, method string) {
 		tg, err := parseTarget(raw)
 		if err != nil {
-			if host.CodeOf(err) != host.InvalidArgument {
+			if fault.CodeOf(err) != fault.InvalidArgument {
 				t.Fatalf("parseTarget(%q) = %v", raw, err)
 			}
 			return

@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // A server on this machine answers here, so the rule grants its address; for a
@@ -46,7 +46,7 @@ func Example() {
 	fmt.Println(resp.Status, string(resp.Body))
 
 	_, err = client.Fetch(context.Background(), &egress.Request{Tenant: "acme", Policy: policy, URL: "https://example.com/"})
-	fmt.Println(host.CodeOf(err))
+	fmt.Println(fault.CodeOf(err))
 	fmt.Println(err)
 	// Output:
 	// 200 you sent Bearer [redacted]

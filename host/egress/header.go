@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Bounds of a request's method and headers.
@@ -22,10 +22,10 @@ const userAgent = "agenthost"
 // for an echo of the request, secrets included.
 func checkMethod(m string) error {
 	if m == "" || len(m) > maxMethodBytes || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
-		return host.Errorf(host.InvalidArgument, "the method %.20q is not a word in capitals", m)
+		return fault.Errorf(fault.InvalidArgument, "the method %.20q is not a word in capitals", m)
 	}
 	if m == http.MethodConnect || m == http.MethodTrace {
-		return host.Errorf(host.InvalidArgument, "the method %s is never sent", m)
+		return fault.Errorf(fault.InvalidArgument, "the method %s is never sent", m)
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ var hostHeaders = map[string]bool{
 // many or too large ones.
 func checkHeaders(headers []Header, limit int) error {
 	if len(headers) > maxHeaders {
-		return host.Errorf(host.ResourceExhausted, "the request has %d headers, more than %d", len(headers), maxHeaders)
+		return fault.Errorf(fault.ResourceExhausted, "the request has %d headers, more than %d", len(headers), maxHeaders)
 	}
 	size := 0
 	for _, h := range headers {
@@ -52,19 +52,19 @@ func checkHeaders(headers []Header, limit int) error {
 		lower := strings.ToLower(h.Name)
 		switch {
 		case !isToken(h.Name):
-			return host.Errorf(host.InvalidArgument, "%.40q is not the name of a header", h.Name)
+			return fault.Errorf(fault.InvalidArgument, "%.40q is not the name of a header", h.Name)
 		case hostHeaders[lower] || strings.HasPrefix(lower, "proxy-"):
-			return host.Errorf(host.InvalidArgument, "the header %s is the host's to set", h.Name)
+			return fault.Errorf(fault.InvalidArgument, "the header %s is the host's to set", h.Name)
 		case !isFieldValue(h.Value) || !isFieldValue(h.Prefix):
-			return host.Errorf(host.InvalidArgument, "the value of header %s has a control character", h.Name)
+			return fault.Errorf(fault.InvalidArgument, "the value of header %s has a control character", h.Name)
 		case h.Secret != "" && h.Value != "":
-			return host.Errorf(host.InvalidArgument, "the header %s has a value and a secret; it needs one of them", h.Name)
+			return fault.Errorf(fault.InvalidArgument, "the header %s has a value and a secret; it needs one of them", h.Name)
 		case h.Secret == "" && h.Prefix != "":
-			return host.Errorf(host.InvalidArgument, "the header %s has a prefix and no secret", h.Name)
+			return fault.Errorf(fault.InvalidArgument, "the header %s has a prefix and no secret", h.Name)
 		}
 	}
 	if size > limit {
-		return host.Errorf(host.ResourceExhausted, "the headers have %d bytes, more than the limit HeaderBytes of %d", size, limit)
+		return fault.Errorf(fault.ResourceExhausted, "the headers have %d bytes, more than the limit HeaderBytes of %d", size, limit)
 	}
 	return nil
 }
@@ -122,18 +122,18 @@ func (f *fetch) fill(ctx context.Context) (http.Header, error) {
 // secret returns a secret that may be sent to the server that is asked now.
 func (f *fetch) secret(ctx context.Context, name string) (Secret, error) {
 	if !f.req.Policy.allowSecret(name, f.target) {
-		return Secret{}, host.Errorf(host.PermissionDenied, "the secret %q is not granted towards %s", name, f.target.origin()).
+		return Secret{}, fault.Errorf(fault.PermissionDenied, "the secret %q is not granted towards %s", name, f.target.origin()).
 			WithHint("grant secret=%s@%s", name, f.target.origin())
 	}
 	if f.client.opts.Secrets == nil {
-		return Secret{}, host.Errorf(host.FailedPrecondition, "the secret %q can't be read: this host has no secrets", name)
+		return Secret{}, fault.Errorf(fault.FailedPrecondition, "the secret %q can't be read: this host has no secrets", name)
 	}
 	secret, err := f.client.opts.Secrets.Secret(ctx, f.req.Tenant, name)
 	if err != nil {
 		return Secret{}, secretError(name, err)
 	}
 	if v := secret.Reveal(); v == "" || !isFieldValue(v) || len(v) > maxSecretBytes {
-		return Secret{}, host.Errorf(host.FailedPrecondition, "the secret %q can't be sent in a header: it is empty, too long or of several lines", name)
+		return Secret{}, fault.Errorf(fault.FailedPrecondition, "the secret %q can't be sent in a header: it is empty, too long or of several lines", name)
 	}
 	f.redactor.Add(secret)
 	return secret, nil
@@ -142,15 +142,15 @@ func (f *fetch) secret(ctx context.Context, name string) (Secret, error) {
 // secretError keeps the code of a source's error, and not its text, which may
 // name paths. The hint about a missing secret comes from the source.
 func secretError(name string, err error) error {
-	code := host.CodeOf(err)
-	if code == host.NotFound {
-		e := host.Errorf(host.NotFound, "the secret %q does not exist", name)
-		if e.Hint = host.AsError(err).Hint; e.Hint == "" {
+	code := fault.CodeOf(err)
+	if code == fault.NotFound {
+		e := fault.Errorf(fault.NotFound, "the secret %q does not exist", name)
+		if e.Hint = fault.AsError(err).Hint; e.Hint == "" {
 			e.Hint = "set it where this host reads secrets from"
 		}
 		return e
 	}
-	return host.Errorf(code, "the secret %q can't be read", name)
+	return fault.Errorf(code, "the secret %q can't be read", name)
 }
 
 // safeHeaders may follow a redirect to another server; everything else that the

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 var (
@@ -166,10 +166,10 @@ func at(name string, port int, path string) string {
 }
 
 // wantError fails unless err has that code and says all of that.
-func wantError(t testing.TB, err error, code host.Code, says ...string) {
+func wantError(t testing.TB, err error, code fault.Code, says ...string) {
 	t.Helper()
-	if host.CodeOf(err) != code {
-		t.Fatalf("error is %q: %v, want code %q", host.CodeOf(err), err, code)
+	if fault.CodeOf(err) != code {
+		t.Fatalf("error is %q: %v, want code %q", fault.CodeOf(err), err, code)
 	}
 	for _, s := range says {
 		if !strings.Contains(err.Error(), s) {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Rule allows requests to one server, or to the servers of one domain.
@@ -74,7 +74,7 @@ type secretHost struct {
 // invalid_argument and names the rule.
 func NewPolicy(g *Grants) (*Policy, error) {
 	if len(g.HTTP) > MaxRules || len(g.Secrets) > MaxRules {
-		return nil, host.Errorf(host.InvalidArgument, "a policy has more than %d rules", MaxRules)
+		return nil, fault.Errorf(fault.InvalidArgument, "a policy has more than %d rules", MaxRules)
 	}
 	p := &Policy{secrets: map[string][]secretHost{}}
 	for _, r := range g.HTTP {
@@ -106,28 +106,28 @@ func (r Rule) compile() (rule, error) {
 		c.scheme = "https"
 	}
 	if c.scheme != "https" && c.scheme != "http" {
-		return rule{}, host.Errorf(host.InvalidArgument, "http rule for %q: scheme %q is neither https nor http", r.Host, r.Scheme)
+		return rule{}, fault.Errorf(fault.InvalidArgument, "http rule for %q: scheme %q is neither https nor http", r.Host, r.Scheme)
 	}
 	var err error
 	if c.host, err = newPattern(r.Host); err != nil {
-		return rule{}, host.Errorf(host.InvalidArgument, "http rule for %q: %w", r.Host, err)
+		return rule{}, fault.Errorf(fault.InvalidArgument, "http rule for %q: %w", r.Host, err)
 	}
 	if c.port == 0 {
 		c.port = defaultPort(c.scheme)
 	}
 	if c.port < 1 || c.port > 65535 {
-		return rule{}, host.Errorf(host.InvalidArgument, "http rule for %q: port %d is not from 1 to 65535", r.Host, r.Port)
+		return rule{}, fault.Errorf(fault.InvalidArgument, "http rule for %q: port %d is not from 1 to 65535", r.Host, r.Port)
 	}
 	for _, m := range r.Methods {
 		m = strings.ToUpper(m)
 		if err := checkMethod(m); err != nil {
-			return rule{}, host.Errorf(host.InvalidArgument, "http rule for %q: %w", r.Host, err)
+			return rule{}, fault.Errorf(fault.InvalidArgument, "http rule for %q: %w", r.Host, err)
 		}
 		c.methods = append(c.methods, m)
 	}
 	for _, a := range r.Addresses {
 		if !a.IsValid() {
-			return rule{}, host.Errorf(host.InvalidArgument, "http rule for %q: an address range is not valid", r.Host)
+			return rule{}, fault.Errorf(fault.InvalidArgument, "http rule for %q: an address range is not valid", r.Host)
 		}
 	}
 	return c, nil
@@ -135,13 +135,13 @@ func (r Rule) compile() (rule, error) {
 
 func (s SecretRule) compile() ([]secretHost, error) {
 	if s.Name == "" || len(s.Hosts) == 0 || len(s.Hosts) > MaxRules {
-		return nil, host.Errorf(host.InvalidArgument, "secret rule %q needs a name and 1 to %d hosts", s.Name, MaxRules)
+		return nil, fault.Errorf(fault.InvalidArgument, "secret rule %q needs a name and 1 to %d hosts", s.Name, MaxRules)
 	}
 	var out []secretHost
 	for _, h := range s.Hosts {
 		c, err := newSecretHost(h)
 		if err != nil {
-			return nil, host.Errorf(host.InvalidArgument, "secret rule %q, host %q: %w", s.Name, h, err)
+			return nil, fault.Errorf(fault.InvalidArgument, "secret rule %q, host %q: %w", s.Name, h, err)
 		}
 		out = append(out, c)
 	}
@@ -344,8 +344,8 @@ func (p *Policy) Allows(method, rawURL string) error {
 	return err
 }
 
-func denied(t *target, method, format string, args ...any) *host.Error {
-	return host.Errorf(host.PermissionDenied, format, args...).
+func denied(t *target, method, format string, args ...any) *fault.Error {
+	return fault.Errorf(fault.PermissionDenied, format, args...).
 		WithHint("grant %s", grantText(t, method))
 }
 

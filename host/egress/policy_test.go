@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 func TestPolicyAllows(t *testing.T) {
@@ -20,22 +20,22 @@ func TestPolicyAllows(t *testing.T) {
 	}})
 	for _, row := range []struct {
 		method, url string
-		want        host.Code
+		want        fault.Code
 	}{
 		{"GET", "https://api.example.com/x", ""}, {"DELETE", "https://api.example.com:443", ""}, {"GET", "HTTPS://API.EXAMPLE.COM./", ""},
-		{"GET", "https://a.cdn.example.com/", ""}, {"HEAD", "https://a.b.cdn.example.com/", ""}, {"POST", "https://a.cdn.example.com/", host.PermissionDenied},
-		{"GET", "https://cdn.example.com/", host.PermissionDenied}, {"GET", "https://xcdn.example.com/", host.PermissionDenied},
+		{"GET", "https://a.cdn.example.com/", ""}, {"HEAD", "https://a.b.cdn.example.com/", ""}, {"POST", "https://a.cdn.example.com/", fault.PermissionDenied},
+		{"GET", "https://cdn.example.com/", fault.PermissionDenied}, {"GET", "https://xcdn.example.com/", fault.PermissionDenied},
 		{"GET", "http://[2001:db8::1]:8080/", ""}, {"GET", "http://[2001:0db8:0:0::0001]:8080/", ""}, {"GET", "https://[2001:db8::2]/", ""},
-		{"GET", "https://192.0.2.1/", ""}, {"GET", "https://192.0.2.2/", host.PermissionDenied}, {"GET", "https://[::ffff:192.0.2.1]/", host.PermissionDenied},
-		{"GET", "https://xn--exmple-cua.com/", ""}, {"GET", "https://192.000.2.1/", host.InvalidArgument}, {"get", "https://192.0.2.1/", host.InvalidArgument},
+		{"GET", "https://192.0.2.1/", ""}, {"GET", "https://192.0.2.2/", fault.PermissionDenied}, {"GET", "https://[::ffff:192.0.2.1]/", fault.PermissionDenied},
+		{"GET", "https://xn--exmple-cua.com/", ""}, {"GET", "https://192.000.2.1/", fault.InvalidArgument}, {"get", "https://192.0.2.1/", fault.InvalidArgument},
 	} {
-		if err := p.Allows(row.method, row.url); host.CodeOf(err) != row.want {
+		if err := p.Allows(row.method, row.url); fault.CodeOf(err) != row.want {
 			t.Errorf("Allows(%s, %s) = %v, want %q", row.method, row.url, err, row.want)
 		}
 	}
 	var none *egress.Policy
-	wantError(t, none.Allows("GET", "https://a.test/"), host.PermissionDenied)
-	wantError(t, (&egress.Policy{}).Allows("GET", "https://a.test/"), host.PermissionDenied)
+	wantError(t, none.Allows("GET", "https://a.test/"), fault.PermissionDenied)
+	wantError(t, (&egress.Policy{}).Allows("GET", "https://a.test/"), fault.PermissionDenied)
 }
 
 func TestAnyNameIsNoAddress(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAnyNameIsNoAddress(t *testing.T) {
 		t.Error(err)
 	}
 	for _, u := range []string{"https://8.8.8.8/", "https://[2606:4700::1]/"} {
-		wantError(t, p.Allows("GET", u), host.PermissionDenied)
+		wantError(t, p.Allows("GET", u), fault.PermissionDenied)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 		{Host: "a.test", Methods: []string{"CONNECT"}}, {Host: "a.test", Methods: []string{"G T"}}, {Host: "a.test", Methods: []string{""}},
 		{Host: "a.test", Addresses: []netip.Prefix{{}}},
 	} {
-		wantError(t, r.Validate(), host.InvalidArgument, "http rule")
+		wantError(t, r.Validate(), fault.InvalidArgument, "http rule")
 	}
 	for _, s := range []egress.SecretRule{
 		{}, {Name: "K"}, {Hosts: []string{"a.test"}}, {Name: "K", Hosts: []string{"*"}}, {Name: "K", Hosts: []string{"https://*"}},
@@ -65,7 +65,7 @@ func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 		{Name: "K", Hosts: slices.Repeat([]string{"a.test"}, egress.MaxRules+1)},
 	} {
 		_, err := egress.NewPolicy(&egress.Grants{Secrets: []egress.SecretRule{s}})
-		wantError(t, err, host.InvalidArgument, "secret rule")
+		wantError(t, err, fault.InvalidArgument, "secret rule")
 	}
 	for _, h := range []string{"a.test", "*.a.test", "[::1]", "::1", "[::1]:443", "a.test:443", "http://[2001:db8::1]:80", "https://a.test", "http://a.test:8080", "192.0.2.1"} {
 		if _, err := egress.NewPolicy(&egress.Grants{Secrets: []egress.SecretRule{{Name: "K", Hosts: []string{h}}}}); err != nil {
@@ -73,7 +73,7 @@ func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 		}
 	}
 	_, err := egress.NewPolicy(&egress.Grants{HTTP: slices.Repeat([]egress.Rule{{Host: "a.test"}}, egress.MaxRules+1)})
-	wantError(t, err, host.InvalidArgument, "more than 256 rules")
+	wantError(t, err, fault.InvalidArgument, "more than 256 rules")
 }
 
 func TestIntersect(t *testing.T) {

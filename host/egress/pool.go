@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // pools keeps connections apart: one transport for each tenant, plugin and set
@@ -42,7 +42,7 @@ func (p *pools) acquire(tenant string) error {
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
-		return host.Errorf(host.FailedPrecondition, "the egress client is closed")
+		return fault.Errorf(fault.FailedPrecondition, "the egress client is closed")
 	case p.inFlight[tenant] >= p.opts.InFlightPerTenant:
 		return tooMany("InFlightPerTenant", p.opts.InFlightPerTenant)
 	case p.running >= p.opts.InFlight:
@@ -54,7 +54,7 @@ func (p *pools) acquire(tenant string) error {
 }
 
 func tooMany(limit string, n int) error {
-	e := host.Errorf(host.ResourceExhausted, "%d requests are on their way, which is the limit %s", n, limit).
+	e := fault.Errorf(fault.ResourceExhausted, "%d requests are on their way, which is the limit %s", n, limit).
 		WithHint("try again when one has ended")
 	e.Retryable = true
 	return e

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // redacted stands where a secret was.
@@ -148,7 +148,7 @@ func base64Forms(v string) []string {
 // redactError takes the secrets out of an error's sentences. The cause goes: it
 // may print them.
 func (f *fetch) redactError(err error) error {
-	var e *host.Error
+	var e *fault.Error
 	if f.redactor.Empty() || !errors.As(err, &e) {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // drainBytes is how much of a redirect's own body is read to keep its connection.
@@ -50,7 +50,7 @@ func (f *fetch) redirect(status int, location string) error {
 }
 
 func (f *fetch) badRedirect() error {
-	return host.Errorf(host.Unavailable, "%s redirects to a URL that can't be used", f.target.origin())
+	return fault.Errorf(fault.Unavailable, "%s redirects to a URL that can't be used", f.target.origin())
 }
 
 // drain reads a little of an unwanted body, and closes it.

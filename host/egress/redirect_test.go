@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // seen is a request as a server got it.
@@ -48,25 +48,25 @@ func TestRedirectsAreCheckedAnew(t *testing.T) {
 		egress.Rule{Scheme: "http", Host: "inside.test", Port: port},
 		egress.Rule{Scheme: "http", Host: "get.test", Port: port, Methods: []string{"GET"}})})
 	for to, want := range map[string]struct {
-		code host.Code
+		code fault.Code
 		says string
 	}{
-		at("denied.test", port, "/"):                         {host.PermissionDenied, "denied.test"},
-		at("a.test", port+1, "/"):                            {host.PermissionDenied, "a.test"},
-		"https://a.test/":                                    {host.PermissionDenied, "https://a.test:443"},
-		fmt.Sprintf("//denied.test:%d/", port):               {host.PermissionDenied, "denied.test"},
-		at("127.0.0.1", port, "/"):                           {host.PermissionDenied, "127.0.0.1"},
-		"http://169.254.169.254/latest/":                     {host.PermissionDenied, "169.254.169.254"},
-		at("inside.test", port, "/"):                         {host.PermissionDenied, "not granted"}, // granted by name, not by address
-		fmt.Sprintf("http://2130706433:%d/", port):           {host.Unavailable, "can't be used"},
-		fmt.Sprintf("http://user:pw@a.test:%d/", port):       {host.Unavailable, "can't be used"},
-		"file:///etc/passwd":                                 {host.Unavailable, "can't be used"},
-		"gopher://a.test/":                                   {host.Unavailable, "can't be used"},
-		"http://[::1":                                        {host.Unavailable, "can't be used"},
-		fmt.Sprintf("http://a.test:%d\\@denied.test/", port): {host.Unavailable, "can't be used"},
+		at("denied.test", port, "/"):                         {fault.PermissionDenied, "denied.test"},
+		at("a.test", port+1, "/"):                            {fault.PermissionDenied, "a.test"},
+		"https://a.test/":                                    {fault.PermissionDenied, "https://a.test:443"},
+		fmt.Sprintf("//denied.test:%d/", port):               {fault.PermissionDenied, "denied.test"},
+		at("127.0.0.1", port, "/"):                           {fault.PermissionDenied, "127.0.0.1"},
+		"http://169.254.169.254/latest/":                     {fault.PermissionDenied, "169.254.169.254"},
+		at("inside.test", port, "/"):                         {fault.PermissionDenied, "not granted"}, // granted by name, not by address
+		fmt.Sprintf("http://2130706433:%d/", port):           {fault.Unavailable, "can't be used"},
+		fmt.Sprintf("http://user:pw@a.test:%d/", port):       {fault.Unavailable, "can't be used"},
+		"file:///etc/passwd":                                 {fault.Unavailable, "can't be used"},
+		"gopher://a.test/":                                   {fault.Unavailable, "can't be used"},
+		"http://[::1":                                        {fault.Unavailable, "can't be used"},
+		fmt.Sprintf("http://a.test:%d\\@denied.test/", port): {fault.Unavailable, "can't be used"},
 	} {
 		_, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("a.test", port, "/302?to=") + escape(to)})
-		if host.CodeOf(err) != want.code || !strings.Contains(err.Error(), want.says) {
+		if fault.CodeOf(err) != want.code || !strings.Contains(err.Error(), want.says) {
 			t.Errorf("redirect to %.60s: %v, want %s that says %q", to, err, want.code, want.says)
 		}
 		if got := requests(); len(got) != 1 || got[0].host != "a.test" {
@@ -74,7 +74,7 @@ func TestRedirectsAreCheckedAnew(t *testing.T) {
 		}
 	}
 	_, err := c.Fetch(t.Context(), &egress.Request{Policy: p, Method: "POST", URL: at("a.test", port, "/307?to=") + escape(at("get.test", port, "/"))})
-	wantError(t, err, host.PermissionDenied, "the method is not")
+	wantError(t, err, fault.PermissionDenied, "the method is not")
 }
 
 func TestRedirectToALongURL(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRedirectToALongURL(t *testing.T) {
 	})
 	c := newClient(t, &egress.Options{Resolver: dns(threeHosts)})
 	_, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), URL: at("a.test", port, "/")})
-	wantError(t, err, host.Unavailable, "can't be used")
+	wantError(t, err, fault.Unavailable, "can't be used")
 }
 
 func escape(s string) string {
@@ -158,7 +158,7 @@ func TestRedirectsAreCounted(t *testing.T) {
 		http.Redirect(w, r, "/", http.StatusFound)
 	})
 	_, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), URL: at("a.test", port, "/")})
-	wantError(t, err, host.ResourceExhausted, "limit Redirects of 5")
+	wantError(t, err, fault.ResourceExhausted, "limit Redirects of 5")
 	if n := requests.Load(); n != 6 {
 		t.Errorf("%d requests, want 6", n)
 	}
@@ -187,7 +187,7 @@ func TestConnectionsAreNotShared(t *testing.T) {
 	if len(peers) != 1 {
 		t.Errorf("three requests of one plugin used %d connections, want 1", len(peers))
 	}
-	wantError(t, get("acme", "weather", policy(t, egress.Grants{HTTP: []egress.Rule{{Scheme: "http", Host: "a.test", Port: port}}})), host.PermissionDenied)
+	wantError(t, get("acme", "weather", policy(t, egress.Grants{HTTP: []egress.Rule{{Scheme: "http", Host: "a.test", Port: port}}})), fault.PermissionDenied)
 	other := policy(t, egress.Grants{HTTP: []egress.Rule{{Scheme: "http", Host: "a.test", Port: port, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}}})
 	for i, r := range []struct {
 		tenant, plugin string

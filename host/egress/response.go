@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // read reads the whole response, bounded, decompressed and redacted.
@@ -68,7 +68,7 @@ func (f *fetch) readBody(resp *http.Response) ([]byte, error) {
 		resp.Header.Del("Content-Encoding")
 		resp.Header.Del("Content-Length")
 	case !f.redactor.Empty():
-		return nil, host.Errorf(host.Unavailable, "%s answers in an encoding that was not asked for and can't be searched for secrets", f.target.origin())
+		return nil, fault.Errorf(fault.Unavailable, "%s answers in an encoding that was not asked for and can't be searched for secrets", f.target.origin())
 	}
 	return f.readAll(from, resp.ContentLength)
 }
@@ -126,7 +126,7 @@ func grow(b []byte, announced int64) []byte {
 }
 
 func (f *fetch) tooLarge() error {
-	return host.Errorf(host.ResourceExhausted, "the response has more bytes than the limit ResponseBytes of %d", f.limits.ResponseBytes).
+	return fault.Errorf(fault.ResourceExhausted, "the response has more bytes than the limit ResponseBytes of %d", f.limits.ResponseBytes).
 		WithHint("ask for less, with a range or a page")
 }
 

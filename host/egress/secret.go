@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // maxSecretBytes bounds a secret's value.
@@ -82,7 +82,7 @@ func (e EnvSecrets) Secret(_ context.Context, tenant, name string) (Secret, erro
 		lookup = os.LookupEnv
 	}
 	if !segments(name, "_-.") {
-		return Secret{}, host.Errorf(host.NotFound, "secret %q can't be the name of a variable", name)
+		return Secret{}, fault.Errorf(fault.NotFound, "secret %q can't be the name of a variable", name)
 	}
 	var names []string
 	if segments(tenant, "-") && tenant == strings.ToLower(tenant) {
@@ -93,7 +93,7 @@ func (e EnvSecrets) Secret(_ context.Context, tenant, name string) (Secret, erro
 			return NewSecret(v), nil
 		}
 	}
-	missing := host.Errorf(host.NotFound, "secret %q: no variable %s", name, prefix+envName(name))
+	missing := fault.Errorf(fault.NotFound, "secret %q: no variable %s", name, prefix+envName(name))
 	if len(names) > 0 {
 		return Secret{}, missing.WithHint("set the environment variable %s, or %s for this tenant alone", prefix+envName(name), names[0])
 	}
@@ -132,7 +132,7 @@ type FileSecrets struct {
 // Secret returns the secret's file.
 func (f FileSecrets) Secret(_ context.Context, tenant, name string) (Secret, error) {
 	if !plainName(name) || tenant != "" && !plainName(tenant) {
-		return Secret{}, host.Errorf(host.NotFound, "secret %q: a secret and its tenant are named like files", name)
+		return Secret{}, fault.Errorf(fault.NotFound, "secret %q: a secret and its tenant are named like files", name)
 	}
 	var paths []string
 	if tenant != "" {
@@ -143,7 +143,7 @@ func (f FileSecrets) Secret(_ context.Context, tenant, name string) (Secret, err
 			return NewSecret(v), nil
 		}
 	}
-	return Secret{}, host.Errorf(host.NotFound, "secret %q: no file of that name", name)
+	return Secret{}, fault.Errorf(fault.NotFound, "secret %q: no file of that name", name)
 }
 
 // plainName refuses separators, and names that begin with a dot.
@@ -172,7 +172,7 @@ func (s StaticSecrets) Secret(_ context.Context, _, name string) (Secret, error)
 	if v, ok := s[name]; ok {
 		return v, nil
 	}
-	return Secret{}, host.Errorf(host.NotFound, "secret %q does not exist", name)
+	return Secret{}, fault.Errorf(fault.NotFound, "secret %q does not exist", name)
 }
 
 var (

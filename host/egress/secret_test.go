@@ -19,8 +19,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 const key = `sk-4"f9/a+b&<c>=`
@@ -75,14 +75,14 @@ func TestSecretsGoWhereTheyAreBound(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name, secret string
-		code         host.Code
+		code         fault.Code
 		says         string
 	}{
-		{"b.test", "KEY", host.PermissionDenied, fmt.Sprintf(`grant secret=KEY@http://b.test:%d`, port)},
-		{"a.test", "OTHER", host.PermissionDenied, `"OTHER"`},
-		{"a.test", "MISSING", host.NotFound, `"MISSING" does not exist`},
-		{"a.test", "LINES", host.FailedPrecondition, "several lines"},
-		{"a.test", "EMPTY", host.FailedPrecondition, "empty"},
+		{"b.test", "KEY", fault.PermissionDenied, fmt.Sprintf(`grant secret=KEY@http://b.test:%d`, port)},
+		{"a.test", "OTHER", fault.PermissionDenied, `"OTHER"`},
+		{"a.test", "MISSING", fault.NotFound, `"MISSING" does not exist`},
+		{"a.test", "LINES", fault.FailedPrecondition, "several lines"},
+		{"a.test", "EMPTY", fault.FailedPrecondition, "empty"},
 	} {
 		_, err := send(row.name, row.secret)
 		wantError(t, err, row.code, row.says)
@@ -92,7 +92,7 @@ func TestSecretsGoWhereTheyAreBound(t *testing.T) {
 	}
 	for _, h := range []egress.Header{{Name: "X", Value: "v", Secret: "KEY"}, {Name: "X", Prefix: "p"}, {Name: "X", Prefix: "a\r\nb", Secret: "KEY"}} {
 		_, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("a.test", port, "/"), Headers: []egress.Header{h}})
-		wantError(t, err, host.InvalidArgument)
+		wantError(t, err, fault.InvalidArgument)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestSecretsWantTLS(t *testing.T) {
 	for _, bound := range []string{"a.test", "*.sub.test", "https://a.test", fmt.Sprintf("https://a.test:%d", port), "http://a.test:1", "http://b.test"} {
 		p := policy(t, egress.Grants{HTTP: localRules(port, "a.test"), Secrets: []egress.SecretRule{{Name: "KEY", Hosts: []string{bound}}}})
 		_, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: at("a.test", port, "/"), Headers: []egress.Header{{Name: "X", Secret: "KEY"}}})
-		wantError(t, err, host.PermissionDenied, "KEY")
+		wantError(t, err, fault.PermissionDenied, "KEY")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestSecretsAreTakenOutOfURLsAndErrors(t *testing.T) {
 		t.Errorf("Fetch = %+v, %v", resp, err)
 	}
 	_, err = get("/out")
-	wantError(t, err, host.PermissionDenied, "http://[redacted].test")
+	wantError(t, err, fault.PermissionDenied, "http://[redacted].test")
 	if s := fmt.Sprintf("%#v %v", err, errors.Unwrap(err)); strings.Contains(s, hex.EncodeToString([]byte(key))) {
 		t.Errorf("the error holds the secret: %s", s)
 	}
@@ -195,7 +195,7 @@ func TestSecretsAndUnknownEncodings(t *testing.T) {
 	for _, encoding := range []string{"br", "gzip,br", "zstd"} {
 		u := at("a.test", port, "/?e=") + encoding
 		_, err := c.Fetch(t.Context(), &egress.Request{Policy: p, URL: u, Headers: []egress.Header{{Name: "X", Secret: "KEY"}}})
-		wantError(t, err, host.Unavailable, "encoding")
+		wantError(t, err, fault.Unavailable, "encoding")
 		if resp, err := c.Fetch(t.Context(), &egress.Request{Policy: local(t, port, "a.test"), URL: u}); err != nil || header(resp, "content-encoding") != encoding {
 			t.Errorf("%s without a secret: %+v, %v", encoding, resp, err)
 		}
@@ -246,13 +246,13 @@ func TestEnvSecrets(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"acme-inc__api_key", "ACME_INC__API_KEY", "acme.inc..api.key", "_api_key", "api_key_", "", "../x", "a b"} {
-		if got, err := s.Secret(t.Context(), "globex", name); host.CodeOf(err) != host.NotFound {
+		if got, err := s.Secret(t.Context(), "globex", name); fault.CodeOf(err) != fault.NotFound {
 			t.Errorf("Secret of globex called %q = %q, %v; want not_found", name, got.Reveal(), err)
 		}
 	}
 	_, err := s.Secret(t.Context(), "acme", "other")
-	wantError(t, err, host.NotFound, "AGENTHOST_SECRET_OTHER")
-	if hint := host.AsError(err).Hint; hint != "set the environment variable AGENTHOST_SECRET_OTHER, or AGENTHOST_SECRET_ACME__OTHER for this tenant alone" {
+	wantError(t, err, fault.NotFound, "AGENTHOST_SECRET_OTHER")
+	if hint := fault.AsError(err).Hint; hint != "set the environment variable AGENTHOST_SECRET_OTHER, or AGENTHOST_SECRET_ACME__OTHER for this tenant alone" {
 		t.Errorf("the hint is %q", hint)
 	}
 }
@@ -278,7 +278,7 @@ func TestFileSecrets(t *testing.T) {
 		}
 	}
 	for _, row := range [][2]string{{"", "../outside"}, {"..", "outside"}, {"", "acme/KEY"}, {"globex", "acme/KEY"}, {"", ".hidden"}, {"", ""}, {"", "acme"}, {"../in", "KEY"}} {
-		if got, err := s.Secret(t.Context(), row[0], row[1]); host.CodeOf(err) != host.NotFound {
+		if got, err := s.Secret(t.Context(), row[0], row[1]); fault.CodeOf(err) != fault.NotFound {
 			t.Errorf("Secret(%q, %q) = %q, %v; want not_found", row[0], row[1], got.Reveal(), err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Bounds of a URL.
@@ -30,7 +30,7 @@ type target struct {
 // parseTarget reads a URL. An ambiguous URL is refused, not guessed at.
 func parseTarget(raw string) (*target, error) {
 	if len(raw) > maxURLBytes {
-		return nil, host.Errorf(host.InvalidArgument, "the URL has %d bytes, more than %d", len(raw), maxURLBytes)
+		return nil, fault.Errorf(fault.InvalidArgument, "the URL has %d bytes, more than %d", len(raw), maxURLBytes)
 	}
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
@@ -45,8 +45,8 @@ func parseTarget(raw string) (*target, error) {
 	return newTarget(u)
 }
 
-func badURL(why string) *host.Error {
-	return host.Errorf(host.InvalidArgument, "the URL can't be used: %s", why)
+func badURL(why string) *fault.Error {
+	return fault.Errorf(fault.InvalidArgument, "the URL can't be used: %s", why)
 }
 
 func newTarget(u *url.URL) (*target, error) {

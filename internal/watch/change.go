@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Change is a file that is new or different, or gone.
@@ -53,9 +53,9 @@ func (c *Change) Read(max int) ([]byte, error) {
 	case err != nil:
 		return nil, readError(c, err)
 	case !c.is.absent() && !c.is.equal(stampOf(info)):
-		return nil, host.Errorf(host.Conflict, "%s has changed again", c.Path()).WithHint("wait for the next change that is told")
+		return nil, fault.Errorf(fault.Conflict, "%s has changed again", c.Path()).WithHint("wait for the next change that is told")
 	case len(b) > max:
-		return nil, host.Errorf(host.InvalidArgument, "%s is more than %d bytes", c.Path(), max)
+		return nil, fault.Errorf(fault.InvalidArgument, "%s is more than %d bytes", c.Path(), max)
 	}
 	return b, nil
 }
@@ -63,11 +63,11 @@ func (c *Change) Read(max int) ([]byte, error) {
 var errNotRegular = errors.New("it is not a regular file")
 
 func readError(c *Change, err error) error {
-	code := host.FailedPrecondition
+	code := fault.FailedPrecondition
 	if errors.Is(err, fs.ErrNotExist) {
-		code = host.NotFound
+		code = fault.NotFound
 	}
-	return host.Errorf(code, "read %s: %w", c.Path(), err)
+	return fault.Errorf(code, "read %s: %w", c.Path(), err)
 }
 
 // stamp detects a change of a file; the zero stamp is no file. The file's identity

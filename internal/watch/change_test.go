@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // reported returns a change of a file that was reported with this content, and the
@@ -41,42 +41,42 @@ func TestReadRefusesWhatTookTheFilesPlace(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		swap func(c *Change, path string)
-		code host.Code
+		code fault.Code
 	}{
 		"another file": {func(c *Change, path string) {
 			must(os.WriteFile(path+".new", []byte("other"), 0o600))
 			must(os.Rename(path+".new", path))
-		}, host.Conflict},
-		"a truncated file": {func(_ *Change, path string) { must(os.Truncate(path, 2)) }, host.Conflict},
-		"a longer file":    {func(_ *Change, path string) { must(os.WriteFile(path, make([]byte, 1<<20), 0o600)) }, host.Conflict},
+		}, fault.Conflict},
+		"a truncated file": {func(_ *Change, path string) { must(os.Truncate(path, 2)) }, fault.Conflict},
+		"a longer file":    {func(_ *Change, path string) { must(os.WriteFile(path, make([]byte, 1<<20), 0o600)) }, fault.Conflict},
 		"a link out": {func(_ *Change, path string) {
 			must(os.Remove(path))
 			must(os.Symlink(outside, path))
-		}, host.FailedPrecondition},
+		}, fault.FailedPrecondition},
 		"a link to another file": {func(c *Change, path string) {
 			must(os.WriteFile(filepath.Join(c.Dir, "b"), []byte("valid"), 0o600))
 			must(os.Remove(path))
 			must(os.Symlink("b", path))
-		}, host.Conflict},
+		}, fault.Conflict},
 		"a link to itself": {func(_ *Change, path string) {
 			must(os.Remove(path))
 			must(os.Symlink("a.wasm", path))
-		}, host.FailedPrecondition},
+		}, fault.FailedPrecondition},
 		"a directory": {func(_ *Change, path string) {
 			must(os.Remove(path))
 			must(os.Mkdir(path, 0o700))
-		}, host.FailedPrecondition},
-		"nothing": {func(_ *Change, path string) { must(os.Remove(path)) }, host.NotFound},
+		}, fault.FailedPrecondition},
+		"nothing": {func(_ *Change, path string) { must(os.Remove(path)) }, fault.NotFound},
 		"a link in the directory's place": {func(c *Change, _ string) {
 			must(os.WriteFile(filepath.Join(filepath.Dir(outside), "a.wasm"), []byte("secret"), 0o600))
 			must(os.Rename(c.Dir, c.Dir+".old"))
 			must(os.Symlink(filepath.Dir(outside), c.Dir))
-		}, host.Conflict},
+		}, fault.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change, path := reported(t, "valid")
 			c.swap(change, path)
-			if b, err := change.Read(100); err == nil || host.CodeOf(err) != c.code || b != nil {
+			if b, err := change.Read(100); err == nil || fault.CodeOf(err) != c.code || b != nil {
 				t.Errorf("Read: %q, %v; want %s", b, err, c.code)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // A pipe in a file's place has no writer, and opening it must not wait for one: the
@@ -33,7 +33,7 @@ func TestReadWaitsForNoPipe(t *testing.T) {
 	}
 	select {
 	case err := <-read:
-		if host.CodeOf(err) != host.FailedPrecondition {
+		if fault.CodeOf(err) != fault.FailedPrecondition {
 			t.Errorf("Read of a pipe: %v", err)
 		}
 	case <-time.After(20 * time.Second):

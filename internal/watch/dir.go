@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The defaults of [DirOptions].
@@ -40,7 +40,7 @@ func (o *DirOptions) withDefaults() (DirOptions, error) {
 	}
 	out := *o
 	if out.Settle < 0 || out.Interval < 0 || out.MaxFiles < 0 {
-		return out, host.Errorf(host.InvalidArgument, "watch with Settle %s, Interval %s and MaxFiles %d", out.Settle, out.Interval, out.MaxFiles).
+		return out, fault.Errorf(fault.InvalidArgument, "watch with Settle %s, Interval %s and MaxFiles %d", out.Settle, out.Interval, out.MaxFiles).
 			WithHint("leave them out for the default")
 	}
 	if out.Match == nil {
@@ -67,7 +67,7 @@ func Dir(ctx context.Context, dir string, opts *DirOptions, changed func(ctx con
 	}
 	w := &watcher{dir: dir, opts: o, known: map[string]stamp{}, pending: map[string]sighting{}}
 	if _, err := w.read(); err != nil {
-		return host.Errorf(host.InvalidArgument, "watch %s: %w", dir, err)
+		return fault.Errorf(fault.InvalidArgument, "watch %s: %w", dir, err)
 	}
 	Poll(ctx, 0, func() time.Duration {
 		for _, c := range w.look(time.Now()) {

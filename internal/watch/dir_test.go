@@ -16,7 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 func modules(name string) bool { return filepath.Ext(name) == ".wasm" }
@@ -214,7 +214,7 @@ func TestDirRefuses(t *testing.T) {
 		{"a negative time", t.TempDir(), &DirOptions{Settle: -1}},
 		{"a negative bound", t.TempDir(), &DirOptions{MaxFiles: -1}},
 	} {
-		if err := Dir(t.Context(), row.dir, row.opts, never); host.CodeOf(err) != host.InvalidArgument {
+		if err := Dir(t.Context(), row.dir, row.opts, never); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("%s: %v, want invalid_argument", row.name, err)
 		}
 	}
@@ -229,15 +229,15 @@ func TestChangeReadsAtMost(t *testing.T) {
 	if b, err := c.Read(5); string(b) != "12345" || err != nil {
 		t.Errorf("Read(5) = %q, %v", b, err)
 	}
-	if _, err := c.Read(4); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := c.Read(4); fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("Read(4): %v, want invalid_argument", err)
 	}
 	c.Name = "b"
-	if _, err := c.Read(4); host.CodeOf(err) != host.NotFound {
+	if _, err := c.Read(4); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("Read of nothing: %v, want not_found", err)
 	}
 	c.Name = "../a"
-	if _, err := c.Read(5); host.CodeOf(err) != host.FailedPrecondition {
+	if _, err := c.Read(5); fault.CodeOf(err) != fault.FailedPrecondition {
 		t.Errorf("Read outside: %v, want failed_precondition", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestChangeReadsWhatHasSettled(t *testing.T) {
 				d.write("a.wasm", "half")
 			}
 			b, err := c.Read(100)
-			read = append(read, fmt.Sprint(string(b), host.CodeOf(err)))
+			read = append(read, fmt.Sprint(string(b), fault.CodeOf(err)))
 			if len(read) == 1 {
 				d.write("a.wasm", "whole")
 				return

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kljensen/snowball"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // maxStemBytes is where a long word is cut, in bytes.
@@ -44,7 +44,7 @@ func New(language string) (Words, error) {
 	}
 	if language != NoStemming {
 		if _, err := snowball.Stem("test", language, true); err != nil {
-			return Words{}, host.Errorf(host.InvalidArgument, "language %q is not known", language).
+			return Words{}, fault.Errorf(fault.InvalidArgument, "language %q is not known", language).
 				WithHint("use english, french, hungarian, norwegian, russian, spanish, swedish or none")
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/words"
 )
 
@@ -39,7 +39,7 @@ func TestStems(t *testing.T) {
 	if got := w.Query("a b a c d", 3); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("Query = %q", got)
 	}
-	if _, err := words.New("klingon"); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := words.New("klingon"); fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("New(klingon) = %v", err)
 	}
 }

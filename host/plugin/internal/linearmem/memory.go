@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
@@ -146,7 +146,7 @@ type Allocator struct {
 func (a *Allocator) Allocate(most uint64) *FirstMemory {
 	s, err := Reserve(int(most))
 	if err != nil {
-		panic(host.Errorf(host.ResourceExhausted, "reserve %d bytes of address space for a plugin's memory: %w", most, err))
+		panic(fault.Errorf(fault.ResourceExhausted, "reserve %d bytes of address space for a plugin's memory: %w", most, err))
 	}
 	a.Made = &Memory{budget: a.Budget, flow: a.Flow, space: s, NextSize: -1}
 	return &FirstMemory{a.Made}
@@ -168,7 +168,7 @@ func (m *FirstMemory) Reallocate(size uint64) []byte {
 // Exhausted returns the error of a call for which the budget has no room; it wraps
 // [ErrExhausted].
 func (b *Budget) Exhausted() error {
-	return host.Errorf(host.ResourceExhausted, "all plugins together have what a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free%w", b.Limit, ErrExhausted).
+	return fault.Errorf(fault.ResourceExhausted, "all plugins together have what a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free%w", b.Limit, ErrExhausted).
 		WithHint("raise the limit, or allow fewer or smaller instances")
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // MaxListed bounds the lists that are read item by item.
@@ -63,7 +63,7 @@ func yield(ctx context.Context) error {
 		return p.Pace()
 	}
 	if ctx.Err() != nil {
-		return host.ContextError(ctx)
+		return fault.ContextError(ctx)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -21,62 +21,62 @@ func TestPrepareRefuses(t *testing.T) {
 		name string
 		wasm []byte
 		want string // part of the message
-		code host.Code
+		code fault.Code
 	}{
-		{"an empty file", nil, "the file is empty", host.InvalidArgument},
-		{"two bytes of a module", good[:2], "cut off after 2 bytes", host.InvalidArgument},
-		{"half a preamble", good[:6], "cut off after 6 bytes", host.InvalidArgument},
-		{"half a module", good[:len(good)/2], "damaged at byte", host.InvalidArgument},
-		{"a module without its last byte", good[:len(good)-1], "damaged at byte", host.InvalidArgument},
-		{"a module with a byte too many", append(bytes.Clone(good), 1), "damaged at byte", host.InvalidArgument},
-		{"an executable", []byte("\x7fELF\x02\x01\x01\x00"), "not a WebAssembly module: it begins with \"\\x7fELF\\x02\\x01\\x01\\x00\", as an ELF executable does", host.InvalidArgument},
-		{"text", []byte("(module)"), "as WebAssembly text does", host.InvalidArgument},
-		{"Go source", []byte("package main"), "as Go source does", host.InvalidArgument},
-		{"something else", []byte("hello, hello"), "not a WebAssembly module: it begins with \"hello, h\"", host.InvalidArgument},
-		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), "a WebAssembly component, and this host runs core modules", host.FailedPrecondition},
-		{"a later version", []byte("\x00asm\x02\x00\x00\x00"), "WebAssembly version 2", host.FailedPrecondition},
-		{"an unknown section", section(42, ""), "section 42 is unknown", host.InvalidArgument},
-		{"exception tags", section(13, "\x00"), "exception tags", host.FailedPrecondition},
-		{"a section that is longer than the file", []byte("\x00asm\x01\x00\x00\x00\x01\x7f"), "said to have 127 bytes, but 0 are left", host.InvalidArgument},
-		{"more types than fit", section(1, "\xff\xff\xff\xff\x0f"), "announces 4294967295 type entries", host.InvalidArgument},
-		{"a number of 33 bits", section(1, "\xff\xff\xff\xff\x1f"), "not a 32-bit number", host.InvalidArgument},
-		{"bytes after a section's contents", section(1, "\x00\x00"), "1 bytes are left over in the type section", host.InvalidArgument},
-		{"a name that is not UTF-8", section(0, "\x02\xff\xff"), "not UTF-8", host.InvalidArgument},
-		{"two memories", section(5, "\x02\x00\x01\x00\x01"), "2 memories", host.FailedPrecondition},
-		{"a 64-bit memory", section(5, "\x01\x04\x01"), "64-bit memory", host.FailedPrecondition},
-		{"a shared memory", section(5, "\x01\x03\x01\x02"), "shared memory", host.FailedPrecondition},
-		{"a memory with minimum above maximum", section(5, "\x01\x01\x05\x02"), "minimum 5 above its maximum 2", host.InvalidArgument},
-		{"an impossible memory", section(5, "\x01\x00\x81\x80\x04"), "more than 65536 pages", host.InvalidArgument},
-		{"a typed reference", section(1, "\x01\x60\x01\x64\x00"), "no value type of WebAssembly 2.0", host.InvalidArgument},
-		{"a struct type", section(1, "\x01\x5f\x00\x00"), "function types (0x60) only", host.InvalidArgument},
-		{"a memory that is too large", wasmtest.Assemble(t, "memory 2000"), "begins with 2000 pages (125 MiB), and the limit is 1024 pages (64 MiB)", host.InvalidArgument},
-		{"a table that is too large", wasmtest.Assemble(t, "table 100001"), "table 0 begins with 100001 entries, and the limit is 100000", host.InvalidArgument},
-		{"an imported memory", wasmtest.Assemble(t, "import env memory memory 1 extern"), "imports the memory \"env\" \"memory\", and this host provides functions only", host.FailedPrecondition},
-		{"an imported table", wasmtest.Assemble(t, "import env t table 1 extern"), "imports the table", host.FailedPrecondition},
-		{"an imported global", wasmtest.Assemble(t, "import env g global i32 extern"), "imports the global", host.FailedPrecondition},
-		{"the meter's import", wasmtest.Assemble(t, "import agenthost_meter tick i64 i64 -> i64"), "belong to the host's meter", host.InvalidArgument},
-		{"an import like the meter's", wasmtest.Assemble(t, "import agenthost_meter.x y"), "belong to the host's meter", host.InvalidArgument},
-		{"the meter's export", wasmtest.Assemble(t, "global i64 mut 5\nexport agenthost_meter.fuel global 0"), "exports \"agenthost_meter.fuel\", and names", host.InvalidArgument},
-		{"an export twice", wasmtest.Assemble(t, "memory 1\nexport m memory 0\nexport m memory 0"), "exports \"m\" twice", host.InvalidArgument},
-		{"a start function with a result", wasmtest.Assemble(t, "start $f\nfunc $f - -> i32\n  i32.const 1"), "start function 0 has parameters or results", host.InvalidArgument},
-		{"two manifests", wasmtest.Assemble(t, "custom agenthost.manifest \"{}\"\ncustom agenthost.manifest \"{}\""), "two sections \"agenthost.manifest\"", host.InvalidArgument},
-		{"a damaged name section", wasmtest.Assemble(t, "custom name \"\\x01\\x7f\""), "damaged at byte", host.InvalidArgument},
-		{"an atomic instruction", wasmtest.Assemble(t, "func $f -\n  0xfe 0x03 0x00"), "function 0 uses threads", host.FailedPrecondition},
-		{"an exception", wasmtest.Assemble(t, "func $f -\n  0x08 0x00"), "function 0 uses exceptions", host.FailedPrecondition},
-		{"a tail call", wasmtest.Assemble(t, "func $f -\n  0x12 0x00"), "function 0 uses tail calls", host.FailedPrecondition},
-		{"a call of a typed reference", wasmtest.Assemble(t, "func $f -\n  0x14 0x00"), "typed references", host.FailedPrecondition},
-		{"an unknown instruction", wasmtest.Assemble(t, "func $f -\n  0x27"), "unknown instruction 0x27", host.InvalidArgument},
-		{"an unknown instruction after 0xfc", wasmtest.Assemble(t, "func $f -\n  0xfc 0x12"), "unknown instruction 0xfc 18", host.InvalidArgument},
-		{"an unknown vector instruction", wasmtest.Assemble(t, "func $f -\n  0xfd 0x9a 0x01"), "unknown vector instruction", host.InvalidArgument},
-		{"a vector instruction in a long form", wasmtest.Assemble(t, "func $f -\n  0xfd 0x8c 0x00"), "unknown vector instruction", host.InvalidArgument},
-		{"a relaxed vector instruction", wasmtest.Assemble(t, "func $f -\n  0xfd 0x80 0x02"), "unknown vector instruction", host.InvalidArgument},
-		{"an else without an if", wasmtest.Assemble(t, "func $f -\n  block else end"), "else without an if", host.InvalidArgument},
-		{"a function that ends early", wasmtest.Assemble(t, "func $f -\n  end nop"), "goes on after its end", host.InvalidArgument},
-		{"a function that does not end", wasmtest.Assemble(t, "func $f -\n  block"), "has no end", host.InvalidArgument},
+		{"an empty file", nil, "the file is empty", fault.InvalidArgument},
+		{"two bytes of a module", good[:2], "cut off after 2 bytes", fault.InvalidArgument},
+		{"half a preamble", good[:6], "cut off after 6 bytes", fault.InvalidArgument},
+		{"half a module", good[:len(good)/2], "damaged at byte", fault.InvalidArgument},
+		{"a module without its last byte", good[:len(good)-1], "damaged at byte", fault.InvalidArgument},
+		{"a module with a byte too many", append(bytes.Clone(good), 1), "damaged at byte", fault.InvalidArgument},
+		{"an executable", []byte("\x7fELF\x02\x01\x01\x00"), "not a WebAssembly module: it begins with \"\\x7fELF\\x02\\x01\\x01\\x00\", as an ELF executable does", fault.InvalidArgument},
+		{"text", []byte("(module)"), "as WebAssembly text does", fault.InvalidArgument},
+		{"Go source", []byte("package main"), "as Go source does", fault.InvalidArgument},
+		{"something else", []byte("hello, hello"), "not a WebAssembly module: it begins with \"hello, h\"", fault.InvalidArgument},
+		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), "a WebAssembly component, and this host runs core modules", fault.FailedPrecondition},
+		{"a later version", []byte("\x00asm\x02\x00\x00\x00"), "WebAssembly version 2", fault.FailedPrecondition},
+		{"an unknown section", section(42, ""), "section 42 is unknown", fault.InvalidArgument},
+		{"exception tags", section(13, "\x00"), "exception tags", fault.FailedPrecondition},
+		{"a section that is longer than the file", []byte("\x00asm\x01\x00\x00\x00\x01\x7f"), "said to have 127 bytes, but 0 are left", fault.InvalidArgument},
+		{"more types than fit", section(1, "\xff\xff\xff\xff\x0f"), "announces 4294967295 type entries", fault.InvalidArgument},
+		{"a number of 33 bits", section(1, "\xff\xff\xff\xff\x1f"), "not a 32-bit number", fault.InvalidArgument},
+		{"bytes after a section's contents", section(1, "\x00\x00"), "1 bytes are left over in the type section", fault.InvalidArgument},
+		{"a name that is not UTF-8", section(0, "\x02\xff\xff"), "not UTF-8", fault.InvalidArgument},
+		{"two memories", section(5, "\x02\x00\x01\x00\x01"), "2 memories", fault.FailedPrecondition},
+		{"a 64-bit memory", section(5, "\x01\x04\x01"), "64-bit memory", fault.FailedPrecondition},
+		{"a shared memory", section(5, "\x01\x03\x01\x02"), "shared memory", fault.FailedPrecondition},
+		{"a memory with minimum above maximum", section(5, "\x01\x01\x05\x02"), "minimum 5 above its maximum 2", fault.InvalidArgument},
+		{"an impossible memory", section(5, "\x01\x00\x81\x80\x04"), "more than 65536 pages", fault.InvalidArgument},
+		{"a typed reference", section(1, "\x01\x60\x01\x64\x00"), "no value type of WebAssembly 2.0", fault.InvalidArgument},
+		{"a struct type", section(1, "\x01\x5f\x00\x00"), "function types (0x60) only", fault.InvalidArgument},
+		{"a memory that is too large", wasmtest.Assemble(t, "memory 2000"), "begins with 2000 pages (125 MiB), and the limit is 1024 pages (64 MiB)", fault.InvalidArgument},
+		{"a table that is too large", wasmtest.Assemble(t, "table 100001"), "table 0 begins with 100001 entries, and the limit is 100000", fault.InvalidArgument},
+		{"an imported memory", wasmtest.Assemble(t, "import env memory memory 1 extern"), "imports the memory \"env\" \"memory\", and this host provides functions only", fault.FailedPrecondition},
+		{"an imported table", wasmtest.Assemble(t, "import env t table 1 extern"), "imports the table", fault.FailedPrecondition},
+		{"an imported global", wasmtest.Assemble(t, "import env g global i32 extern"), "imports the global", fault.FailedPrecondition},
+		{"the meter's import", wasmtest.Assemble(t, "import agenthost_meter tick i64 i64 -> i64"), "belong to the host's meter", fault.InvalidArgument},
+		{"an import like the meter's", wasmtest.Assemble(t, "import agenthost_meter.x y"), "belong to the host's meter", fault.InvalidArgument},
+		{"the meter's export", wasmtest.Assemble(t, "global i64 mut 5\nexport agenthost_meter.fuel global 0"), "exports \"agenthost_meter.fuel\", and names", fault.InvalidArgument},
+		{"an export twice", wasmtest.Assemble(t, "memory 1\nexport m memory 0\nexport m memory 0"), "exports \"m\" twice", fault.InvalidArgument},
+		{"a start function with a result", wasmtest.Assemble(t, "start $f\nfunc $f - -> i32\n  i32.const 1"), "start function 0 has parameters or results", fault.InvalidArgument},
+		{"two manifests", wasmtest.Assemble(t, "custom agenthost.manifest \"{}\"\ncustom agenthost.manifest \"{}\""), "two sections \"agenthost.manifest\"", fault.InvalidArgument},
+		{"a damaged name section", wasmtest.Assemble(t, "custom name \"\\x01\\x7f\""), "damaged at byte", fault.InvalidArgument},
+		{"an atomic instruction", wasmtest.Assemble(t, "func $f -\n  0xfe 0x03 0x00"), "function 0 uses threads", fault.FailedPrecondition},
+		{"an exception", wasmtest.Assemble(t, "func $f -\n  0x08 0x00"), "function 0 uses exceptions", fault.FailedPrecondition},
+		{"a tail call", wasmtest.Assemble(t, "func $f -\n  0x12 0x00"), "function 0 uses tail calls", fault.FailedPrecondition},
+		{"a call of a typed reference", wasmtest.Assemble(t, "func $f -\n  0x14 0x00"), "typed references", fault.FailedPrecondition},
+		{"an unknown instruction", wasmtest.Assemble(t, "func $f -\n  0x27"), "unknown instruction 0x27", fault.InvalidArgument},
+		{"an unknown instruction after 0xfc", wasmtest.Assemble(t, "func $f -\n  0xfc 0x12"), "unknown instruction 0xfc 18", fault.InvalidArgument},
+		{"an unknown vector instruction", wasmtest.Assemble(t, "func $f -\n  0xfd 0x9a 0x01"), "unknown vector instruction", fault.InvalidArgument},
+		{"a vector instruction in a long form", wasmtest.Assemble(t, "func $f -\n  0xfd 0x8c 0x00"), "unknown vector instruction", fault.InvalidArgument},
+		{"a relaxed vector instruction", wasmtest.Assemble(t, "func $f -\n  0xfd 0x80 0x02"), "unknown vector instruction", fault.InvalidArgument},
+		{"an else without an if", wasmtest.Assemble(t, "func $f -\n  block else end"), "else without an if", fault.InvalidArgument},
+		{"a function that ends early", wasmtest.Assemble(t, "func $f -\n  end nop"), "goes on after its end", fault.InvalidArgument},
+		{"a function that does not end", wasmtest.Assemble(t, "func $f -\n  block"), "has no end", fault.InvalidArgument},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Prepare(c.wasm, nil)
-			var e *host.Error
+			var e *fault.Error
 			if !errors.As(err, &e) {
 				t.Fatalf("prepare = %v, want an error", err)
 			}
@@ -176,7 +176,7 @@ func TestPrepareRefusesCompileBombs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Prepare(wasmtest.Assemble(t, text), nil)
-			if host.CodeOf(err) != host.InvalidArgument {
+			if fault.CodeOf(err) != fault.InvalidArgument {
 				t.Errorf("prepare = %v, want it refused", err)
 			}
 			t.Log(err)

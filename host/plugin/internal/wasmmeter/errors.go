@@ -1,17 +1,17 @@
 package wasmmeter
 
-import "github.com/agenthost/agenthost/host"
+import "github.com/agenthost/agenthost/host/fault"
 
 // refuse returns the error for a module that is malformed or beyond a limit, with the
 // finding and the bound. WithHint adds the remedy. Its code is invalid_argument, also
 // for limits: resource_exhausted would promise that waiting or more quota makes the
 // same file acceptable.
-func refuse(format string, args ...any) *host.Error {
-	return host.Errorf(host.InvalidArgument, format, args...)
+func refuse(format string, args ...any) *fault.Error {
+	return fault.Errorf(fault.InvalidArgument, format, args...)
 }
 
 // unsupported returns the error for a sound module that needs another host: a
 // component, a later WebAssembly, another ABI.
-func unsupported(format string, args ...any) *host.Error {
-	return host.Errorf(host.FailedPrecondition, format, args...)
+func unsupported(format string, args ...any) *fault.Error {
+	return fault.Errorf(fault.FailedPrecondition, format, args...)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -98,7 +98,7 @@ func TestEveryOpcodeIsKnownOrRefused(t *testing.T) {
 				t.Errorf("%x followed by %x: accepted plain: %t, metered: %t", op, imm, plain, !plain)
 			case plain:
 				used = true
-			case err != nil && host.AsError(err).Hint == "":
+			case err != nil && fault.AsError(err).Hint == "":
 				t.Errorf("%x followed by %x: %v has no hint", op, imm, err)
 			}
 		}
@@ -155,7 +155,7 @@ func TestLaterInstructionsAreNamed(t *testing.T) {
 		"tail calls": {0x12, 0}, "exceptions": {0x08, 0}, "threads": {0xfe, 0x00, 2, 0}, "typed references": {0x14, 0},
 	} {
 		_, err := Prepare(inDeadCode(t, instruction), nil)
-		if host.CodeOf(err) != host.FailedPrecondition || !bytes.Contains([]byte(fmt.Sprint(err)), []byte(says)) {
+		if fault.CodeOf(err) != fault.FailedPrecondition || !bytes.Contains([]byte(fmt.Sprint(err)), []byte(says)) {
 			t.Errorf("%x: %v, want failed_precondition that names %s", instruction, err, says)
 		}
 	}

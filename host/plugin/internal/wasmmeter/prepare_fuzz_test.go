@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -161,7 +161,7 @@ func checkPrepare(t *testing.T, wasm []byte) {
 		t.Fatalf("prepare: %v, check: %v", err, problems)
 	}
 	if err != nil {
-		var e *host.Error
+		var e *fault.Error
 		if !errors.As(err, &e) || e.Message == "" || e.Hint == "" {
 			t.Fatalf("prepare: %#v is not an error with a message and a hint", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -466,7 +466,7 @@ func TestMeterIndexSmuggling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wasm := wasmtest.Assemble(t, text)
-			if _, err := Prepare(wasm, nil); host.CodeOf(err) != host.InvalidArgument {
+			if _, err := Prepare(wasm, nil); fault.CodeOf(err) != fault.InvalidArgument {
 				t.Errorf("prepare = %v, want an error with code invalid_argument", err)
 			}
 			if err := compiles(t, wasm); err == nil {

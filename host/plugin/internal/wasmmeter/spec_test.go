@@ -19,7 +19,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // TestSpecification runs the WebAssembly 2.0 test suite, which wazero's module
@@ -133,7 +133,7 @@ func (s *specRun) instantiate(c specCommand) *specPair {
 	}
 	p, err := Prepare(wasm, &Limits{MemoryPages: maxPages, TableEntries: 10_000_000, CallDepth: specDepth})
 	if err != nil {
-		if host.CodeOf(err) != host.FailedPrecondition {
+		if fault.CodeOf(err) != fault.FailedPrecondition {
 			s.t.Errorf("line %d: prepare %s: %v", c.Line, c.Filename, err)
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Join returns the blob of a state and its providers' states; nil without any state.
@@ -25,11 +25,11 @@ func Join(state json.RawMessage, providers map[string]json.RawMessage) (json.Raw
 		state = json.RawMessage("{}")
 	}
 	if !json.Valid(state) {
-		return nil, host.Errorf(host.InvalidArgument, "state is not JSON")
+		return nil, fault.Errorf(fault.InvalidArgument, "state is not JSON")
 	}
 	raw, err := json.Marshal(providers) // in the order of the keys
 	if err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "the states of context providers: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "the states of context providers: %w", err)
 	}
 	b := append(make([]byte, 0, len(state)+len(raw)+3), '[')
 	b = append(append(append(b, state...), ','), raw...)
@@ -60,7 +60,7 @@ func Split(blob []byte) (state json.RawMessage, providers map[string]json.RawMes
 		err = json.Unmarshal(both[1], &providers)
 	}
 	if err != nil || len(both) != 2 {
-		return nil, nil, host.Errorf(host.DataLoss, "a state is damaged").WithHint("restore it from a backup")
+		return nil, nil, fault.Errorf(fault.DataLoss, "a state is damaged").WithHint("restore it from a backup")
 	}
 	return both[0], providers, nil
 }
