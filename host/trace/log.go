@@ -228,7 +228,7 @@ func (w *writer) write(ev host.Event) error {
 	if w.left -= int64(len(line)) + 1; w.left < 0 && !last {
 		return nil // the end still tells how it ended
 	}
-	if line, err = w.log.seal(w.tenant, line); err != nil {
+	if line, err = w.log.seal(w.tenant, withSum(filepath.Base(w.path), line)); err != nil {
 		return err
 	}
 	return appendTo(w.path, 0, append(line, '\n'))

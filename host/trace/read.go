@@ -158,7 +158,7 @@ func readFile(name string, keys Keys) (*Run, error) {
 	if text, err = openLines(text, keys); err != nil {
 		return nil, err
 	}
-	return parse(text), nil
+	return parse(checkSums(filepath.Base(name), text)), nil
 }
 
 // openLines returns lines unsealed.
