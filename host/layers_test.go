@@ -106,6 +106,8 @@ var layers = []layer{
 		"what agents remember is records over the one driver interface, like conversations"},
 	{"host/mem0memory", []string{"host", "host/memory"},
 		"another place for memories, behind the interface that tools and providers use"},
+	{"host/internal/filedamage", nil,
+		"a kit for tests: it damages files without knowing what is in them"},
 	{"host/internal/defaults", nil,
 		"one way to fill in options"},
 	{"host/internal/retry", nil,
