@@ -144,6 +144,8 @@ var layers = []layer{
 		"books of what tenants use; another process may keep them elsewhere"},
 	{"host/modelhttp", []string{"host", "host/internal/retry"},
 		"what every model behind HTTP needs: retries, silences, faults; no protocol of its own"},
+	{"host/internal/modeltest", []string{"host"},
+		"the tests of models share a question and the servers that answer it; no protocol is known"},
 	{"host/openaimodel", []string{"host", "host/modelhttp"},
 		"one way to ask a model; knows nothing of who asks"},
 	{"host/anthropicmodel", []string{"host", "host/modelhttp"},

@@ -15,12 +15,13 @@ import (
 const (
 	maxAnswerBytes = 16 << 20 // of all blocks together
 	maxBlocks      = 1024
+	maxMembers     = 1024 // of a block of an unknown type
 )
 
 // event is one event of a stream.
 type event struct {
 	Type    string          `json:"type"`
-	Message *message        `json:"message"`
+	Message *head           `json:"message"`
 	Index   int             `json:"index"`
 	Block   json.RawMessage `json:"content_block"`
 	Delta   delta           `json:"delta"`
@@ -28,14 +29,29 @@ type event struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// message is the first object of a stream, or the whole answer of a server that
-// does not stream.
+// head is the first object of a stream.
+type head struct {
+	ID         string `json:"id"`
+	Model      string `json:"model"`
+	StopReason string `json:"stop_reason"`
+	Usage      *usage `json:"usage"`
+}
+
+// message is the whole answer of a server that does not stream.
 type message struct {
-	ID         string            `json:"id"`
-	Model      string            `json:"model"`
-	Content    []json.RawMessage `json:"content"`
-	StopReason string            `json:"stop_reason"`
-	Usage      *usage            `json:"usage"`
+	head
+	Content rawBlocks `json:"content"`
+}
+
+// rawBlocks are the original blocks of a message: at most maxBlocks.
+type rawBlocks []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *rawBlocks) UnmarshalJSON(raw []byte) error {
+	if err := modelhttp.CheckLength(raw, maxBlocks, "blocks"); err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, (*[]json.RawMessage)(b))
 }
 
 type delta struct {
@@ -180,6 +196,11 @@ func (a *answer) begin(index int, raw json.RawMessage) (*block, error) {
 	b := &block{whole: bytes.Clone(raw)}
 	if err := json.Unmarshal(raw, b); err != nil {
 		return nil, err
+	}
+	if !b.known() {
+		if err := modelhttp.CheckLength(raw, maxMembers, "members in a block"); err != nil {
+			return nil, err
+		}
 	}
 	a.blocks = append(a.blocks, b)
 	switch b.Type {

@@ -1,7 +1,6 @@
 package geminimodel
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -49,27 +48,12 @@ type candidate struct {
 // rawParts are the original parts of a content: at most maxParts.
 type rawParts []json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler. It ends a list at its bound, where
-// encoding/json would read all of it: a part of two bytes takes ten times that.
+// UnmarshalJSON implements json.Unmarshaler.
 func (p *rawParts) UnmarshalJSON(b []byte) error {
-	if len(b) <= maxParts { // it cannot have as many
-		return json.Unmarshal(b, (*[]json.RawMessage)(p))
+	if err := modelhttp.CheckLength(b, maxParts, "parts"); err != nil {
+		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	if first, err := d.Token(); first != json.Delim('[') || err != nil {
-		return json.Unmarshal(b, (*[]json.RawMessage)(p)) // its error names the mistake
-	}
-	for d.More() {
-		if len(*p) == maxParts {
-			return errTooManyParts()
-		}
-		var part json.RawMessage
-		if err := d.Decode(&part); err != nil {
-			return err
-		}
-		*p = append(*p, part)
-	}
-	return nil
+	return json.Unmarshal(b, (*[]json.RawMessage)(p))
 }
 
 func errTooManyParts() error {

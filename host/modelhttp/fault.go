@@ -256,6 +256,7 @@ func (s *Server) statusFault(resp *http.Response, body []byte) *Fault {
 // WireFault translates an error object in a stream.
 func (s *Server) WireFault(object json.RawMessage) *Fault {
 	c := readComplaint([]byte(`{"error":` + string(object) + `}`))
+	c.message = string(beginning([]byte(c.message))) // as short as that of another status
 	return s.complaintFault(statusOf(c), "it answers with an error", c)
 }
 

@@ -1,6 +1,7 @@
 package modelhttp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -242,9 +243,24 @@ func (s *Server) redact(text string) string {
 // maxSeen bounds the part of an answer that an error shows.
 const maxSeen = 200
 
+// beginning is as much of an answer as is read for an error. It ends before a word
+// that is cut, which may be half a key, unless the words are so long that an error
+// shows none of their ends.
+func beginning(b []byte) []byte {
+	if len(b) <= maxErrorBytes {
+		return b
+	}
+	b = b[:maxErrorBytes]
+	if end := bytes.LastIndexAny(b, " \t\r\n"); end > maxErrorBytes/2 {
+		return b[:end]
+	}
+	return b
+}
+
 // snippet is the beginning of an answer, on one line.
 func (s *Server) snippet(b []byte) string {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(s.redact(string(b)), "\ufffd")), " ")
+	text := string(beginning(b))
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(s.redact(text), "\ufffd")), " ")
 	if len(text) > maxSeen {
 		text = strings.ToValidUTF8(text[:maxSeen], "") + "…"
 	}

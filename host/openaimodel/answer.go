@@ -14,6 +14,11 @@ const (
 	maxAnswerBytes = 16 << 20 // text, reasoning and arguments together
 	maxCalls       = 256      // tool calls
 	maxDetails     = 16 << 10 // of reasoning_details that are not pieces of one
+	maxPieces      = 1024     // of a list in one chunk: calls, texts
+	maxChoices     = 128      // in one chunk: one is asked for
+	maxMembers     = 64       // of a call or a detail
+
+	maxDetailMembers = 8 << 10 // of all details in one chunk
 )
 
 // answer collects the chunks of an answer.
@@ -103,8 +108,8 @@ func (a *answer) addPiece(p *piece) error {
 	}
 	if len(p.ReasoningDetails) > 0 {
 		a.size += len(p.ReasoningDetails)
-		if a.details = addDetails(a.details, p.ReasoningDetails); len(a.details) > maxDetails {
-			return &modelhttp.TooLong{What: fmt.Sprintf("an answer with more than %d reasoning details", maxDetails)}
+		if err := a.addDetails(p.ReasoningDetails); err != nil {
+			return err
 		}
 	}
 	if reasoning != "" {

@@ -2,11 +2,13 @@ package openaimodel
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // ReasoningUse says whether a model receives its earlier reasoning.
@@ -132,29 +134,59 @@ type detail struct {
 var textMembers = []string{"text", "summary", "data"}
 
 // addDetails puts the pieces of reasoning_details together: those of one index
-// and type that follow each other are one. It stops at the first that is too much.
-func addDetails(list []*detail, raw json.RawMessage) []*detail {
-	var pieces []map[string]json.RawMessage
-	if json.Unmarshal(raw, &pieces) != nil {
-		return list
+// and type that follow each other are one. A value that is no list of objects is
+// ignored.
+func (a *answer) addDetails(raw json.RawMessage) error {
+	pieces, err := detailPieces(raw)
+	if err != nil {
+		return err
 	}
 	for _, p := range pieces {
-		switch {
-		case len(p) == 0:
+		if len(p) == 0 {
 			continue
-		case len(list) > maxDetails:
-			return list
 		}
-		if n := len(list); n == 0 || !list[n-1].goesOn(p) {
-			list = append(list, &detail{map[string]json.RawMessage{}, map[string]*strings.Builder{}})
+		if n := len(a.details); n == 0 || !a.details[n-1].continuedBy(p) {
+			if n == maxDetails {
+				return &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d reasoning details", maxDetails)}
+			}
+			a.details = append(a.details, newDetail())
 		}
-		list[len(list)-1].grow(p)
+		a.details[len(a.details)-1].grow(p)
 	}
-	return list
+	return nil
 }
 
-// goesOn reports whether a piece is more of the same.
-func (d *detail) goesOn(p map[string]json.RawMessage) bool {
+// detailPieces reads the objects of reasoning_details, none if one is no object. The
+// members of all together are bounded as the details are: one takes a hundred bytes.
+func detailPieces(raw json.RawMessage) ([]map[string]json.RawMessage, error) {
+	if err := modelhttp.CheckLength(raw, maxDetails, "reasoning details"); err != nil {
+		return nil, err
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, nil
+	}
+	pieces, members := make([]map[string]json.RawMessage, len(list)), 0
+	for i, raw := range list {
+		if err := modelhttp.CheckLength(raw, maxMembers, "members in a reasoning detail"); err != nil {
+			return nil, err
+		}
+		if json.Unmarshal(raw, &pieces[i]) != nil {
+			return nil, nil
+		}
+		if members += len(pieces[i]); members > maxDetailMembers {
+			return nil, &modelhttp.TooLong{What: fmt.Sprintf("a chunk with more than %d members in reasoning details", maxDetailMembers)}
+		}
+	}
+	return pieces, nil
+}
+
+func newDetail() *detail {
+	return &detail{map[string]json.RawMessage{}, map[string]*strings.Builder{}}
+}
+
+// continuedBy reports whether a piece is more of the same.
+func (d *detail) continuedBy(p map[string]json.RawMessage) bool {
 	return len(p["index"]) > 0 && string(d.members["index"]) == string(p["index"]) && string(d.members["type"]) == string(p["type"])
 }
 

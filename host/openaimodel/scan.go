@@ -45,6 +45,10 @@ func (s *scanner) choices(c *chunk) {
 		s.odd = true
 	}
 	s.elements(func() {
+		if len(c.Choices) == maxChoices {
+			s.odd = true
+			return
+		}
 		c.Choices = append(c.Choices, choice{})
 		s.choice(&c.Choices[len(c.Choices)-1])
 	})
@@ -103,15 +107,24 @@ func (s *scanner) calls(p *piece) {
 	if len(p.ToolCalls) > 0 {
 		s.odd = true
 	}
-	p.ToolCalls = []toolPiece{}
+	p.ToolCalls = toolPieces{}
 	s.elements(func() {
+		if len(p.ToolCalls) == maxPieces {
+			s.odd = true
+			return
+		}
 		p.ToolCalls = append(p.ToolCalls, toolPiece{})
 		s.call(&p.ToolCalls[len(p.ToolCalls)-1])
 	})
 }
 
 func (s *scanner) call(p *toolPiece) {
+	members := 0
 	s.members(func(name []byte) {
+		if members++; members > maxMembers {
+			s.odd = true
+			return
+		}
 		switch string(name) {
 		case "index":
 			if p.Index != nil {

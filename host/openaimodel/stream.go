@@ -83,9 +83,20 @@ func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, line
 type chunk struct {
 	ID      string          `json:"id"`
 	Model   string          `json:"model"`
-	Choices []choice        `json:"choices"`
+	Choices choices         `json:"choices"`
 	Usage   *wireUsage      `json:"usage"`
 	Error   json.RawMessage `json:"error"`
+}
+
+// choices are the choices of a chunk, at most maxChoices.
+type choices []choice
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *choices) UnmarshalJSON(b []byte) error {
+	if err := modelhttp.CheckLength(b, maxChoices, "choices"); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, (*[]choice)(c))
 }
 
 type choice struct {
@@ -96,13 +107,24 @@ type choice struct {
 }
 
 type piece struct {
-	Content          flexText    `json:"content"`
-	Refusal          flexText    `json:"refusal"`
-	ReasoningContent flexText    `json:"reasoning_content"`
-	Reasoning        flexText    `json:"reasoning"`
-	ToolCalls        []toolPiece `json:"tool_calls"`
+	Content          flexText   `json:"content"`
+	Refusal          flexText   `json:"refusal"`
+	ReasoningContent flexText   `json:"reasoning_content"`
+	Reasoning        flexText   `json:"reasoning"`
+	ToolCalls        toolPieces `json:"tool_calls"`
 
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
+}
+
+// toolPieces are the pieces of calls in a chunk, at most maxPieces.
+type toolPieces []toolPiece
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *toolPieces) UnmarshalJSON(b []byte) error {
+	if err := modelhttp.CheckLength(b, maxPieces, "pieces of tool calls in a chunk"); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, (*[]toolPiece)(p))
 }
 
 type toolPiece struct {
@@ -118,6 +140,9 @@ type toolPiece struct {
 
 // UnmarshalJSON keeps the members that are not known.
 func (p *toolPiece) UnmarshalJSON(b []byte) error {
+	if err := modelhttp.CheckLength(b, maxMembers, "members in a tool call"); err != nil {
+		return err
+	}
 	type plain toolPiece
 	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
 		return err
@@ -146,6 +171,9 @@ type flexText string
 
 func (t *flexText) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '[' {
+		if err := modelhttp.CheckLength(b, maxPieces, "parts of text in a chunk"); err != nil {
+			return err
+		}
 		var parts []struct {
 			Text string `json:"text"`
 		}

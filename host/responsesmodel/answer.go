@@ -17,6 +17,7 @@ import (
 const (
 	maxAnswerBytes = 32 << 20 // of all events together; each is sent twice or thrice
 	maxItems       = 1024
+	maxParts       = 4096 // of all items together
 )
 
 // event is one event of a stream, or the whole response of a server that does not
@@ -33,19 +34,30 @@ type event struct {
 
 // response is the object at the end of an answer.
 type response struct {
-	ID           string            `json:"id"`
-	Model        string            `json:"model"`
-	Status       string            `json:"status"`
-	Output       []json.RawMessage `json:"output"`
-	Usage        *usage            `json:"usage"`
-	Error        json.RawMessage   `json:"error"`
-	Store        *bool             `json:"store"`
+	ID           string          `json:"id"`
+	Model        string          `json:"model"`
+	Status       string          `json:"status"`
+	Output       rawItems        `json:"output"`
+	Usage        *usage          `json:"usage"`
+	Error        json.RawMessage `json:"error"`
+	Store        *bool           `json:"store"`
 	Conversation *struct {
 		ID string `json:"id"`
 	} `json:"conversation"`
 	Incomplete *struct {
 		Reason string `json:"reason"`
 	} `json:"incomplete_details"`
+}
+
+// rawItems are the original items of an output: at most maxItems.
+type rawItems []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *rawItems) UnmarshalJSON(b []byte) error {
+	if err := modelhttp.CheckLength(b, maxItems, "items"); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, (*[]json.RawMessage)(i))
 }
 
 type usage struct {
@@ -61,12 +73,23 @@ type usage struct {
 
 // item is one of the output.
 type item struct {
-	Type      string        `json:"type"`
-	CallID    string        `json:"call_id"`
-	Name      string        `json:"name"`
-	Arguments string        `json:"arguments"`
-	Content   []contentPart `json:"content"`
-	Summary   []contentPart `json:"summary"`
+	Type      string       `json:"type"`
+	CallID    string       `json:"call_id"`
+	Name      string       `json:"name"`
+	Arguments string       `json:"arguments"`
+	Content   contentParts `json:"content"`
+	Summary   contentParts `json:"summary"`
+}
+
+// contentParts are the parts of an item: at most maxParts.
+type contentParts []contentPart
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *contentParts) UnmarshalJSON(b []byte) error {
+	if err := modelhttp.CheckLength(b, maxParts, "parts"); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, (*[]contentPart)(p))
 }
 
 type contentPart struct {
@@ -235,12 +258,14 @@ func (a *answer) end(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, final); err != nil {
 		return err
 	}
-	if len(final.Output) > maxItems {
-		return tooMany()
-	}
+	parts := 0
 	for _, raw := range final.Output {
-		if err := json.Unmarshal(raw, &item{}); err != nil {
+		var it item
+		if err := json.Unmarshal(raw, &it); err != nil {
 			return err
+		}
+		if parts += len(it.Content) + len(it.Summary); parts > maxParts {
+			return &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d parts", maxParts)}
 		}
 	}
 	if len(final.Output) == 0 {
