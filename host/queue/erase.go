@@ -37,7 +37,7 @@ func EraseTenant(ctx context.Context, driver kv.Driver, tenant string) error {
 	if err != nil {
 		return err
 	}
-	_, err = kv.Apply(ctx, driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Delete(tenantKeys.With(name))}})
+	err = (&jobStore{driver: driver}).removeIndex(ctx, name)
 	return kverror.Wrap(err, "erase the tenant's entry in the queue")
 }
 

@@ -153,9 +153,29 @@ func (s *jobStore) countHeld(ctx context.Context, partition string) (n int, err 
 }
 
 // index lists a partition in the queue's own, for processes that start later, and wakes
-// those that run jobs.
+// those that run jobs. The error is [kv.ErrErasing] if the partition is being erased: it
+// is not listed then, since the erasure may have removed its entry already.
 func (s *jobStore) index(ctx context.Context, partition string) (revision uint64, err error) {
-	return kv.Apply(ctx, s.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(tenantKeys.With(partition), nil)}})
+	revision, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(tenantKeys.With(partition), nil)}})
+	if err != nil {
+		return 0, err
+	}
+	// Only now: an erasure that begins after this finds the entry.
+	if _, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: partition}); errors.Is(err, kv.ErrErasing) {
+		return 0, errors.Join(err, s.removeIndex(ctx, partition, kv.AtRevision(tenantKeys.With(partition), revision)))
+	} else if err != nil {
+		return 0, err
+	}
+	return revision, nil
+}
+
+// removeIndex removes a partition from the queue's own, if the conditions hold.
+func (s *jobStore) removeIndex(ctx context.Context, partition string, conds ...kv.Cond) error {
+	_, err := kv.Apply(ctx, s.driver, kv.Tx{Partition: indexPartition, Conds: conds, Writes: []kv.Write{kv.Delete(tenantKeys.With(partition))}})
+	if errors.Is(err, kv.ErrPrecondition) {
+		return nil
+	}
+	return err
 }
 
 // indexed calls fn with each partition of the index and the revision of its entry.
