@@ -103,7 +103,7 @@ func (c *claimed) put(ctx context.Context, due time.Time, tx kv.Tx) error {
 		return err
 	}
 	next := dueKey(due, c.record.ID)
-	tx.Writes = append(tx.Writes, kv.Put(jobKey(c.record.ID), raw), kv.Put(next, []byte(c.record.Serial)))
+	tx.Writes = append(tx.Writes, kv.Put(jobKey(c.record.ID), raw), kv.Put(next, c.record.place(c.record.Serial)))
 	if next != c.due {
 		tx.Writes = append(tx.Writes, kv.Delete(c.due))
 	}
@@ -174,27 +174,31 @@ const commitTimeout = 30 * time.Second
 
 // end commits the outcome of the job, with a deadline of its own: the outcome is also
 // written when the queue is closed.
-func (c *claimed) end(over bool, write func(ctx context.Context) error) bool {
+func (c *claimed) end(write func(ctx context.Context) error) (ok bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.by.life.ctx), commitTimeout)
 	defer cancel()
 	if err := write(ctx); err != nil {
 		c.by.logger.Error("what became of a job is not written down: it runs again", "tenant", c.t.name, "job", c.record.ID, "error", err)
 		return false
 	}
-	return over
+	return true
 }
 
-// done removes a job that succeeded.
-func (c *claimed) done() bool {
-	return c.end(true, func(ctx context.Context) error {
+// done removes a job that succeeded, and returns what the queue no longer has.
+func (c *claimed) done() (gone amount) {
+	ok := c.end(func(ctx context.Context) error {
 		_, err := kv.Apply(ctx, c.by.store.driver, c.release(kv.Delete(jobKey(c.record.ID)), kv.Delete(c.due)))
 		return err
 	})
+	if !ok {
+		return amount{}
+	}
+	return c.record.amount()
 }
 
 // later lets a job that failed run again after a wait.
-func (c *claimed) later(failure error) bool {
-	return c.end(false, func(ctx context.Context) error {
+func (c *claimed) later(failure error) {
+	c.end(func(ctx context.Context) error {
 		c.record.clearHolder()
 		c.record.Error = c.record.storedError(failure)
 		return c.put(ctx, time.Now().Add(c.by.backoff.Wait(c.record.Attempts)), c.release())
@@ -202,17 +206,17 @@ func (c *claimed) later(failure error) bool {
 }
 
 // giveBack restores a job that Close has stopped, as if it had not begun.
-func (c *claimed) giveBack() bool {
-	return c.end(false, func(ctx context.Context) error {
+func (c *claimed) giveBack() {
+	c.end(func(ctx context.Context) error {
 		c.record.clearHolder()
 		c.record.Attempts--
 		return c.put(ctx, time.Now(), c.release())
 	})
 }
 
-// giveUp makes the job a dead letter.
-func (c *claimed) giveUp(failure error) bool {
-	return c.end(false, func(ctx context.Context) error { // the dead letters count it
+// giveUp makes the job a dead letter. The dead letters count it.
+func (c *claimed) giveUp(failure error) {
+	c.end(func(ctx context.Context) error {
 		return c.by.dead.add(ctx, c.t, c.record, failure, c.release(kv.Delete(c.due)))
 	})
 }

@@ -45,7 +45,7 @@ func (d *deadLetters) add(ctx context.Context, t *tenant, r *record, failure err
 	if _, err := kv.Apply(ctx, d.store.driver, tx); err != nil {
 		return kverror.Wrap(err, "give up job %q", r.ID)
 	}
-	d.schedule.countGone(t, 1)
+	d.schedule.countGone(t, r.amount())
 	if err := d.dropOldest(ctx, t); err != nil {
 		d.logger.Warn("dead jobs are not thinned out", "tenant", t.name, "error", err)
 	}
@@ -73,17 +73,24 @@ func (d *deadLetters) dropOldest(ctx context.Context, t *tenant) error {
 }
 
 // Retry runs a dead job again, as if it had just been added. Code not_found if the
-// tenant has no such dead job.
+// tenant has no such dead job, resource_exhausted as of [Queue.Enqueue].
 func (q *Queue) Retry(ctx context.Context, tenant, id string) error {
 	t, err := q.schedule.tenantNamed(ctx, tenant)
 	if err != nil {
 		return err
 	}
-	if err := q.schedule.countNew(t); err != nil {
+	r, _, err := q.store.load(ctx, t.name, id)
+	switch {
+	case err != nil:
+		return err
+	case r == nil:
+		return noDead(id)
+	}
+	if err := q.schedule.countNew(t, r.amount()); err != nil {
 		return err
 	}
 	if err := q.dead.revive(ctx, t, id); err != nil {
-		q.schedule.countGone(t, 1)
+		q.schedule.countGone(t, r.amount())
 		return err
 	}
 	return nil
@@ -95,7 +102,7 @@ func (d *deadLetters) revive(ctx context.Context, t *tenant, id string) error {
 	err := d.take(ctx, t, id, func(r *record) ([]kv.Write, error) {
 		r.Attempts, r.Due, r.Died, r.Error = 0, due, time.Time{}, nil
 		raw, err := r.encode()
-		return []kv.Write{kv.Put(jobKey(id), raw), kv.Put(dueKey(due, id), []byte(r.Serial))}, err
+		return []kv.Write{kv.Put(jobKey(id), raw), kv.Put(dueKey(due, id), r.place(r.Serial))}, err
 	})
 	if err != nil {
 		return err

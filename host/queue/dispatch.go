@@ -86,46 +86,50 @@ func (d *dispatcher) findJob(t *tenant) *waitingJob {
 // begin runs a job in a goroutine that Close waits for.
 func (d *dispatcher) begin(t *tenant, w *waitingJob) {
 	d.life.goroutines.Go(func() {
-		over := d.work(t, w)
-		d.schedule.finish(t, w.id, over)
+		d.schedule.finish(t, w.id, d.work(t, w))
 	})
 }
 
-// work claims a job and runs it once. It reports whether the job is over.
-func (d *dispatcher) work(t *tenant, w *waitingJob) (over bool) {
+// work claims a job and runs it once. It returns what the queue no longer has: the job,
+// if it is over, or nothing.
+func (d *dispatcher) work(t *tenant, w *waitingJob) (gone amount) {
 	c, err := d.claims.claim(t, w)
 	if unreadable(err) {
 		d.logger.Error("job cannot be read, and stays", "tenant", t.name, "job", w.id, "error", err)
 		d.schedule.park(t, w.id)
-		return false
+		return amount{}
 	}
 	if err != nil {
 		if !d.life.over() && !errors.Is(err, kv.ErrPrecondition) {
 			d.logger.Error("job cannot be taken", "tenant", t.name, "job", w.id, "error", err)
 			retry.Sleep(d.life.ctx, d.pause) // a store that fails is not asked again at once
 		}
-		return false
+		return amount{}
 	}
 	if c == nil {
-		return false
+		return amount{}
 	}
 	if c.record.Attempts > d.attempts {
-		return c.giveUp(host.Disclose(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", d.attempts)))
+		c.giveUp(host.Disclose(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", d.attempts)))
+		return amount{}
 	}
 	failure := c.run(d.call)
 	switch {
 	case failure != nil && d.life.over():
-		return c.giveBack()
+		c.giveBack()
+		return amount{}
 	case failure == nil:
 		return c.done()
 	}
 	log := d.logger.With("tenant", t.name, "name", c.record.Name, "job", w.id, "attempt", c.record.Attempts, "error", failure)
 	if c.record.Attempts >= d.attempts || !passing(failure) {
 		log.Error("job given up")
-		return c.giveUp(failure)
+		c.giveUp(failure)
+		return amount{}
 	}
 	log.Warn("job failed")
-	return c.later(failure)
+	c.later(failure)
+	return amount{}
 }
 
 // call calls the handler of a job. A panic is its failure.

@@ -53,7 +53,8 @@
 //
 // A tenant's jobs are in the tenant's partition. One tenant alone has half of the
 // workers; among waiting tenants, the one with the fewest running jobs goes
-// first. The number of a tenant's jobs is bounded, waiting and dead.
+// first. The number of a tenant's jobs is bounded, waiting and dead, and so are the
+// bytes of those that wait ([Options].MaxBytes).
 //
 // With several processes, each counts the jobs that the others enqueued when it
 // reads them.

@@ -8,7 +8,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Enqueue implements [host.Enqueuer]. The payload is JSON; none is null.
+// Enqueue implements [host.Enqueuer]. The payload is JSON; none is null. Code
+// resource_exhausted, retryable, if the tenant has Options.MaxPerTenant jobs, or with
+// this one more than Options.MaxBytes.
 func (q *Queue) Enqueue(ctx context.Context, job *host.Job) (id string, err error) {
 	if err := checkJob(job); err != nil {
 		return "", err
@@ -17,21 +19,21 @@ func (q *Queue) Enqueue(ctx context.Context, job *host.Job) (id string, err erro
 	if err != nil {
 		return "", err
 	}
-	if err := q.schedule.countNew(t); err != nil {
+	r := newRecord(job, q.store.keepKeys)
+	if err := q.schedule.countNew(t, r.amount()); err != nil {
 		return "", err
 	}
-	r := newRecord(job, q.store.keepKeys)
 	held := q.held.hold(ctx, t, r)
 	if held != nil {
 		err = q.holders.register(ctx)
 	}
 	if err != nil {
-		q.schedule.countGone(t, 1)
+		q.schedule.countGone(t, r.amount())
 		return "", err
 	}
 	revision, err := q.store.add(ctx, t.name, r, held != nil)
 	if err != nil {
-		q.schedule.countGone(t, 1)
+		q.schedule.countGone(t, r.amount())
 		return "", err
 	}
 	if held != nil {

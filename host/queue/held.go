@@ -121,7 +121,7 @@ func (h *heldRuns) settle(t *tenant, jobs []heldJob, stored bool) {
 			tx.Conds = append(tx.Conds, kv.AtRevision(heldKey(j.id), j.revision))
 			tx.Writes = append(tx.Writes, kv.Delete(heldKey(j.id)))
 			if stored {
-				tx.Writes = append(tx.Writes, kv.Put(dueKey(j.record.Due, j.id), []byte(j.record.Serial)))
+				tx.Writes = append(tx.Writes, kv.Put(dueKey(j.record.Due, j.id), j.record.place(j.record.Serial)))
 			} else {
 				tx.Writes = j.record.dropKey(append(tx.Writes, kv.Delete(jobKey(j.id))))
 			}
@@ -171,7 +171,7 @@ func (h *heldRuns) settleDecided(ctx context.Context, t *tenant, j heldJob, stor
 		}
 		h.schedule.jobDue(t, j.record.Due)
 	}
-	h.schedule.countGone(t, 1)
+	h.schedule.countGone(t, j.record.amount())
 }
 
 // counted reports jobs that are no longer held to the schedule.
@@ -186,7 +186,9 @@ func (h *heldRuns) counted(t *tenant, jobs []heldJob, stored bool) {
 		h.schedule.jobDue(t, first)
 		return
 	}
-	h.schedule.countGone(t, len(jobs))
+	for _, j := range jobs {
+		h.schedule.countGone(t, j.record.amount())
+	}
 }
 
 // adopt takes over jobs that wait for a run whose outcome this process does not
@@ -254,7 +256,7 @@ func (h *heldRuns) giveUp(t *tenant, j heldJob) {
 	err := h.dead.add(h.life.ctx, t, j.record, lost, tx)
 	switch {
 	case errors.Is(err, kv.ErrPrecondition): // another process has settled it
-		h.schedule.countGone(t, 1)
+		h.schedule.countGone(t, j.record.amount())
 	case err != nil:
 		h.logger.Error("a job of a lost run stays held", "tenant", t.name, "job", j.id, "error", err)
 		h.adopt(t, []heldJob{j})

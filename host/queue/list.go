@@ -128,5 +128,5 @@ func (q *Queue) Waiting(ctx context.Context, tenant string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return q.schedule.jobs(t), nil
+	return q.schedule.amountOf(t).jobs, nil
 }

@@ -18,6 +18,7 @@ import (
 const (
 	DefaultWorkers        = 4
 	DefaultMaxPerTenant   = 10_000
+	DefaultMaxBytes       = 64 << 20
 	DefaultMaxDeadLetters = 1_000
 	DefaultAttempts       = 8
 	DefaultFirstRetry     = time.Second
@@ -34,12 +35,14 @@ const (
 	MaxNameBytes    = 512       // of a handler's name, a key and a serial each
 	MaxDelay        = 7 * 24 * time.Hour
 	maxErrorBytes   = 1 << 10 // of the stored text of an error
+	maxJobBytes     = MaxPayloadBytes + 3*MaxNameBytes
 )
 
 // Options are the optional parts of a queue. A zero field is its default.
 type Options struct {
 	Workers        int           // jobs running at one time (4)
 	MaxPerTenant   int           // jobs of one tenant, waiting or running (10,000)
+	MaxBytes       int64         // of these jobs together: payloads, names, keys and serials (64 MiB)
 	MaxDeadLetters int           // dead jobs of one tenant that are kept (1,000)
 	Attempts       int           // of one job (8)
 	FirstRetry     time.Duration // after the first failure; each later wait is twice as long (1 s)
@@ -63,6 +66,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	defaults.Set(&o.Workers, DefaultWorkers)
 	defaults.Set(&o.MaxPerTenant, DefaultMaxPerTenant)
+	defaults.Set(&o.MaxBytes, DefaultMaxBytes)
 	defaults.Set(&o.MaxDeadLetters, DefaultMaxDeadLetters)
 	defaults.Set(&o.Attempts, DefaultAttempts)
 	defaults.Set(&o.FirstRetry, DefaultFirstRetry)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"strings"
@@ -14,8 +15,8 @@ import (
 // Where things are in a tenant's partition:
 //
 //	queue/job/<id>                     the record of a job
-//	queue/due/<time>/<id>              its serial; jobs that wait, and those that run until their lease ends
-//	queue/held/<id>                    its holder; jobs of a run whose turn is not stored yet
+//	queue/due/<time>/<id>              its bytes and serial; jobs that wait, and those that run until their lease ends
+//	queue/held/<id>                    its bytes and holder; jobs of a run whose turn is not stored yet
 //	queue/serial/<digest>              the id of the job of that serial which runs
 //	queue/dead/<time>/<id>             empty; jobs that were given up
 //	queue/key/<digest>                 until when the key with that digest is known
@@ -86,6 +87,31 @@ type record struct {
 
 func (r *record) job() *host.Job {
 	return &host.Job{ID: r.ID, Name: r.Name, Payload: r.Payload, Key: r.Key, Serial: r.Serial, Scope: r.Scope, Attempt: r.Attempts}
+}
+
+// amount returns how much of a tenant's limits the job takes.
+func (r *record) amount() amount {
+	return amount{1, int64(len(r.Payload) + len(r.Name) + len(r.Key) + len(r.Serial))}
+}
+
+// place returns the value of the job's entry among those that are due or held: the
+// bytes that the job takes, and a serial or a holder. The bytes follow a zero byte; an
+// entry of an earlier version has none, and is the serial or holder alone.
+func (r *record) place(name string) []byte {
+	return append(binary.AppendUvarint([]byte{0}, uint64(r.amount().bytes)), name...)
+}
+
+// cutPlace reads an entry that place has made. sized is false for one of an earlier
+// version.
+func cutPlace(value []byte) (name string, bytes int64, sized bool) {
+	if len(value) == 0 || value[0] != 0 {
+		return string(value), 0, false
+	}
+	size, n := binary.Uvarint(value[1:])
+	if n <= 0 || size > maxJobBytes {
+		return string(value), 0, false
+	}
+	return string(value[1+n:]), int64(size), true
 }
 
 // clearHolder says that no process runs the job.

@@ -69,7 +69,7 @@ func (r *recovery) sweep(all bool) error {
 // reread counts a tenant's jobs again, and adopts those that wait for runs of processes
 // that have ended.
 func (r *recovery) reread(t *tenant) error {
-	before := r.schedule.jobs(t)
+	before := r.schedule.amountOf(t)
 	due, _, err := r.store.countDue(r.life.ctx, t.name)
 	if err != nil {
 		return kverror.Wrap(err, "read the queue")
@@ -78,30 +78,34 @@ func (r *recovery) reread(t *tenant) error {
 	if err != nil {
 		return kverror.Wrap(err, "read the queue")
 	}
-	r.schedule.recount(t, due+held, before, r.holders.isShared(), r.poll)
+	r.schedule.recount(t, due.plus(held), before, r.holders.isShared(), r.poll)
 	r.held.adopt(t, lost)
 	return nil
 }
 
 // readHeld counts the jobs of a tenant that wait for runs, and returns those whose
 // holder has died.
-func (r *recovery) readHeld(ctx context.Context, t *tenant) (n int, lost []heldJob, err error) {
+func (r *recovery) readHeld(ctx context.Context, t *tenant) (found amount, lost []heldJob, err error) {
 	for e, err := range kv.All(ctx, r.store.driver, t.name, kv.Range{Prefix: heldKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
-			return 0, nil, err
+			return amount{}, nil, err
 		}
 		rest, _ := e.Key.CutPrefix(heldKeys)
 		id, _, ok := rest.CutString()
 		if !ok {
 			continue
 		}
-		n++
-		holder := string(e.Value)
+		one, err := r.store.amountOf(ctx, t.name, rest, e.Value)
+		if err != nil {
+			return amount{}, nil, err
+		}
+		found = found.plus(one)
+		holder, _, _ := cutPlace(e.Value)
 		if holder == r.holders.self || r.holders.live(holder) {
 			continue
 		}
 		if stored, err := r.holders.isStored(ctx, holder); err != nil {
-			return 0, nil, err
+			return amount{}, nil, err
 		} else if stored {
 			continue
 		}
@@ -111,11 +115,11 @@ func (r *recovery) readHeld(ctx context.Context, t *tenant) (n int, lost []heldJ
 			continue
 		}
 		if err != nil {
-			return 0, nil, err
+			return amount{}, nil, err
 		}
 		if job != nil {
 			lost = append(lost, heldJob{id: id, scope: job.Scope, record: job, revision: e.Revision})
 		}
 	}
-	return n, lost, nil
+	return found, lost, nil
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -15,11 +16,11 @@ import (
 // schedule decides which tenant's job runs next: it knows how many jobs each tenant
 // has, which of them run here, and when to look for the next ones.
 type schedule struct {
-	store        *jobStore
-	life         *lifetime
-	logger       *slog.Logger
-	maxPerTenant int
-	wake         chan struct{} // a job may be due
+	store  *jobStore
+	life   *lifetime
+	logger *slog.Logger
+	most   amount        // of one tenant
+	wake   chan struct{} // a job may be due
 
 	mu      sync.Mutex
 	tenants map[string]*tenant       // by partition
@@ -32,7 +33,7 @@ type schedule struct {
 // tenant is the state of one tenant's jobs. schedule.mu guards it.
 type tenant struct {
 	name    string            // of the partition
-	jobs    int               // waiting, held or running
+	amount  amount            // of jobs waiting, held or running
 	next    time.Time         // when to look for jobs; zero: not before one is added
 	looking bool              // the dispatcher reads the due jobs
 	running map[string]string // serials of the jobs that run here, by id
@@ -45,6 +46,20 @@ type tenant struct {
 	foreign map[string]foreignJob
 }
 
+// amount is a number of jobs and how many bytes their payloads, names, keys and serials
+// have.
+type amount struct {
+	jobs  int
+	bytes int64
+}
+
+func (a amount) plus(b amount) amount { return amount{a.jobs + b.jobs, a.bytes + b.bytes} }
+
+// minus does not go below zero: several processes may count the same job as gone.
+func (a amount) minus(b amount) amount {
+	return amount{max(a.jobs-b.jobs, 0), max(a.bytes-b.bytes, 0)}
+}
+
 // foreignJob is a job whose lease is over although its holder lives: the holder has
 // until then to renew it.
 type foreignJob struct {
@@ -53,7 +68,7 @@ type foreignJob struct {
 }
 
 func newSchedule(store *jobStore, life *lifetime, opts *Options) *schedule {
-	return &schedule{store: store, life: life, logger: opts.Logger, maxPerTenant: opts.MaxPerTenant, wake: make(chan struct{}, 1),
+	return &schedule{store: store, life: life, logger: opts.Logger, most: amount{opts.MaxPerTenant, opts.MaxBytes}, wake: make(chan struct{}, 1),
 		tenants: map[string]*tenant{}, loading: map[string]chan struct{}{}, free: opts.Workers, idle: make(chan struct{})}
 }
 
@@ -135,11 +150,11 @@ func (s *schedule) readTenant(ctx context.Context, partition string, indexed uin
 	t := &tenant{name: partition, running: map[string]string{}, parked: map[string]bool{}, indexed: indexed,
 		blocked: map[string]time.Time{}, foreign: map[string]foreignJob{}}
 	due, first, err := s.store.countDue(ctx, partition)
-	held := 0
+	held := amount{}
 	if err == nil {
 		held, err = s.store.countHeld(ctx, partition)
 	}
-	t.jobs, t.next = due+held, first
+	t.amount, t.next = due.plus(held), first
 	if err == nil && indexed == 0 {
 		t.indexed, err = s.store.index(ctx, partition)
 	}
@@ -173,43 +188,49 @@ func (s *schedule) forget(partition string) bool {
 }
 
 // countNew counts a new job of a tenant. Code resource_exhausted if the tenant has too
-// many.
-func (s *schedule) countNew(t *tenant) error {
+// many, or too many bytes.
+func (s *schedule) countNew(t *tenant, job amount) error {
 	if s.life.isClosed() {
 		return errClosed()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.jobs >= s.maxPerTenant {
+	total := t.amount.plus(job)
+	switch {
+	case total.jobs > s.most.jobs:
 		return &host.Error{Code: host.ResourceExhausted, Retryable: true,
-			Message: "the queue has as many jobs of the tenant as it takes", Hint: "try again when some are done"}
+			Message: fmt.Sprintf("the queue has as many jobs of the tenant as it takes: %d (MaxPerTenant)", s.most.jobs), Hint: "try again when some are done"}
+	case total.bytes > s.most.bytes:
+		return &host.Error{Code: host.ResourceExhausted, Retryable: true,
+			Message: fmt.Sprintf("the jobs of the tenant in the queue have %d bytes, and with this one %d, more than %d (MaxBytes)", t.amount.bytes, total.bytes, s.most.bytes),
+			Hint:    "try again when some are done, or leave jobs the names of what they need, such as artifacts'"}
 	}
-	t.jobs++
+	t.amount = total
 	return nil
 }
 
-// countGone counts n jobs of a tenant that the queue has no longer.
-func (s *schedule) countGone(t *tenant, n int) {
+// countGone counts jobs of a tenant that the queue has no longer.
+func (s *schedule) countGone(t *tenant, gone amount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.jobs = max(t.jobs-n, 0) // other processes may have counted them as well
+	t.amount = t.amount.minus(gone)
 }
 
-// jobs returns how many jobs of a tenant wait, are held or run.
-func (s *schedule) jobs(t *tenant) int {
+// amountOf returns how many jobs of a tenant wait, are held or run.
+func (s *schedule) amountOf(t *tenant) amount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.jobs
+	return t.amount
 }
 
-// recount sets how many jobs a tenant has after other processes have added some: found
+// recount sets which jobs a tenant has after other processes have added some: found
 // in the store, where it had before when that was read. It is for a shared store;
 // otherwise only the next search is set.
-func (s *schedule) recount(t *tenant, found, before int, shared bool, keepForeign time.Duration) {
+func (s *schedule) recount(t *tenant, found, before amount, shared bool, keepForeign time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if shared {
-		t.jobs = max(found+t.jobs-before, 0)
+		t.amount = found.plus(t.amount).minus(before)
 	}
 	now := time.Now()
 	t.lookAt(now)
@@ -310,7 +331,7 @@ func (s *schedule) endSearch(t *tenant, entries []kv.Entry) *waitingJob {
 			t.lookAt(at)
 			return nil
 		}
-		serial := string(e.Value)
+		serial, _, _ := cutPlace(e.Value)
 		if serials[serial] || t.leftToOthers(id, serial, now) {
 			continue
 		}
@@ -337,15 +358,13 @@ func (t *tenant) leftToOthers(id, serial string, now time.Time) bool {
 	return true
 }
 
-// finish frees the worker of a job. over says that the queue has the job no longer.
-func (s *schedule) finish(t *tenant, id string, over bool) {
+// finish frees the worker of a job. gone is the job if the queue has it no longer.
+func (s *schedule) finish(t *tenant, id string, gone amount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(t.running, id)
 	s.free++
-	if over {
-		t.jobs = max(t.jobs-1, 0) // other processes may have counted it as well
-	}
+	t.amount = t.amount.minus(gone)
 	t.lookAt(time.Now())
 	s.progressed()
 	s.wakeDispatcher()

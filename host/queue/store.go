@@ -49,9 +49,9 @@ func (s *jobStore) add(ctx context.Context, partition string, r *record, held bo
 	}
 	tx := kv.Tx{Partition: partition, Writes: []kv.Write{kv.Put(jobKey(r.ID), raw)}}
 	if held {
-		tx.Writes = append(tx.Writes, kv.Put(heldKey(r.ID), []byte(s.holder)))
+		tx.Writes = append(tx.Writes, kv.Put(heldKey(r.ID), r.place(s.holder)))
 	} else {
-		tx.Writes = append(tx.Writes, kv.Put(dueKey(r.Due, r.ID), []byte(r.Serial)))
+		tx.Writes = append(tx.Writes, kv.Put(dueKey(r.Due, r.ID), r.place(r.Serial)))
 	}
 	if r.Key == "" {
 		revision, err = kv.Apply(ctx, s.driver, tx)
@@ -127,29 +127,59 @@ func (s *jobStore) forgetKeys(ctx context.Context, r *record, tx *kv.Tx) error {
 
 // countDue counts the jobs of a partition that wait or run, and returns when the first
 // is due.
-func (s *jobStore) countDue(ctx context.Context, partition string) (n int, first time.Time, err error) {
+func (s *jobStore) countDue(ctx context.Context, partition string) (found amount, first time.Time, err error) {
 	for e, err := range kv.All(ctx, s.driver, partition, kv.Range{Prefix: dueKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
-			return 0, time.Time{}, err
+			return amount{}, time.Time{}, err
 		}
-		if at, _, ok := cutTimed(e.Key, dueKeys); ok {
-			if n++; n == 1 {
-				first = at
-			}
+		at, rest, ok := cutTimed(e.Key, dueKeys)
+		if !ok {
+			continue
 		}
+		if found.jobs == 0 {
+			first = at
+		}
+		one, err := s.amountOf(ctx, partition, rest, e.Value)
+		if err != nil {
+			return amount{}, time.Time{}, err
+		}
+		found = found.plus(one)
 	}
-	return n, first, nil
+	return found, first, nil
 }
 
 // countHeld counts the jobs of a partition that wait for runs.
-func (s *jobStore) countHeld(ctx context.Context, partition string) (n int, err error) {
-	for _, err := range kv.All(ctx, s.driver, partition, kv.Range{Prefix: heldKeys, Limit: kv.MaxScanLimit}) {
+func (s *jobStore) countHeld(ctx context.Context, partition string) (found amount, err error) {
+	for e, err := range kv.All(ctx, s.driver, partition, kv.Range{Prefix: heldKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
-			return 0, err
+			return amount{}, err
 		}
-		n++
+		rest, _ := e.Key.CutPrefix(heldKeys)
+		one, err := s.amountOf(ctx, partition, rest, e.Value)
+		if err != nil {
+			return amount{}, err
+		}
+		found = found.plus(one)
 	}
-	return n, nil
+	return found, nil
+}
+
+// amountOf returns what a job takes by its entry among those that are due or held. The
+// entry of an earlier version does not say, so the job is read.
+func (s *jobStore) amountOf(ctx context.Context, partition string, id kv.Key, value []byte) (amount, error) {
+	_, bytes, sized := cutPlace(value)
+	if sized {
+		return amount{1, bytes}, nil
+	}
+	name, _, _ := id.CutString()
+	r, _, err := s.load(ctx, partition, name)
+	if err != nil && !unreadable(err) {
+		return amount{}, err
+	}
+	if r == nil {
+		return amount{jobs: 1}, nil
+	}
+	return r.amount(), nil
 }
 
 // index lists a partition in the queue's own, for processes that start later, and wakes
