@@ -4,8 +4,6 @@ import (
 	"context"
 	"regexp"
 	"strings"
-
-	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Agent is a name, instructions, a model and tools. Make one with [NewAgent]; it
@@ -257,23 +255,9 @@ func TemplateInstructions(text string) (InstructionsFunc, error) {
 	return func(_ context.Context, req *InstructionsRequest) (string, error) {
 		return placeholder.ReplaceAllStringFunc(text, func(match string) string {
 			path := placeholder.FindStringSubmatch(match)[1]
-			return stateText(req.State, strings.ReplaceAll(path, ".", "/"))
+			return req.State.view().Text(strings.ReplaceAll(path, ".", "/"))
 		}), nil
 	}, nil
-}
-
-func stateText(s *State, pointer string) string {
-	var v any
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, err := jsondoc.Lookup(s.doc, pointer)
-	if err != nil {
-		return ""
-	}
-	if text, ok := v.(string); ok {
-		return text
-	}
-	return string(jsondoc.Encode(v))
 }
 
 // toolSet is a list of tools with names that occur once.

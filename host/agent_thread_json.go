@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/statedoc"
 )
 
 // threadVersion is the version of a serialized agent thread.
@@ -332,7 +333,7 @@ func (e *envelope) check() error {
 	if e.state == nil {
 		return nil
 	}
-	if _, err := decodeState(e.state); err != nil {
+	if _, err := statedoc.Members(e.state); err != nil {
 		return fmt.Errorf("its state: %w", err)
 	}
 	return nil

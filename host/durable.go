@@ -146,7 +146,7 @@ func (w *recorder) noteStep(e entry) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e.State = w.state.takeUnsaved()
+	e.State = w.state.view().TakeUnsaved()
 	raw, err := json.Marshal(e)
 	if err != nil {
 		w.keepFailure(Errorf(Internal, "write down a step of run %q: %w", w.ref.Run, err))

@@ -25,13 +25,9 @@ func ThreadWithSum(data []byte) ([]byte, error) {
 
 // NewStateWithSchema returns a state as a network has it that names a schema.
 func NewStateWithSchema(v any, schema *Schema) (*State, error) {
-	raw, err := stateJSON(v)
+	members, err := stateMembers(v)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decodeState(raw)
-	if err != nil {
-		return nil, err
-	}
-	return newState(doc, DefaultStateBytes, schema)
+	return newState(members, DefaultStateBytes, schema)
 }

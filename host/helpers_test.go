@@ -44,6 +44,15 @@ func newHistory(t testing.TB, adapter any) *host.History {
 	return h
 }
 
+func newState(t testing.TB, doc string) *host.State {
+	t.Helper()
+	s, err := host.NewState(json.RawMessage(doc), 0)
+	if err != nil {
+		t.Fatalf("NewState(%s): %v", doc, err)
+	}
+	return s
+}
+
 func readDocument(t interface{ Fatalf(string, ...any) }, raw string) *host.Document {
 	d, err := host.ReadDocument(json.RawMessage(raw))
 	if err != nil {

@@ -214,7 +214,7 @@ func (tc *toolCalls) hookToolStart(ctx context.Context, tool *Tool, c *toolCall)
 	if hook == nil {
 		return nil, nil
 	}
-	at := &ToolStartHook{Scope: c.attempt.Scope, State: c.attempt.State.hookView(), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.attempt.Arguments)}
+	at := &ToolStartHook{Scope: c.attempt.Scope, State: (*State)(c.attempt.State.view().ForHooks()), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.attempt.Arguments)}
 	if err := tc.guardCall(tool.Name, func() error { return hook(ctx, at) }); err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, took time.Dur
 	if hook == nil {
 		return out, err
 	}
-	at := &ToolEndHook{Scope: c.attempt.Scope, State: c.attempt.State.hookView(), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: c.part.Name,
+	at := &ToolEndHook{Scope: c.attempt.Scope, State: (*State)(c.attempt.State.view().ForHooks()), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: c.part.Name,
 		Arguments: c.attempt.Arguments, Took: took, Output: out, Err: err}
 	var spent ToolOutput // whatever becomes of the answer
 	if out != nil {

@@ -241,11 +241,11 @@ func (b *branches) takeSaved(key string) *savedTurn {
 // applyReplay puts the run where the steps end.
 func (r *run) applyReplay(p *replay) error {
 	for _, ops := range p.patches {
-		if err := r.state.applyAgain(ops); err != nil {
+		if err := r.state.view().PatchAgain(ops); err != nil {
 			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.scope.Run, err)
 		}
 	}
-	r.state.takeChanges()
+	r.state.view().TakeAllChanges()
 	r.conv.results, r.routes.stack, r.routes.iterations, r.ledger.usage, r.ledger.cost = p.results, p.stack, p.iterations, p.usage, p.cost
 	r.ledger.artifacts = p.artifacts
 	r.journal.saved, r.journal.ended, r.journal.openCalls = p.current, p.end, p.waiting

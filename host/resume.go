@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/statedoc"
 )
 
 // How a run stores its questions, and how another continues with the answers.
@@ -174,14 +176,14 @@ func (r *run) restoreContent(instructions string, parameters map[string]json.Raw
 }
 
 func (r *run) restoreState(raw json.RawMessage) error {
-	doc, err := decodeState(raw)
+	doc, err := statedoc.Members(raw)
 	if err != nil {
 		return err
 	}
 	if r.state, err = newState(doc, r.limits.StateBytes, r.net.opts.StateSchema); err != nil {
 		return err
 	}
-	r.state.watched = true
+	r.state.view().Watch()
 	return nil
 }
 

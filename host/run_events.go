@@ -83,7 +83,7 @@ func (e *runEvents) sendState(state *State) {
 	if e.depth > 0 {
 		return // the run around it does, when the call has returned
 	}
-	ops := state.takeChanges()
+	ops := state.view().TakeAllChanges()
 	if !e.stateSent {
 		e.stateSent = true
 		e.emit(&StatePatched{Ops: []PatchOp{{Op: "replace", Path: "", Value: state.JSON()}}})

@@ -46,7 +46,7 @@ func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error)
 
 // startRecording makes w the recorder of the run's steps from here on.
 func (j *runJournal) startRecording(w *recorder) {
-	w.state.keepUnsaved()
+	w.state.view().KeepUnsaved()
 	j.recorder = w
 	j.steps.rec = w
 }

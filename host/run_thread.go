@@ -233,7 +233,7 @@ func (r *run) setState(loaded *Loaded) error {
 	if err != nil {
 		return err
 	}
-	s.watched = true
+	s.view().Watch()
 	r.state = s
 	return nil
 }
@@ -269,14 +269,6 @@ func layeredState(layers []any, thread string, limit int, schema *Schema) (*Stat
 		maps.Copy(merged, members)
 	}
 	return newState(merged, limit, schema)
-}
-
-func stateMembers(layer any) (map[string]any, error) {
-	raw, err := stateJSON(layer)
-	if err != nil {
-		return nil, err
-	}
-	return decodeState(raw)
 }
 
 // storeRound stores the messages of the run that are not stored yet, current being

@@ -16,6 +16,14 @@ type Schema struct {
 	strict bool            // told keeps the rules of strict providers
 }
 
+// compiled returns the schema in the form that checks values, nil for none.
+func (s *Schema) compiled() *schema.Schema {
+	if s == nil {
+		return nil
+	}
+	return s.schema
+}
+
 // JSON returns the schema as models see it. It must not be changed.
 func (s *Schema) JSON() json.RawMessage { return s.told }
 

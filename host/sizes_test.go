@@ -30,7 +30,7 @@ const (
 var oversized = map[string]int{
 	"fields of host/plugin/internal/wasmmeter.codeScan":  39,
 	"fields of host/project.Project":                     31,
-	"lines of host":                                      16_000,
+	"lines of host":                                      14_800,
 	"lines of host/plugin":                               14_000,
 	"methods of cmd/agenthost.terminal":                  50,
 	"methods of host/internal/schema.check":              47,

@@ -111,6 +111,5 @@ func (s *SoFar) State() json.RawMessage {
 	if state == nil {
 		return nil
 	}
-	own := &State{stateCore: state.stateCore} // a view of its own, whose revision is not the run's
-	return slices.Clone(own.JSON())
+	return slices.Clone(state.view().Peek())
 }

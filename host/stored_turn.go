@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/internal/statedoc"
 )
 
 // TurnReader is an optional interface of a history adapter: it finds the turn that
@@ -67,7 +69,7 @@ func (r *run) replay(stored *StoredTurn) error {
 	var err error
 	if r.state, err = newState(nil, r.limits.StateBytes, nil); err == nil && len(stored.State) > 0 {
 		var members map[string]any
-		if members, err = decodeState(stored.State); err == nil {
+		if members, err = statedoc.Members(stored.State); err == nil {
 			r.state, err = newState(members, len(stored.State)+r.limits.StateBytes, nil)
 		}
 	}

@@ -134,7 +134,7 @@ func (tc *toolCalls) sendChanges(revision int64) {
 		tc.events.caller.tellChange(revision)
 		return
 	}
-	for _, ops := range tc.state.pending.take(revision) {
+	for _, ops := range tc.state.view().TakeChanges(revision) {
 		tc.events.emit(&StatePatched{Ops: ops})
 	}
 }

@@ -42,7 +42,7 @@ func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
 			return err
 		}
 	}
-	if err := c.attempt.State.patchSeen(out.State); err != nil {
+	if err := c.attempt.State.view().PatchSeen(out.State); err != nil {
 		return err
 	}
 	for _, a := range out.Artifacts {
@@ -144,7 +144,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	if c.question != nil && c.message == nil && c.open == nil {
 		if err := tc.setTerms(ctx, c); err != nil {
 			c.question, c.settled, c.err = nil, true, err
-			c.attempt.State.takeBack()
+			c.attempt.State.view().TakeBack()
 			c.ensureOutput(tc.events.scope.Run)
 		}
 	}

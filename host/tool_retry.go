@@ -21,7 +21,7 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 		}
 		tc.logWithheld(tool.Name, err)
 		c.sendEvent(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
-		c.attempt.State.takeBack()
+		c.attempt.State.view().TakeBack()
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -30,9 +30,9 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 			return out, err
 		}
 		c.attempt.endSteps()
-		c.attempt.State.endView()
+		c.attempt.State.view().EndCall()
 		c.attempt = c.attempt.again()
-		c.attempt.State = tc.state.view(c.attempt.tellChange)
+		c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))
 	}
 }
 

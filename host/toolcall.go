@@ -71,11 +71,11 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 	case tool == nil:
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(tc.tools.specs))
 	}
-	c.attempt.State = tc.state.view(c.attempt.tellChange)
-	defer func() { c.attempt.endSteps(); c.attempt.State.endView() }()
+	c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))
+	defer func() { c.attempt.endSteps(); c.attempt.State.view().EndCall() }()
 	out, err := tc.runCall(ctx, tool, c)
 	if err != nil {
-		c.attempt.State.takeBack()
+		c.attempt.State.view().TakeBack()
 	}
 	return out, err
 }

@@ -1,4 +1,4 @@
-package host_test
+package statedoc_test
 
 import (
 	"encoding/json"
@@ -8,27 +8,48 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/statedoc"
 )
 
-func newState(t testing.TB, doc string) *host.State {
-	t.Helper()
-	s, err := host.NewState(json.RawMessage(doc), 0)
+const testLimit = 256 << 10
+
+// newView returns a view of a Go value's JSON.
+func newView(value any, limit int) (*statedoc.View, error) {
+	raw, err := statedoc.JSONOf(value)
 	if err != nil {
-		t.Fatalf("NewState(%s): %v", doc, err)
+		return nil, err
 	}
-	return s
+	members, err := statedoc.Members(raw)
+	if err != nil {
+		return nil, err
+	}
+	return statedoc.New(members, limit, nil)
 }
 
-func decodePatch(raw string) ([]host.PatchOp, error) {
-	var ops []host.PatchOp
+func mustView(t interface{ Fatalf(string, ...any) }, doc string) *statedoc.View {
+	v, err := newView(json.RawMessage(doc), testLimit)
+	if err != nil {
+		t.Fatalf("New(%s): %v", doc, err)
+	}
+	return v
+}
+
+func jsonOf(v *statedoc.View) string {
+	raw, _ := v.Snapshot()
+	return string(raw)
+}
+
+func decodePatch(raw string) ([]jsondoc.Op, error) {
+	var ops []jsondoc.Op
 	err := json.Unmarshal([]byte(raw), &ops)
 	return ops, err
 }
 
 // patch applies a patch given as JSON; an error of reading it counts as one of
 // applying it.
-func patch(s *host.State, raw string) error {
+func patch(s *statedoc.View, raw string) error {
 	ops, err := decodePatch(raw)
 	if err != nil {
 		return err
@@ -41,7 +62,7 @@ func patch(s *host.State, raw string) error {
 func TestPatch(t *testing.T) {
 	for _, c := range []struct {
 		name, doc, patch, want string
-		code                   host.Code
+		code                   fault.Code
 	}{
 		{"A.1 adds a member", `{"foo":"bar"}`, `[{"op":"add","path":"/baz","value":"qux"}]`, `{"baz":"qux","foo":"bar"}`, ""},
 		{"A.2 adds an element", `{"foo":["bar","baz"]}`, `[{"op":"add","path":"/foo/1","value":"qux"}]`, `{"foo":["bar","qux","baz"]}`, ""},
@@ -52,66 +73,66 @@ func TestPatch(t *testing.T) {
 			`{"foo":{"bar":"baz"},"qux":{"corge":"grault","thud":"fred"}}`, ""},
 		{"A.7 moves an element", `{"foo":["all","grass","cows","eat"]}`, `[{"op":"move","from":"/foo/1","path":"/foo/3"}]`, `{"foo":["all","cows","eat","grass"]}`, ""},
 		{"A.8 tests with success", `{"baz":"qux","foo":["a",2,"c"]}`, `[{"op":"test","path":"/baz","value":"qux"},{"op":"test","path":"/foo/1","value":2}]`, `{"baz":"qux","foo":["a",2,"c"]}`, ""},
-		{"A.9 tests with error", `{"baz":"qux"}`, `[{"op":"test","path":"/baz","value":"bar"}]`, "", host.Conflict},
+		{"A.9 tests with error", `{"baz":"qux"}`, `[{"op":"test","path":"/baz","value":"bar"}]`, "", fault.Conflict},
 		{"A.10 adds a nested object", `{"foo":"bar"}`, `[{"op":"add","path":"/child","value":{"grandchild":{}}}]`, `{"child":{"grandchild":{}},"foo":"bar"}`, ""},
 		{"A.11 ignores unknown members", `{"foo":"bar"}`, `[{"op":"add","path":"/baz","value":"qux","xyz":123}]`, `{"baz":"qux","foo":"bar"}`, ""},
-		{"A.12 does not add to what is not there", `{"foo":"bar"}`, `[{"op":"add","path":"/baz/bat","value":"qux"}]`, "", host.InvalidArgument},
-		{"A.13 refuses two ops in one", `{"foo":"bar"}`, `[{"op":"add","path":"/baz","value":"qux","op":"remove"}]`, "", host.InvalidArgument},
+		{"A.12 does not add to what is not there", `{"foo":"bar"}`, `[{"op":"add","path":"/baz/bat","value":"qux"}]`, "", fault.InvalidArgument},
+		{"A.13 refuses two ops in one", `{"foo":"bar"}`, `[{"op":"add","path":"/baz","value":"qux","op":"remove"}]`, "", fault.InvalidArgument},
 		{"A.14 reads escapes in order", `{"/":9,"~1":10}`, `[{"op":"test","path":"/~01","value":10}]`, `{"/":9,"~1":10}`, ""},
-		{"A.15 tells strings from numbers", `{"/":9,"~1":10}`, `[{"op":"test","path":"/~01","value":"10"}]`, "", host.Conflict},
+		{"A.15 tells strings from numbers", `{"/":9,"~1":10}`, `[{"op":"test","path":"/~01","value":"10"}]`, "", fault.Conflict},
 		{"A.16 adds an array", `{"foo":["bar"]}`, `[{"op":"add","path":"/foo/-","value":["abc","def"]}]`, `{"foo":["bar",["abc","def"]]}`, ""},
 
 		{"replaces the whole", `{"a":1}`, `[{"op":"replace","path":"","value":{"b":2}}]`, `{"b":2}`, ""},
 		{"adds the whole", `{"a":1}`, `[{"op":"add","path":"","value":{"b":2}}]`, `{"b":2}`, ""},
-		{"does not make the whole something else", `{"a":1}`, `[{"op":"replace","path":"","value":[]}]`, "", host.InvalidArgument},
-		{"does not remove the whole", `{"a":1}`, `[{"op":"remove","path":""}]`, "", host.InvalidArgument},
+		{"does not make the whole something else", `{"a":1}`, `[{"op":"replace","path":"","value":[]}]`, "", fault.InvalidArgument},
+		{"does not remove the whole", `{"a":1}`, `[{"op":"remove","path":""}]`, "", fault.InvalidArgument},
 		{"moves a part to the top", `{"a":{"b":1}}`, `[{"op":"move","from":"/a","path":""}]`, `{"b":1}`, ""},
 		{"copies the whole into a part", `{"a":1}`, `[{"op":"copy","from":"","path":"/b"}]`, `{"a":1,"b":{"a":1}}`, ""},
-		{"does not move a value into itself", `{"a":{"b":1}}`, `[{"op":"move","from":"/a","path":"/a/b/c"}]`, "", host.InvalidArgument},
+		{"does not move a value into itself", `{"a":{"b":1}}`, `[{"op":"move","from":"/a","path":"/a/b/c"}]`, "", fault.InvalidArgument},
 		{"moves to a name that begins alike", `{"a":1}`, `[{"op":"move","from":"/a","path":"/ab"}]`, `{"ab":1}`, ""},
 		{"moves a value to where it is", `{"a":1}`, `[{"op":"move","from":"/a","path":"/a"}]`, `{"a":1}`, ""},
-		{"does not move what is not there to itself", `{"a":1}`, `[{"op":"move","from":"/b","path":"/b"}]`, "", host.InvalidArgument},
+		{"does not move what is not there to itself", `{"a":1}`, `[{"op":"move","from":"/b","path":"/b"}]`, "", fault.InvalidArgument},
 		{"takes the empty name", `{"":{"":1}}`, `[{"op":"replace","path":"//","value":2},{"op":"add","path":"/","value":{"x":1}},{"op":"copy","from":"/","path":"/y"}]`, `{"":{"x":1},"y":{"x":1}}`, ""},
 		{"removes the empty name", `{"":1,"a":2}`, `[{"op":"remove","path":"/"}]`, `{"a":2}`, ""},
 		{"keeps big integers", `{"n":9007199254740993}`, `[{"op":"copy","from":"/n","path":"/m"},{"op":"test","path":"/m","value":9007199254740993}]`, `{"m":9007199254740993,"n":9007199254740993}`, ""},
-		{"tells big integers apart", `{"n":9007199254740993}`, `[{"op":"test","path":"/n","value":9007199254740992}]`, "", host.Conflict},
-		{"tells big decimals apart", `{"n":9007199254740993}`, `[{"op":"test","path":"/n","value":9007199254740992.0}]`, "", host.Conflict},
+		{"tells big integers apart", `{"n":9007199254740993}`, `[{"op":"test","path":"/n","value":9007199254740992}]`, "", fault.Conflict},
+		{"tells big decimals apart", `{"n":9007199254740993}`, `[{"op":"test","path":"/n","value":9007199254740992.0}]`, "", fault.Conflict},
 		{"compares numbers by value", `{"n":[100,1.50,0,1e400]}`, `[{"op":"test","path":"/n","value":[1E2,15e-1,-0.0,10e399]}]`, `{"n":[100,1.50,0,1e400]}`, ""},
 		{"compares objects without order", `{"o":{"a":1,"b":[]}}`, `[{"op":"test","path":"/o","value":{"b":[],"a":1}}]`, `{"o":{"a":1,"b":[]}}`, ""},
 		{"adds null", `{}`, `[{"op":"add","path":"/a","value":null}]`, `{"a":null}`, ""},
 		{"tests null", `{"a":null}`, `[{"op":"test","path":"/a","value":null}]`, `{"a":null}`, ""},
-		{"a test of what is not there fails", `{}`, `[{"op":"test","path":"/a","value":null}]`, "", host.Conflict},
-		{"does not replace what is not there", `{}`, `[{"op":"replace","path":"/a","value":1}]`, "", host.InvalidArgument},
-		{"does not remove what is not there", `{}`, `[{"op":"remove","path":"/a"}]`, "", host.InvalidArgument},
-		{"does not remove the end of an array", `{"a":[1]}`, `[{"op":"remove","path":"/a/-"}]`, "", host.InvalidArgument},
-		{"refuses a leading zero", `{"a":[1,2]}`, `[{"op":"remove","path":"/a/01"}]`, "", host.InvalidArgument},
-		{"refuses a sign", `{"a":[1,2]}`, `[{"op":"remove","path":"/a/+1"}]`, "", host.InvalidArgument},
-		{"refuses a negative index", `{"a":[1,2]}`, `[{"op":"remove","path":"/a/-1"}]`, "", host.InvalidArgument},
-		{"refuses an index past the end", `{"a":[1]}`, `[{"op":"add","path":"/a/2","value":1}]`, "", host.InvalidArgument},
-		{"refuses a huge index", `{"a":[1]}`, `[{"op":"add","path":"/a/99999999999999999999","value":1}]`, "", host.InvalidArgument},
-		{"refuses a pointer without a slash", `{"a":1}`, `[{"op":"remove","path":"a"}]`, "", host.InvalidArgument},
-		{"refuses a bad escape", `{"a":1}`, `[{"op":"add","path":"/~2","value":1}]`, "", host.InvalidArgument},
-		{"refuses a lone tilde", `{"a":1}`, `[{"op":"add","path":"/a~","value":1}]`, "", host.InvalidArgument},
-		{"refuses a member of a number", `{"a":1}`, `[{"op":"add","path":"/a/b","value":1}]`, "", host.InvalidArgument},
-		{"refuses an unknown op", `{"a":1}`, `[{"op":"merge","path":"/a","value":1}]`, "", host.InvalidArgument},
-		{"refuses an op without a path", `{"a":1}`, `[{"op":"remove"}]`, "", host.InvalidArgument},
-		{"refuses a copy without from", `{"a":1}`, `[{"op":"copy","path":"/b"}]`, "", host.InvalidArgument},
-		{"refuses an add without a value", `{"a":1}`, `[{"op":"add","path":"/b"}]`, "", host.InvalidArgument},
-		{"refuses a path that is null", `{"a":1}`, `[{"op":"remove","path":null}]`, "", host.InvalidArgument},
-		{"is all or nothing", `{"a":1}`, `[{"op":"replace","path":"/a","value":2},{"op":"remove","path":"/b"}]`, "", host.InvalidArgument},
+		{"a test of what is not there fails", `{}`, `[{"op":"test","path":"/a","value":null}]`, "", fault.Conflict},
+		{"does not replace what is not there", `{}`, `[{"op":"replace","path":"/a","value":1}]`, "", fault.InvalidArgument},
+		{"does not remove what is not there", `{}`, `[{"op":"remove","path":"/a"}]`, "", fault.InvalidArgument},
+		{"does not remove the end of an array", `{"a":[1]}`, `[{"op":"remove","path":"/a/-"}]`, "", fault.InvalidArgument},
+		{"refuses a leading zero", `{"a":[1,2]}`, `[{"op":"remove","path":"/a/01"}]`, "", fault.InvalidArgument},
+		{"refuses a sign", `{"a":[1,2]}`, `[{"op":"remove","path":"/a/+1"}]`, "", fault.InvalidArgument},
+		{"refuses a negative index", `{"a":[1,2]}`, `[{"op":"remove","path":"/a/-1"}]`, "", fault.InvalidArgument},
+		{"refuses an index past the end", `{"a":[1]}`, `[{"op":"add","path":"/a/2","value":1}]`, "", fault.InvalidArgument},
+		{"refuses a huge index", `{"a":[1]}`, `[{"op":"add","path":"/a/99999999999999999999","value":1}]`, "", fault.InvalidArgument},
+		{"refuses a pointer without a slash", `{"a":1}`, `[{"op":"remove","path":"a"}]`, "", fault.InvalidArgument},
+		{"refuses a bad escape", `{"a":1}`, `[{"op":"add","path":"/~2","value":1}]`, "", fault.InvalidArgument},
+		{"refuses a lone tilde", `{"a":1}`, `[{"op":"add","path":"/a~","value":1}]`, "", fault.InvalidArgument},
+		{"refuses a member of a number", `{"a":1}`, `[{"op":"add","path":"/a/b","value":1}]`, "", fault.InvalidArgument},
+		{"refuses an unknown op", `{"a":1}`, `[{"op":"merge","path":"/a","value":1}]`, "", fault.InvalidArgument},
+		{"refuses an op without a path", `{"a":1}`, `[{"op":"remove"}]`, "", fault.InvalidArgument},
+		{"refuses a copy without from", `{"a":1}`, `[{"op":"copy","path":"/b"}]`, "", fault.InvalidArgument},
+		{"refuses an add without a value", `{"a":1}`, `[{"op":"add","path":"/b"}]`, "", fault.InvalidArgument},
+		{"refuses a path that is null", `{"a":1}`, `[{"op":"remove","path":null}]`, "", fault.InvalidArgument},
+		{"is all or nothing", `{"a":1}`, `[{"op":"replace","path":"/a","value":2},{"op":"remove","path":"/b"}]`, "", fault.InvalidArgument},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newState(t, c.doc)
-			before := string(s.JSON())
+			s := mustView(t, c.doc)
+			before := jsonOf(s)
 			err := patch(s, c.patch)
-			if host.CodeOf(err) != c.code {
-				t.Fatalf("patch %s: %v (code %q); want code %q", c.patch, err, host.CodeOf(err), c.code)
+			if fault.CodeOf(err) != c.code {
+				t.Fatalf("patch %s: %v (code %q); want code %q", c.patch, err, fault.CodeOf(err), c.code)
 			}
 			want := c.want
 			if want == "" {
 				want = before
 			}
-			if got := string(s.JSON()); got != want {
+			if got := jsonOf(s); got != want {
 				t.Errorf("patch %s of %s gives %s, want %s", c.patch, c.doc, got, want)
 			}
 		})
@@ -120,13 +141,13 @@ func TestPatch(t *testing.T) {
 
 // JSON has no name that is not UTF-8: what was put there could not be written.
 func TestPathsThatAreNotUTF8AreRefused(t *testing.T) {
-	s := newState(t, `{"a":{}}`)
+	s := mustView(t, `{"a":{}}`)
 	for _, path := range []string{"/\xff", "/a/\xc3"} {
-		if err := s.Set(path, 1); host.CodeOf(err) != host.InvalidArgument {
-			t.Errorf("Set(%q) = %v, want code %s", path, err, host.InvalidArgument)
+		if err := s.Set(path, 1); fault.CodeOf(err) != fault.InvalidArgument {
+			t.Errorf("Set(%q) = %v, want code %s", path, err, fault.InvalidArgument)
 		}
 	}
-	if got := string(s.JSON()); got != `{"a":{}}` {
+	if got := jsonOf(s); got != `{"a":{}}` {
 		t.Errorf("the state is %s", got)
 	}
 }
@@ -136,7 +157,7 @@ func TestPatchOpsSurviveTheirEncoding(t *testing.T) {
 		`{"op":"add","path":"/a","value":null}`, `{"op":"copy","path":"/a","from":""}`, `{"op":"move","path":"","from":"/a"}`,
 		`{"op":"remove","path":""}`, `{"op":"test","path":"/~0~1","value":{"a":9007199254740993}}`,
 	} {
-		var op host.PatchOp
+		var op jsondoc.Op
 		if err := json.Unmarshal([]byte(raw), &op); err != nil {
 			t.Errorf("Unmarshal(%s): %v", raw, err)
 			continue
@@ -157,27 +178,27 @@ func TestHostilePatchesEndSoon(t *testing.T) {
 	deep := strings.Repeat(`{"x":`, 100) + "0" + strings.Repeat("}", 100)
 	for name, c := range map[string]struct {
 		doc, patch string
-		code       host.Code
+		code       fault.Code
 	}{
-		"copies that double":     {`{"a":[1]}`, repeat(60, `{"op":"copy","from":"","path":"/a/-"}`), host.ResourceExhausted},
-		"moves of a large value": {big, repeat(5000, `{"op":"move","from":"/a","path":"/b/c"}`, `{"op":"move","from":"/b/c","path":"/a"}`), host.ResourceExhausted},
-		"inserts at the front":   {big, repeat(9000, `{"op":"add","path":"/a/0","value":0}`), host.ResourceExhausted},
-		"removes at the front":   {big, repeat(9000, `{"op":"remove","path":"/a/0"}`), host.ResourceExhausted},
+		"copies that double":     {`{"a":[1]}`, repeat(60, `{"op":"copy","from":"","path":"/a/-"}`), fault.ResourceExhausted},
+		"moves of a large value": {big, repeat(5000, `{"op":"move","from":"/a","path":"/b/c"}`, `{"op":"move","from":"/b/c","path":"/a"}`), fault.ResourceExhausted},
+		"inserts at the front":   {big, repeat(9000, `{"op":"add","path":"/a/0","value":0}`), fault.ResourceExhausted},
+		"removes at the front":   {big, repeat(9000, `{"op":"remove","path":"/a/0"}`), fault.ResourceExhausted},
 		"moves that nest": {`{"a":1}`, repeat(1000, `{"op":"add","path":"/b","value":`+deep+`}`,
-			`{"op":"move","from":"/a","path":"/b`+strings.Repeat("/x", 100)+`"}`, `{"op":"move","from":"/b","path":"/a"}`), host.ResourceExhausted},
-		"more than 10,000 ops":  {`{"a":1}`, repeat(10_001, `{"op":"test","path":"/a","value":1}`), host.ResourceExhausted},
-		"a pointer 129 deep":    {`{"a":1}`, `[{"op":"remove","path":"` + strings.Repeat("/a", 129) + `"}]`, host.InvalidArgument},
-		"a value nested deeply": {`{}`, `[{"op":"add","path":"/a","value":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}]`, host.ResourceExhausted},
-		"a value too large":     {`{}`, `[{"op":"add","path":"/a","value":"` + strings.Repeat("x", host.DefaultStateBytes) + `"}]`, host.ResourceExhausted},
+			`{"op":"move","from":"/a","path":"/b`+strings.Repeat("/x", 100)+`"}`, `{"op":"move","from":"/b","path":"/a"}`), fault.ResourceExhausted},
+		"more than 10,000 ops":  {`{"a":1}`, repeat(10_001, `{"op":"test","path":"/a","value":1}`), fault.ResourceExhausted},
+		"a pointer 129 deep":    {`{"a":1}`, `[{"op":"remove","path":"` + strings.Repeat("/a", 129) + `"}]`, fault.InvalidArgument},
+		"a value nested deeply": {`{}`, `[{"op":"add","path":"/a","value":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}]`, fault.ResourceExhausted},
+		"a value too large":     {`{}`, `[{"op":"add","path":"/a","value":"` + strings.Repeat("x", testLimit) + `"}]`, fault.ResourceExhausted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newState(t, c.doc)
-			before := string(s.JSON())
+			s := mustView(t, c.doc)
+			before := jsonOf(s)
 			err := patch(s, c.patch)
-			if host.CodeOf(err) != c.code {
-				t.Errorf("patch ends with %.200v (code %q), want code %s", err, host.CodeOf(err), c.code)
+			if fault.CodeOf(err) != c.code {
+				t.Errorf("patch ends with %.200v (code %q), want code %s", err, fault.CodeOf(err), c.code)
 			}
-			if string(s.JSON()) != before {
+			if jsonOf(s) != before {
 				t.Error("a patch that failed changed the state")
 			}
 		})
@@ -205,19 +226,19 @@ func TestUpdateWritesExactlyTheDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := anyDocument().Draw(t, "before")
 		after := anyDocument().Draw(t, "after")
-		s, err := host.NewState(before, 0)
+		s, err := newView(before, testLimit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := host.UpdateState(s, func(doc *any) error { *doc = after; return nil }); err != nil {
+		if err := statedoc.Update(s, func(doc *any) error { *doc = after; return nil }); err != nil {
 			t.Fatalf("from %v to %v: %v", before, after, err)
 		}
-		want, err := host.NewState(after, 0)
+		want, err := newView(after, testLimit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !sameJSON(t, s.JSON(), want.JSON()) {
-			t.Errorf("from %v the update to %v gives %s", before, after, s.JSON())
+		if !sameJSON(t, s.Peek(), want.Peek()) {
+			t.Errorf("from %v the update to %v gives %s", before, after, jsonOf(s))
 		}
 	})
 }
@@ -246,19 +267,19 @@ func FuzzPatch(f *testing.F) {
 	}
 	const limit = 4 << 10
 	f.Fuzz(func(t *testing.T, doc, raw []byte) {
-		s, err := host.NewState(json.RawMessage(doc), limit)
+		s, err := newView(json.RawMessage(doc), limit)
 		if err != nil {
 			return
 		}
-		before := string(s.JSON())
+		before := jsonOf(s)
 		ops, err := decodePatch(string(raw))
 		if err != nil {
 			return
 		}
 		switch err := s.Patch(ops); {
-		case err != nil && string(s.JSON()) != before:
-			t.Errorf("patch %q failed (%v) and changed %s to %s", raw, err, before, s.JSON())
-		case err != nil && host.CodeOf(err) == host.Internal:
+		case err != nil && jsonOf(s) != before:
+			t.Errorf("patch %q failed (%v) and changed %s to %s", raw, err, before, jsonOf(s))
+		case err != nil && fault.CodeOf(err) == fault.Internal:
 			t.Errorf("patch %q: %v has no code", raw, err)
 		case err == nil:
 			checkState(t, s, limit)
@@ -266,17 +287,17 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-func checkState(t *testing.T, s *host.State, limit int) {
+func checkState(t *testing.T, s *statedoc.View, limit int) {
 	t.Helper()
-	raw := s.JSON()
+	raw := s.Peek()
 	if len(raw) > limit {
 		t.Errorf("the state has %d bytes, more than %d", len(raw), limit)
 	}
-	again, err := host.NewState(raw, limit)
+	again, err := newView(raw, limit)
 	if err != nil {
 		t.Fatalf("the state %q cannot be read again: %v", raw, err)
 	}
-	if string(again.JSON()) != string(raw) {
-		t.Errorf("the state %s comes back as %s", raw, again.JSON())
+	if jsonOf(again) != string(raw) {
+		t.Errorf("the state %s comes back as %s", raw, jsonOf(again))
 	}
 }

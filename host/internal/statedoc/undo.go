@@ -1,4 +1,4 @@
-package host
+package statedoc
 
 import (
 	"slices"
@@ -6,14 +6,13 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// A tool that fails leaves the state as if it had not run: its changes are taken
-// back. They are made at once, so other calls may have built on the state since.
-// So the log keeps the place and the old value of a change, and not the whole
+// A call that fails leaves the document as if it had not run: its changes are taken
+// back. A change takes effect when it is made, so other calls may have built on it
+// since. Hence the log keeps the place and the old value of a change, not the whole
 // document, and a place that another writer has changed since keeps that writer's
 // value.
 
-// undoLog holds the changes of a call, in order. It is guarded by the mutex of the
-// state.
+// undoLog holds the changes of a call, in order. The mutex of the document guards it.
 type undoLog struct {
 	begun    bool
 	revision int64 // before the first change
@@ -52,30 +51,30 @@ func (l *undoLog) add(doc any, revision int64, changes []jsondoc.Undo) {
 	}
 }
 
-// takeBack undoes the call's changes through this view of the state, and ends the
-// view: an abandoned handler changes nothing after that. It does nothing to the
-// state itself.
-func (s *State) takeBack() {
-	s.change(func() error {
-		log := s.undo
+// TakeBack undoes the changes of a call through its view and closes the view: an
+// abandoned call changes nothing after that. It has no effect on a view that is not a
+// call's.
+func (v *View) TakeBack() {
+	v.change(func() error {
+		log := v.undo
 		if log == nil {
 			return nil
 		}
-		s.undo = &undoLog{}
-		defer func() { s.over = true }()
-		defer s.markTakenBack()
+		v.undo = &undoLog{}
+		defer func() { v.closed = true }()
+		defer v.markTakenBack()
 		switch {
 		case !log.begun:
 			return nil
-		case log.full && s.changedByOthers(log.revision):
+		case log.full && v.changedByOthers(log.revision):
 			return nil
 		case log.full:
-			return s.patch([]PatchOp{{Op: "replace", Path: "", Value: jsondoc.Encode(log.doc)}})
+			return v.patch([]jsondoc.Op{{Op: "replace", Path: "", Value: jsondoc.Encode(log.doc)}})
 		}
-		p := jsondoc.Patcher{Doc: s.doc}
-		var ops []PatchOp
+		p := jsondoc.Patcher{Doc: v.doc}
+		var ops []jsondoc.Op
 		for _, u := range slices.Backward(log.changes) {
-			if by := s.setSince(&u); by != nil {
+			if by := v.setSince(&u); by != nil {
 				by.undo.inherit(u)
 				continue
 			}
@@ -87,27 +86,27 @@ func (s *State) takeBack() {
 		if len(ops) == 0 {
 			return nil
 		}
-		return s.replace(p.Doc, p.Growth, ops)
+		return v.replace(p.Doc, p.Growth, ops)
 	})
 }
 
-// changedByOthers reports whether the state was changed since a revision by
-// anything but this view, as far as that is remembered.
-func (s *State) changedByOthers(since int64) bool {
-	return s.forgotten > since || slices.ContainsFunc(s.changes, func(c change) bool { return c.by != s && c.revision > since })
+// changedByOthers reports whether another writer has changed the document since a
+// revision, as far as that is remembered.
+func (v *View) changedByOthers(since int64) bool {
+	return v.forgotten > since || slices.ContainsFunc(v.changes, func(c change) bool { return c.by != v && c.revision > since })
 }
 
-// setSince returns the call that has set the value at the place of a change last, if
-// that was another one, perhaps to what the change had made of it; nil if none has.
-func (s *State) setSince(u *undoEntry) *State {
+// setSince returns the other call that was the last to set the value at the place of
+// a change, perhaps to the same value; nil if no other has.
+func (v *View) setSince(u *undoEntry) *View {
 	if !u.undo.OfValue() {
 		return nil
 	}
-	for _, c := range slices.Backward(s.changes) {
+	for _, c := range slices.Backward(v.changes) {
 		if c.revision <= u.revision {
 			break
 		}
-		if c.by != s && !c.takenBack && c.kind == changesValue && (within(u.undo.Path, c.path) || within(c.path, u.undo.Path)) {
+		if c.by != v && !c.takenBack && c.kind == changesValue && (within(u.undo.Path, c.path) || within(c.path, u.undo.Path)) {
 			return c.by
 		}
 	}
@@ -115,14 +114,14 @@ func (s *State) setSince(u *undoEntry) *State {
 }
 
 // markTakenBack records that no later change stands on this view's changes.
-func (s *State) markTakenBack() {
-	for i := range s.changes {
-		s.changes[i].takenBack = s.changes[i].takenBack || s.changes[i].by == s
+func (v *View) markTakenBack() {
+	for i := range v.changes {
+		v.changes[i].takenBack = v.changes[i].takenBack || v.changes[i].by == v
 	}
 }
 
-// inherit takes a change of a call that has failed over, on which this call has built:
-// if it fails too, that is taken back after its own.
+// inherit takes over a change of a failed call on which this call has built: if this
+// call fails too, that change is taken back after its own.
 func (l *undoLog) inherit(u undoEntry) {
 	if l == nil || l.full || l.bytes+u.undo.Size() > maxUndoBytes {
 		return

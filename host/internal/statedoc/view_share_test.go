@@ -1,4 +1,4 @@
-package host_test
+package statedoc_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // A patch shares with the document before what it does not touch. So whatever
@@ -15,22 +16,22 @@ import (
 func TestPatchesLeaveEarlierDocumentsAlone(t *testing.T) {
 	pointer := rapid.SampledFrom([]string{"", "/o", "/o/a", "/o/a/l", "/o/a/l/0", "/o/a/l/-", "/o/b", "/l", "/l/0", "/l/1", "/l/-", "/l/0/0", "/l/0/-", "/x", "/x/y", "/x/0"})
 	value := rapid.SampledFrom([]string{"1", "[]", "{}", "[1,2]", `{"y":[3]}`, `{"a":{"l":[]}}`, "null"})
-	operation := rapid.Custom(func(t *rapid.T) host.PatchOp {
-		return host.PatchOp{Op: rapid.SampledFrom([]string{"add", "add", "replace", "remove", "move", "copy", "test"}).Draw(t, "op"),
+	operation := rapid.Custom(func(t *rapid.T) jsondoc.Op {
+		return jsondoc.Op{Op: rapid.SampledFrom([]string{"add", "add", "replace", "remove", "move", "copy", "test"}).Draw(t, "op"),
 			Path: pointer.Draw(t, "path"), From: pointer.Draw(t, "from"), Value: json.RawMessage(value.Draw(t, "value"))}
 	})
 	rapid.Check(t, func(rt *rapid.T) {
-		s := mustState(`{"o":{"a":{"l":[1,2]},"b":1},"l":[[1],2]}`)
+		s := mustView(rt, `{"o":{"a":{"l":[1,2]},"b":1},"l":[[1],2]}`)
 		for range rapid.IntRange(1, 12).Draw(rt, "patches") {
 			patch := rapid.SliceOfN(operation, 1, 6).Draw(rt, "patch")
-			before := string(s.JSON())
-			fresh := mustState(before)
+			before := jsonOf(s)
+			fresh := mustView(rt, before)
 			want, got := fresh.Patch(patch), s.Patch(patch)
-			if host.CodeOf(want) != host.CodeOf(got) {
-				rt.Fatalf("%s on %s: %v, and %v for a fresh one", jsonOf(patch), before, got, want)
+			if fault.CodeOf(want) != fault.CodeOf(got) {
+				rt.Fatalf("%s on %s: %v, and %v for a fresh one", encoded(patch), before, got, want)
 			}
-			if string(s.JSON()) != string(fresh.JSON()) {
-				rt.Fatalf("%s on %s leaves %s, and %s for a fresh one", jsonOf(patch), before, s.JSON(), fresh.JSON())
+			if jsonOf(s) != jsonOf(fresh) {
+				rt.Fatalf("%s on %s leaves %s, and %s for a fresh one", encoded(patch), before, jsonOf(s), jsonOf(fresh))
 			}
 		}
 	})
@@ -45,16 +46,24 @@ func TestStatesAreWrittenAsTheyWere(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s, err := host.NewState(json.RawMessage(raw), 1<<24)
+		s, err := newView(json.RawMessage(raw), 1<<24)
 		if err != nil {
-			rt.Fatalf("NewState(%s): %v", raw, err)
+			rt.Fatalf("New(%s): %v", raw, err)
 		}
 		var want, got any
 		if err := json.Unmarshal(raw, &want); err != nil {
 			rt.Fatal(err)
 		}
-		if err := json.Unmarshal(s.JSON(), &got); err != nil || jsonOf(got) != jsonOf(want) {
-			rt.Fatalf("%s is written as %s (%v)", raw, s.JSON(), err)
+		if err := json.Unmarshal(s.Peek(), &got); err != nil || encoded(got) != encoded(want) {
+			rt.Fatalf("%s is written as %s (%v)", raw, jsonOf(s), err)
 		}
 	})
+}
+
+func encoded(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
 }

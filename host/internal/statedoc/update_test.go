@@ -1,9 +1,11 @@
-package host
+package statedoc
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // The operations of an update are sent later, when others have used its buffers.
@@ -13,18 +15,18 @@ func TestUpdatesKeepNothingOfTheirBuffers(t *testing.T) {
 		Text string   `json:"text"`
 		List []string `json:"list"`
 	}
-	s, err := NewState(typed{List: []string{"a", "b"}}, 0)
+	s, err := read(`{"n":0,"text":"","list":["a","b"]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.watched = true
+	s.Watch()
 	set := func(n int, text string) {
-		if err := UpdateState(s, func(v *typed) error { v.N, v.Text, v.List[1] = n, text, text; return nil }); err != nil {
+		if err := Update(s, func(v *typed) error { v.N, v.Text, v.List[1] = n, text, text; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set(111, "first")
-	ops := s.takeChanges()
+	ops := s.TakeAllChanges()
 	was := describeOps(ops)
 	for range 10 {
 		set(999, "other")
@@ -33,12 +35,12 @@ func TestUpdatesKeepNothingOfTheirBuffers(t *testing.T) {
 	if got := describeOps(ops); got != was || !strings.Contains(was, "111") {
 		t.Errorf("the operations were %s and are %s", was, got)
 	}
-	if got := string(s.JSON()); got != `{"list":["a","xxxxx"],"n":888,"text":"xxxxx"}` {
+	if got := string(s.json()); got != `{"list":["a","xxxxx"],"n":888,"text":"xxxxx"}` {
 		t.Errorf("the state is %s", got)
 	}
 }
 
-func describeOps(ops []PatchOp) string {
+func describeOps(ops []jsondoc.Op) string {
 	raw, err := json.Marshal(ops)
 	if err != nil {
 		return err.Error()

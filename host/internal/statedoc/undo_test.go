@@ -1,4 +1,4 @@
-package host
+package statedoc
 
 import (
 	"encoding/json"
@@ -9,14 +9,23 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Inside, for views of a state are made by runs alone.
+// Inside, for the decoded document and its size are not to be seen from outside.
+
+// read returns a view of JSON.
+func read(raw string) (*View, error) {
+	members, err := Members(json.RawMessage(raw))
+	if err != nil {
+		return nil, err
+	}
+	return New(members, 256<<10, nil)
+}
 
 // undoOps are operations on the places of a small document, which they mostly fit.
-func undoOps(top string) *rapid.Generator[PatchOp] {
+func undoOps(top string) *rapid.Generator[jsondoc.Op] {
 	paths := []string{"/a", "/a/x", "/a/x/y", "/b", "/l", "/l/0", "/l/1", "/l/-", "/l/0/x", "/l/1/x"}
 	path := rapid.Custom(func(t *rapid.T) string { return top + rapid.SampledFrom(paths).Draw(t, "path") })
-	return rapid.Custom(func(t *rapid.T) PatchOp {
-		op := PatchOp{Op: rapid.SampledFrom([]string{"add", "add", "replace", "remove", "move", "copy"}).Draw(t, "op"), Path: path.Draw(t, "at")}
+	return rapid.Custom(func(t *rapid.T) jsondoc.Op {
+		op := jsondoc.Op{Op: rapid.SampledFrom([]string{"add", "add", "replace", "remove", "move", "copy"}).Draw(t, "op"), Path: path.Draw(t, "at")}
 		switch op.Op {
 		case "move", "copy":
 			op.From = path.Draw(t, "from")
@@ -33,15 +42,15 @@ const undoDocument = `{"mine":{"a":{"x":{"y":1}},"b":2,"l":[1,{"x":1}]},"other":
 // state: what is left when they are taken back is what the other has made.
 func TestTakingBackLeavesWhatWasThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		read := func() *State {
-			s, err := NewState(json.RawMessage(undoDocument), 0)
+		begin := func() *View {
+			s, err := read(undoDocument)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		s, without := read(), read()
-		mine, other := s.view(nil), s.view(nil)
+		s, without := begin(), begin()
+		mine, other := s.ForCall(nil), s.ForCall(nil)
 		for range rapid.IntRange(1, 12).Draw(t, "patches") {
 			if rapid.IntRange(0, 2).Draw(t, "whose") > 0 {
 				_ = mine.Patch(rapid.SliceOfN(undoOps("/mine"), 1, 4).Draw(t, "mine")) // all of it or nothing
@@ -52,16 +61,16 @@ func TestTakingBackLeavesWhatWasThere(t *testing.T) {
 				t.Fatalf("%v applies only where nothing is taken back, or only there", ops)
 			}
 		}
-		mine.takeBack()
+		mine.TakeBack()
 		if !jsondoc.Equal(s.doc, without.doc) {
-			t.Fatalf("taken back, the state is\n%s, want\n%s", s.JSON(), without.JSON())
+			t.Fatalf("taken back, the state is\n%s, want\n%s", s.json(), without.json())
 		}
 		if n := jsondoc.Size(s.doc); n != s.size {
 			t.Fatalf("the state has %d bytes and counts %d", n, s.size)
 		}
-		mine.takeBack() // is done
+		mine.TakeBack() // is done
 		if !jsondoc.Equal(s.doc, without.doc) {
-			t.Fatalf("taken back twice, the state is\n%s", s.JSON())
+			t.Fatalf("taken back twice, the state is\n%s", s.json())
 		}
 	})
 }
@@ -70,15 +79,15 @@ func TestTakingBackLeavesWhatWasThere(t *testing.T) {
 // that stands by then.
 func TestTakingBackFindsElementsThatOthersMoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := NewState(json.RawMessage(`{"l":[]}`), 0)
+		s, err := read(`{"l":[]}`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		views := []*State{s.view(nil), s.view(nil), s.view(nil)}
+		views := []*View{s.ForCall(nil), s.ForCall(nil), s.ForCall(nil)}
 		for i := range rapid.IntRange(1, 20).Draw(t, "elements") {
 			who := rapid.IntRange(0, 2).Draw(t, "who")
 			at := rapid.SampledFrom([]string{"/l/-", "/l/0"}).Draw(t, "at")
-			if err := views[who].Patch([]PatchOp{{Op: "add", Path: at, Value: jsondoc.Encode([]any{json.Number([]string{"0", "1", "2"}[who]), json.Number(string(rune('0' + i%10)))})}}); err != nil {
+			if err := views[who].Patch([]jsondoc.Op{{Op: "add", Path: at, Value: jsondoc.Encode([]any{json.Number([]string{"0", "1", "2"}[who]), json.Number(string(rune('0' + i%10)))})}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,7 +95,7 @@ func TestTakingBackFindsElementsThatOthersMoved(t *testing.T) {
 		failing := rapid.SliceOfNDistinct(rapid.IntRange(0, 2), 0, 3, rapid.ID).Draw(t, "failing")
 		gone := map[json.Number]bool{}
 		for _, who := range failing {
-			views[who].takeBack()
+			views[who].TakeBack()
 			gone[json.Number([]string{"0", "1", "2"}[who])] = true
 		}
 		want := []any{}
@@ -114,20 +123,20 @@ func TestTakingBackLeavesWhatAnotherHasSetToo(t *testing.T) {
 		"both, last first": {[]int{1, 0}, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := NewState(json.RawMessage(`{}`), 0)
+			s, err := read(`{}`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			views := []*State{s.view(nil), s.view(nil)}
+			views := []*View{s.ForCall(nil), s.ForCall(nil)}
 			for _, v := range views {
 				if err := v.Set("/status", "searching"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, i := range c.fail {
-				views[i].takeBack()
+				views[i].TakeBack()
 			}
-			if got := string(s.JSON()); got != c.want {
+			if got := string(s.json()); got != c.want {
 				t.Errorf("the state is %s, want %s", got, c.want)
 			}
 		})
