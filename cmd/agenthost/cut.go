@@ -10,11 +10,6 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// maxInspectBytes bounds the output of "plugin inspect", as text and as JSON. A
-// module of 80 kB can name one long type ten thousand times; a terminal, a log and
-// a model that reads the output bear 64 kB.
-const maxInspectBytes = 64 << 10
-
 const (
 	// cutMember is the name of the member of cut JSON that says how many elements
 	// or members were left out. In a list it is the only member of the last element.
@@ -150,13 +145,6 @@ func fairShare(sizes []int, room int) int {
 		}
 	}
 	return low
-}
-
-// encodeJSON returns v as printJSON writes it, without a line's end.
-func encodeJSON(v any) []byte {
-	var b bytes.Buffer
-	_ = printJSON(&b, v)
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
 // textCut is how much of each list and of each value text shows.

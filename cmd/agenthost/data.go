@@ -180,9 +180,6 @@ func sealedWords(info *badgerkv.BackupInfo) string {
 	return ""
 }
 
-// entries shows how far a backup or restore is.
-func (p *progress) entries(_ int, bytes int64) { p.say("%s", byteWords(bytes)) }
-
 // backupTo writes a backup to a file.
 func backupTo(ctx context.Context, s *datadir.Dir, path string, tell badgerkv.Progress) (info *badgerkv.BackupInfo, err error) {
 	err = streamFile(path, func(w io.Writer) (err error) {

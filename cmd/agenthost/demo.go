@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -102,14 +100,4 @@ func (s *session) demoOutro() {
 		fmt.Fprintf(tw, "  %s %s\t%s\n", self, next.command, next.what)
 	}
 	_ = tw.Flush()
-}
-
-// selfWords returns the command that starts this program again: "go run" leaves no
-// program behind.
-func selfWords() string {
-	file, err := os.Executable()
-	if err == nil && strings.Contains(filepath.ToSlash(file), "/go-build") && strings.HasPrefix(file, os.TempDir()) {
-		return "go run ./cmd/agenthost"
-	}
-	return "agenthost"
 }

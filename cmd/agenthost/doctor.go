@@ -298,7 +298,7 @@ func (d *checkup) checkTerminal() finding {
 	out := "stdout is no terminal: no colour"
 	if d.term.OutIsTerminal {
 		out = "stdout is a terminal, with colour"
-		if !newPrinter(d.term).color {
+		if !d.term.coloured() {
 			out = "stdout is a terminal; NO_COLOR or TERM=dumb takes the colour away"
 		}
 	}

@@ -29,7 +29,7 @@ func main() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe returns an error instead of ending the process
 	ctx, cancel := context.WithCancelCause(signaled)
 	env := &environment{
-		stdin: interruptible{ctx, os.Stdin}, stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
+		stdin: Interruptible(ctx, os.Stdin), stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
 		stderrTerminal: isTerminal(os.Stderr),
 		compiler:       newChildCompiler(),
@@ -71,11 +71,12 @@ type environment struct {
 
 // terminal returns the streams as commands use them.
 func (env *environment) terminal() *terminal {
-	return &terminal{
+	t := &terminal{
 		In: env.stdin, Out: env.stdout, Err: env.stderr,
 		InIsTerminal: env.stdinTerminal, OutIsTerminal: env.stdoutTerminal, ErrIsTerminal: env.stderrTerminal,
-		NoColor: env.getenv("NO_COLOR") != "", Dumb: env.getenv("TERM") == "dumb",
 	}
+	t.readVariables(env.getenv)
+	return t
 }
 
 // run parses arguments, runs a command and returns the exit code.

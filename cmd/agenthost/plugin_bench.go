@@ -213,27 +213,6 @@ func rangeOf(r bench.Range) string {
 	return fmt.Sprintf("%s (%s to %s)", termtext.Thousands(r.Mean), termtext.Thousands(r.Min), termtext.Thousands(r.Max))
 }
 
-// shortTime writes nanoseconds with three significant digits.
-func shortTime(ns int64) string {
-	unit := time.Nanosecond
-	for d := time.Duration(ns); d >= 1000*unit; unit *= 10 {
-	}
-	return time.Duration(ns).Round(unit).String()
-}
-
-// shortBytes writes a size in the largest unit that leaves one digit.
-func shortBytes(n int64) string {
-	for _, u := range []struct {
-		n    int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.n {
-			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.n)), ".0") + " " + u.name
-		}
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
 // emptyModule is a plugin whose exports return at once: a page of memory, and
 // one function (i32) -> i32 that is 0, under the name of every export.
 func emptyModule() []byte {

@@ -390,3 +390,8 @@ func printExterns(r rowWriter, name string, list []plugin.Extern) {
 		return e.Kind + "  " + strings.TrimSpace(oneLine(e.Module)+" "+oneLine(e.Name)) + "  " + e.Type
 	})
 }
+
+// maxInspectBytes bounds the output of "plugin inspect", as text and as JSON. A
+// module of 80 kB can name one long type ten thousand times; a terminal, a log and
+// a model that reads the output bear 64 kB.
+const maxInspectBytes = 64 << 10

@@ -158,7 +158,7 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 			}
 			continue
 		}
-		show.rule(r)
+		printRule(show, r)
 	}
 	if !t.flags.json {
 		show.line("%s", count)
@@ -207,8 +207,8 @@ func (n ruleCount) String() string {
 // maxProblems is how many ways of breaking one rule are shown.
 const maxProblems = 5
 
-// rule shows a plugin's result for one rule.
-func (p *printer) rule(r *plugintest.Result) {
+// printRule shows a plugin's result for one rule.
+func printRule(p *printer, r *plugintest.Result) {
 	took := p.paint(dim, "  "+r.Took.Round(time.Millisecond).String())
 	switch {
 	case !r.OK():

@@ -107,17 +107,17 @@ func (t *processorsTrial) printChanges(p *printer, list []viewChange) {
 		if n <= maxDropsShown || t.flags.all {
 			n = min(max(n, 1), len(list))
 			for _, c := range list[:n] {
-				p.change(&c)
+				printChange(p, &c)
 			}
 		} else {
-			p.drops(list[:n])
+			printDrops(p, list[:n])
 		}
 		list = list[n:]
 	}
 }
 
-// drops shows the two ends of many messages dropped in a row.
-func (p *printer) drops(list []viewChange) {
+// printDrops shows the two ends of many messages dropped in a row.
+func printDrops(p *printer, list []viewChange) {
 	const ends = 2
 	rest := list[ends : len(list)-ends]
 	saved := 0
@@ -125,16 +125,16 @@ func (p *printer) drops(list []viewChange) {
 		saved -= c.Tokens
 	}
 	for _, c := range list[:ends] {
-		p.change(&c)
+		printChange(p, &c)
 	}
 	p.line("   %s", p.paint(dim, fmt.Sprintf("- ... and %d more in a row, %s (--all shows them)", len(rest), plural(saved, "token"))))
 	for _, c := range list[len(list)-ends:] {
-		p.change(&c)
+		printChange(p, &c)
 	}
 }
 
-// change shows the change to one message.
-func (p *printer) change(c *viewChange) {
+// printChange shows the change to one message.
+func printChange(p *printer, c *viewChange) {
 	sign := map[string]string{dropped: p.paint(red, "-"), changed: p.paint(yellow, "~"), inserted: p.paint(cyan, "+"), moved: p.paint(yellow, ">")}[c.Op]
 	at := "new"
 	if c.From != nil {
@@ -155,12 +155,12 @@ func (p *printer) change(c *viewChange) {
 	default:
 		p.line("   %s%s", head, weight)
 	}
-	p.partsDiff(c.before, c.after)
+	printPartsDiff(p, c.before, c.after)
 }
 
-// partsDiff shows the parts that only one of two messages has. If both have as
+// printPartsDiff shows the parts that only one of two messages has. If both have as
 // many, each is shown from where it differs.
-func (p *printer) partsDiff(before, after *host.Message) {
+func printPartsDiff(p *printer, before, after *host.Message) {
 	was, is := partTexts(before), partTexts(after)
 	var gone, come []string
 	for i, s := range was {

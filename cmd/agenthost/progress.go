@@ -33,15 +33,5 @@ func (p *progress) end() {
 	}
 }
 
-// byteWords is a number of bytes for people.
-func byteWords(n int64) string {
-	switch {
-	case n < 10_000:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 10_000_000:
-		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
-	case n < 10_000_000_000:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-}
+// entries shows how far a backup or restore is.
+func (p *progress) entries(_ int, bytes int64) { p.say("%s", byteWords(bytes)) }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -73,31 +71,6 @@ func answerWords(q *host.Question) string {
 		return "--reply " + q.ID + "=JSON"
 	}
 	return "--approve " + q.ID
-}
-
-// question returns a question in words for a person.
-func question(q *host.Question) string {
-	what := fmt.Sprintf("%s %s", termtext.Printable(q.Tool), clip(string(q.Arguments)))
-	switch q.Kind {
-	case host.AskApproval:
-		what = "May it call " + what + "?"
-	case host.AskResult:
-		what = "What does this call give: " + what + "?"
-	case host.AskUnknown:
-		what = "Nobody knows whether this call has run: " + what + ". May it run again?"
-	default:
-		what = cmp.Or(termtext.Printable(q.Tool), "A tool") + " asks:"
-	}
-	if q.Reason != "" {
-		what += " " + clip(q.Reason)
-	}
-	if len(q.Data) > 0 {
-		what += " " + clip(string(q.Data))
-	}
-	if q.Expires != nil {
-		what += " (until " + q.Expires.Local().Format(time.DateTime) + ")"
-	}
-	return what
 }
 
 // answerAll asks the person at the terminal until the run has no more questions.

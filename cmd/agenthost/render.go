@@ -149,14 +149,3 @@ func (p *printer) finished(d *host.RunFinished) {
 	p.line("%s", p.paint(dim, fmt.Sprintf("%s · %s · %s instructions in the sandbox · %s%s in, %s%d out",
 		d.FinishReason, took, termtext.Thousands(d.Cost.Instructions), about, plural(d.Usage.InputTokens, "token"), about, d.Usage.OutputTokens)))
 }
-
-// maxShown is how many runes of arguments and results are shown.
-const maxShown = 200
-
-func clip(s string) string {
-	r := []rune(s)
-	if len(r) > maxShown {
-		s = string(r[:maxShown]) + "…"
-	}
-	return termtext.Printable(s)
-}

@@ -84,8 +84,9 @@ func TestPrinterColoursATerminalOnly(t *testing.T) {
 		"a dumb terminal":          {true, map[string]string{"TERM": "dumb"}, false},
 		"a pipe":                   {false, map[string]string{"TERM": "xterm"}, false},
 	} {
-		env := &environment{stdoutTerminal: row.stdoutTerminal, getenv: func(name string) string { return row.vars[name] }}
-		got := tell(env.terminal())
+		term := &terminal{OutIsTerminal: row.stdoutTerminal}
+		term.readVariables(func(name string) string { return row.vars[name] })
+		got := tell(term)
 		if coloured := got != plain; coloured != row.coloured {
 			t.Errorf("%s: coloured is %v, want %v", name, coloured, row.coloured)
 		}

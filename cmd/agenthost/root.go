@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -125,14 +124,6 @@ func quotedText(s string) string {
 	return `"` + clip(s) + `"`
 }
 
-// plural counts something for people: 1 message, 1,500 messages.
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return termtext.Thousands(int64(n)) + " " + noun
-}
-
 // The exit codes that are not a host.Code's.
 const (
 	exitOK    = 0
@@ -216,39 +207,6 @@ func exitCode(err error) int {
 	return code.ExitCode()
 }
 
-// sentence puts an error's next step on a line of its own. Models' servers, plugins and
-// tools write parts of errors: sentence removes terminal control sequences.
-func sentence(err error) string {
-	text := err.Error()
-	if hint := lastHint(err, text); hint != "" {
-		text = strings.TrimSuffix(text, "; "+hint) + "\n  → " + hint
-	}
-	return termtext.Printable(text)
-}
-
-// lastHint finds the hint in err's tree that text ends with.
-func lastHint(err error, text string) string {
-	if e, ok := err.(*host.Error); ok && e.Hint != "" && strings.HasSuffix(text, "; "+e.Hint) {
-		return e.Hint
-	}
-	var causes []error
-	switch err := err.(type) {
-	case interface{ Unwrap() error }:
-		causes = []error{err.Unwrap()}
-	case interface{ Unwrap() []error }:
-		causes = err.Unwrap()
-	}
-	for _, cause := range causes {
-		if cause == nil {
-			continue
-		}
-		if hint := lastHint(cause, text); hint != "" {
-			return hint
-		}
-	}
-	return ""
-}
-
 // isParseError recognises cobra's untyped errors: an unknown command, and flags that
 // exclude each other.
 func isParseError(err error) bool {
@@ -258,33 +216,3 @@ func isParseError(err error) bool {
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// printItems writes a list as every command does with --json.
-func printItems[T any](w io.Writer, items []T) error { return printPage(w, items, "") }
-
-// printPage writes a page of a list and the cursor of the next page.
-func printPage[T any](w io.Writer, items []T, next string) error {
-	p := itemsOf(items)
-	p.Next = next
-	return printJSON(w, p)
-}
-
-// itemPage is the JSON form of every list.
-type itemPage[T any] struct {
-	Items []T    `json:"items"`
-	Next  string `json:"next,omitempty"`
-}
-
-func itemsOf[T any](items []T) *itemPage[T] {
-	if items == nil {
-		items = []T{}
-	}
-	return &itemPage[T]{Items: items}
-}
-
-// printJSON writes one JSON value on a line.
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}

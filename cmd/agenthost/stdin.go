@@ -7,12 +7,14 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// interruptible is a reader that ends with ctx. A read from a terminal or a silent pipe
-// cannot be stopped, only abandoned.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader
 }
+
+// Interruptible returns a reader of r that ends with ctx. A read from a terminal or a
+// silent pipe cannot be stopped, only abandoned. The error has code canceled.
+func Interruptible(ctx context.Context, r io.Reader) io.Reader { return interruptible{ctx, r} }
 
 func (i interruptible) Read(b []byte) (int, error) {
 	type result struct {

@@ -20,6 +20,11 @@ type terminal struct {
 	lines *console
 }
 
+// readVariables takes NO_COLOR and TERM from the environment.
+func (t *terminal) readVariables(getenv func(string) string) {
+	t.NoColor, t.Dumb = getenv("NO_COLOR") != "", getenv("TERM") == "dumb"
+}
+
 // console returns the one writer of the host's messages on this terminal.
 func (t *terminal) console() *console {
 	t.once.Do(func() {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -124,8 +123,6 @@ func printThreads(w io.Writer, page *threads.Page) error {
 	return nil
 }
 
-func oneLine(s string) string { return termtext.Printable(strings.Join(strings.Fields(s), " ")) }
-
 func (g *threadFlags) show() *cobra.Command {
 	var limit int
 	var m momentFlags
@@ -180,13 +177,6 @@ func shownOf(shown, before int) string {
 	return fmt.Sprintf("%s, of which the last %d %s shown; see --limit", plural(before+shown, "message"), shown, isAre(shown))
 }
 
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
 // endWords describes the end of a turn that did not complete.
 func endWords(s *threads.Snapshot) string {
 	if s.Error.Message == string(s.Status) {
@@ -218,20 +208,9 @@ func endingAt(t *threads.Transcript, at int) *threads.Snapshot {
 	return nil
 }
 
-func partLine(part host.Part) string {
-	switch p := part.(type) {
-	case *host.Text:
-		return termtext.Printable(p.Text)
-	case *host.ToolCall:
-		return fmt.Sprintf("calls %s %s", termtext.Printable(p.Name), clip(string(p.Arguments)))
-	case *host.ToolResult:
-		mark := "→"
-		if p.IsError {
-			mark = "✗"
-		}
-		return fmt.Sprintf("%s %s %s", mark, termtext.Printable(p.Name), clip(string(p.Content)))
-	case *host.Reasoning:
-		return "thinks: " + clip(p.Text)
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
 	}
-	return "(" + termtext.Printable(part.Type()) + ")"
+	return "are"
 }
