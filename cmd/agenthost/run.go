@@ -98,13 +98,13 @@ func (f *runFlags) check(prompt []string) error {
 	case f.resume == "" && f.given():
 		return errors.New("--approve, --deny and --reply answer a run: name it with --resume")
 	case f.resume != "" && (len(prompt) > 0 || f.thread != ""):
-		return errors.New("--resume goes on with a run: it takes no prompt and no --thread")
+		return errors.New("--resume continues a run: it takes no prompt and no --thread")
 	case f.resume != "" && (f.regenerate != "" || f.on != ""):
-		return errors.New("--resume goes on with a run where it is: it takes no --regenerate and no --on")
+		return errors.New("--resume continues a run where it stopped: it takes no --regenerate and no --on")
 	case f.regenerate != "" && (len(prompt) > 0 || f.thread == ""):
 		return errors.New("--regenerate answers a message of --thread: it takes no prompt")
 	case f.branch && f.regenerate == "":
-		return errors.New("--branch is of --regenerate; to go on with a branch name it with --on")
+		return errors.New("--branch is of --regenerate; to continue a branch name it with --on")
 	case f.on != "" && f.thread == "":
 		return errors.New("--on names a branch of --thread")
 	case !host.Racing(f.racing).Valid():
@@ -124,7 +124,7 @@ func (f *runFlags) checkQuestion(prompt []string) error {
 	case f.expired && f.given():
 		return errors.New("--expired takes no answers: those of the questions are in the configuration")
 	case len(prompt) > 0 || f.thread != "" || f.regenerate != "" || f.on != "" || f.branch:
-		return errors.New("--question and --expired go on with a run where it is: they take no prompt, no --thread, no --regenerate and no --on")
+		return errors.New("--question and --expired continue a run where it stopped: they take no prompt, no --thread, no --regenerate and no --on")
 	case f.data == "" && f.history == "":
 		return errors.New("--question and --expired need --data: the directory that keeps the run")
 	}
