@@ -168,6 +168,8 @@ var layers = []layer{
 		"an example shows the public packages; it may not lean on the command"},
 	{"cmd/agenthost", []string{"host/...", "plugins/...", "pdk", "pdk/go/...", "examples/...", "cmd/agenthost/...", "internal/..."},
 		"the one place that knows everything and wires it"},
+	{"cmd/agenthost/internal/cli/ui", []string{"host", "host/plugin", "internal/termtext"},
+		"values in, text out: how a command shows something does not depend on the command"},
 }
 
 // fences says which directory may import a third-party module: it can then be

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -21,7 +22,7 @@ type chatFlags struct {
 	detach                            bool
 }
 
-func chatCommand(t *terminal) *cobra.Command {
+func chatCommand(t *ui.Terminal) *cobra.Command {
 	f := chatFlags{remote: remote{term: t}}
 	c := &cobra.Command{
 		Use:   "chat TEXT|-",
@@ -123,7 +124,7 @@ func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, erro
 		return false, nil
 	}
 	if f.json {
-		return true, printJSON(f.term.Out, last)
+		return true, ui.PrintJSON(f.term.Out, last)
 	}
 	_, err = fmt.Fprintln(f.term.Out, "The last turn was completed: there is nothing to try again.")
 	return true, err
@@ -136,7 +137,7 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 			fmt.Fprintln(f.term.Out)
 		}
 		for _, q := range out.Questions {
-			fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
+			fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), ui.OneLine(q.Reason))
 		}
 		if out.FinishReason == sessions.FinishDetached {
 			f.howToWait(out)
@@ -157,5 +158,5 @@ func (f *chatFlags) howToWait(out *sessions.Output) {
 		tenant = " --tenant " + termtext.ShellWord(f.tenant)
 	}
 	fmt.Fprintf(f.term.Out, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
-		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), selfWords(), termtext.ShellWord(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
+		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), ui.Self(), termtext.ShellWord(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv"
@@ -54,14 +55,14 @@ func checkData(dir, command string) error {
 }
 
 type dataFlags struct {
-	term *terminal
+	term *ui.Terminal
 	dirs *dataOpener
 
 	data, socket, keyFile, dataKeys string
 	json                            bool
 }
 
-func dataCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+func dataCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 	g := &dataFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "data",
@@ -150,18 +151,18 @@ deleted since cannot be restored with it.`,
 			}
 			var info *badgerkv.BackupInfo
 			err = g.withData(c.Context(), backupOp, backupArgs{path}, &info, func(s *datadir.Dir) (err error) {
-				show := newProgress(g.term)
-				defer show.end()
-				info, err = backupTo(c.Context(), s, path, show.entries)
+				show := ui.NewProgress(g.term)
+				defer show.End()
+				info, err = backupTo(c.Context(), s, path, show.Entries)
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			if g.json {
-				return printJSON(g.term.Out, backupResult{list[0], *info})
+				return ui.PrintJSON(g.term.Out, backupResult{list[0], *info})
 			}
-			fmt.Fprintf(g.term.Out, "Wrote %s in %s to %s%s.\n", byteWords(info.Bytes), entryWords(info.Entries), list[0], sealedWords(info))
+			fmt.Fprintf(g.term.Out, "Wrote %s in %s to %s%s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), list[0], sealedWords(info))
 			fmt.Fprintf(g.term.Out, "Check it with: agenthost data verify --backup %s\n", termtext.ShellWord(list[0]))
 			if info.Encrypted {
 				fmt.Fprintf(g.term.Out, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", termtext.ShellWord(datadir.KeyFilePath(g.data)))
@@ -209,9 +210,9 @@ tenants that were deleted since.`,
 				return err
 			}
 			if g.json {
-				return printJSON(g.term.Out, backupResult{list[0], *info})
+				return ui.PrintJSON(g.term.Out, backupResult{list[0], *info})
 			}
-			fmt.Fprintf(g.term.Out, "Restored %s in %s to %s, as of %s.\n", byteWords(info.Bytes), entryWords(info.Entries), g.data, info.Created.Local().Format("2006-01-02 15:04:05"))
+			fmt.Fprintf(g.term.Out, "Restored %s in %s to %s, as of %s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), g.data, info.Created.Local().Format("2006-01-02 15:04:05"))
 			if info.Erased > 0 {
 				fmt.Fprintf(g.term.Out, "Left out %s of tenants that were deleted since.\n", entryWords(info.Erased))
 			}
@@ -249,10 +250,10 @@ func (g *dataFlags) restoreFile(ctx context.Context, file string) (*badgerkv.Bac
 		return nil, err
 	}
 	defer closeIn()
-	show := newProgress(g.term)
-	defer show.end()
-	opts.Progress = show.entries
-	opts.Store.Logger = g.term.logger()
+	show := ui.NewProgress(g.term)
+	defer show.End()
+	opts.Progress = show.Entries
+	opts.Store.Logger = g.term.Logger()
 	opts.KeyFile = g.dataKeys
 	info, err := badgerkv.Restore(ctx, datadir.StorePath(g.data), in, opts)
 	if errors.Is(err, kv.ErrInvalid) {
@@ -342,9 +343,9 @@ open does it for this command, and serves on. With --backup it reads a backup in
 			}
 			out := &datadir.Verification{}
 			err := g.withData(c.Context(), verifyOp, nil, out, func(s *datadir.Dir) (err error) {
-				show := newProgress(g.term)
-				defer show.end()
-				out, err = s.Verify(c.Context(), func(n int) { show.say("%s", plural(n, "thread")) })
+				show := ui.NewProgress(g.term)
+				defer show.End()
+				out, err = s.Verify(c.Context(), func(n int) { show.Say("%s", ui.Plural(n, "thread")) })
 				return err
 			})
 			if err != nil {
@@ -363,14 +364,14 @@ open does it for this command, and serves on. With --backup it reads a backup in
 // entry or a file is damaged.
 func (g *dataFlags) printVerified(v *datadir.Verification) error {
 	if g.json {
-		if err := printJSON(g.term.Out, v); err != nil {
+		if err := ui.PrintJSON(g.term.Out, v); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(g.term.Out, "Read %s of %s: %s, %s, %s with %s.\n", plural(v.Threads, "thread"), plural(v.Tenants, "tenant"),
-			plural(v.Messages, "message"), plural(v.Turns, "turn"), plural(v.Blobs, "digest"), byteWords(v.Bytes))
+		fmt.Fprintf(g.term.Out, "Read %s of %s: %s, %s, %s with %s.\n", ui.Plural(v.Threads, "thread"), ui.Plural(v.Tenants, "tenant"),
+			ui.Plural(v.Messages, "message"), ui.Plural(v.Turns, "turn"), ui.Plural(v.Blobs, "digest"), ui.ByteWords(v.Bytes))
 		for _, d := range v.Damaged {
-			fmt.Fprintf(g.term.Out, "  %s\n", oneLine(fmt.Sprintf("%s %s: %s", d.Tenant, d.Thread, d.Error.Message)))
+			fmt.Fprintf(g.term.Out, "  %s\n", ui.OneLine(fmt.Sprintf("%s %s: %s", d.Tenant, d.Thread, d.Error.Message)))
 		}
 	}
 	if len(v.Damaged) == 0 {
@@ -382,7 +383,7 @@ func (g *dataFlags) printVerified(v *datadir.Verification) error {
 	if g.json {
 		return quietExit(host.DataLoss.ExitCode())
 	}
-	return host.Errorf(host.DataLoss, "%s damaged", plural(len(v.Damaged), "thing")).WithHint("restore a backup into a new directory: agenthost data restore FILE --data DIR")
+	return host.Errorf(host.DataLoss, "%s damaged", ui.Plural(len(v.Damaged), "thing")).WithHint("restore a backup into a new directory: agenthost data restore FILE --data DIR")
 }
 
 func (g *dataFlags) verifyBackup(ctx context.Context, file string) error {
@@ -398,16 +399,16 @@ func (g *dataFlags) verifyBackup(ctx context.Context, file string) error {
 		return err
 	}
 	defer closeIn()
-	show := newProgress(g.term)
-	info, err := badgerkv.VerifyBackup(ctx, in, key, show.entries)
-	show.end()
+	show := ui.NewProgress(g.term)
+	info, err := badgerkv.VerifyBackup(ctx, in, key, show.Entries)
+	show.End()
 	if err != nil {
 		return backupError(file, err)
 	}
 	if g.json {
-		return printJSON(g.term.Out, backupResult{file, *info})
+		return ui.PrintJSON(g.term.Out, backupResult{file, *info})
 	}
-	fmt.Fprintf(g.term.Out, "%s is whole: %s in %s, of %s%s.\n", file, byteWords(info.Bytes), entryWords(info.Entries), info.Created.Local().Format("2006-01-02 15:04:05"), sealedWords(info))
+	fmt.Fprintf(g.term.Out, "%s is whole: %s in %s, of %s%s.\n", file, ui.ByteWords(info.Bytes), entryWords(info.Entries), info.Created.Local().Format("2006-01-02 15:04:05"), sealedWords(info))
 	return nil
 }
 

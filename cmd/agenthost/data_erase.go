@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
@@ -31,7 +32,7 @@ func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*e
 func (g *dataFlags) withTenants(ctx context.Context, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
 	out := &erasure.Report{}
 	err := g.withData(ctx, op, tenantArgs{tenant}, out, func(s *datadir.Dir) error {
-		traces, err := s.OpenTraces(g.data, g.term.logger())
+		traces, err := s.OpenTraces(g.data, g.term.Logger())
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ that was deleted.`,
 // an error.
 func (g *dataFlags) printReport(r *erasure.Report, deleted bool) error {
 	if g.json {
-		if err := printJSON(g.term.Out, r); err != nil {
+		if err := ui.PrintJSON(g.term.Out, r); err != nil {
 			return err
 		}
 	} else {
@@ -125,10 +126,10 @@ func (g *dataFlags) printReport(r *erasure.Report, deleted bool) error {
 
 func writeReport(w io.Writer, r *erasure.Report) {
 	p := r.Store
-	fmt.Fprintf(w, "Scanned %s in %s (%s, %s) of %s.\n", entryWords(p.Scanned), plural(p.Files, "file"), plural(p.Tables, "table"), plural(p.Logs, "log"), byteWords(p.Bytes))
-	fmt.Fprintf(w, "Of tenant %s: %s, %d of them readable", oneLine(r.Tenant), entryWords(p.Found), p.Readable)
+	fmt.Fprintf(w, "Scanned %s in %s (%s, %s) of %s.\n", entryWords(p.Scanned), ui.Plural(p.Files, "file"), ui.Plural(p.Tables, "table"), ui.Plural(p.Logs, "log"), ui.ByteWords(p.Bytes))
+	fmt.Fprintf(w, "Of tenant %s: %s, %d of them readable", ui.OneLine(r.Tenant), entryWords(p.Found), p.Readable)
 	if p.Blobs > 0 {
-		fmt.Fprintf(w, "; %s", plural(p.Blobs, "large value"))
+		fmt.Fprintf(w, "; %s", ui.Plural(p.Blobs, "large value"))
 	}
 	for _, part := range r.Parts {
 		fmt.Fprintf(w, "; %s: %d", part.Part, part.Found)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 )
@@ -19,7 +20,7 @@ const (
 	demoSecond = "And the other one?"
 )
 
-func demoCommand(t *terminal, projects *projectOpener) *cobra.Command {
+func demoCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
 	var data, model string
 	var json bool
 	c := &cobra.Command{
@@ -36,7 +37,7 @@ func demoCommand(t *terminal, projects *projectOpener) *cobra.Command {
 	return c
 }
 
-func demo(ctx context.Context, t *terminal, projects *projectOpener, data, model string, json bool) (err error) {
+func demo(ctx context.Context, t *ui.Terminal, projects *projectOpener, data, model string, json bool) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "agenthost-demo"); err != nil {
 			return host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data")
@@ -75,7 +76,7 @@ func demo(ctx context.Context, t *terminal, projects *projectOpener, data, model
 	return nil
 }
 
-func demoIntro(t *terminal, model string, hasKey bool) {
+func demoIntro(t *ui.Terminal, model string, hasKey bool) {
 	fmt.Fprintln(t.Out, "A support network: a router, two agents, their tools and two history processors,")
 	fmt.Fprintln(t.Out, "all but the agents WebAssembly modules in a sandbox. Two turns in one thread.")
 	if model == "" && hasKey {
@@ -87,7 +88,7 @@ func (s *session) demoOutro() {
 	s.footer()
 	fmt.Fprintln(s.term.Out, "\nRun again, the second turn may differ by a few instructions: the messages of the first")
 	fmt.Fprintln(s.term.Out, "are in its plugins' input with the time when they were stored. Equal input costs the same.")
-	self := selfWords()
+	self := ui.Self()
 	fmt.Fprintln(s.term.Out, "\nWorth trying next:")
 	tw := tabwriter.NewWriter(s.term.Out, 0, 4, 5, ' ', 0)
 	for _, next := range []struct{ command, what string }{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -19,7 +20,7 @@ type devFlags struct {
 	socket string
 }
 
-func devCommand(t *terminal, projects *projectOpener) *cobra.Command {
+func devCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
 	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev PROJECT",
@@ -45,7 +46,7 @@ directory, and is told at the start.`,
 	return c
 }
 
-func dev(ctx context.Context, t *terminal, projects *projectOpener, projectName string, f devFlags) (err error) {
+func dev(ctx context.Context, t *ui.Terminal, projects *projectOpener, projectName string, f devFlags) (err error) {
 	c, err := openProject(projectName)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (s *session) steerable(ctx context.Context, socket string) error {
 func (s *session) share() error {
 	stop, shared, err := shareData(s.app.Data(), s.data)
 	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
-		s.say("other commands cannot use %s meanwhile: %s", s.data, sentence(err))
+		s.say("other commands cannot use %s meanwhile: %s", s.data, ui.ErrorText(err))
 		return nil
 	}
 	if err == nil && shared {
@@ -141,8 +142,8 @@ func (s *session) share() error {
 func (s *session) say(format string, args ...any) {
 	for i, arg := range args {
 		if err, isError := arg.(error); isError {
-			args[i] = sentence(err)
+			args[i] = ui.ErrorText(err)
 		}
 	}
-	fmt.Fprintf(s.term.console(), "* "+format+"\n", args...)
+	fmt.Fprintf(s.term.Console(), "* "+format+"\n", args...)
 }

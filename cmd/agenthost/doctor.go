@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv"
@@ -37,7 +38,7 @@ type doctorFlags struct {
 	json          bool
 }
 
-func doctorCommand(t *terminal, plugins *pluginOpener, dirs *dataOpener) *cobra.Command {
+func doctorCommand(t *ui.Terminal, plugins *pluginOpener, dirs *dataOpener) *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -79,7 +80,7 @@ const (
 
 // checkup looks at what agenthost needs, and at what it finds of it.
 type checkup struct {
-	term    *terminal
+	term    *ui.Terminal
 	plugins *pluginOpener
 	dirs    *dataOpener
 }
@@ -95,7 +96,7 @@ func (d *checkup) run(ctx context.Context, f doctorFlags) error {
 	list = append(list, d.checkModels(ctx, f.project)...)
 	list = append(list, d.checkTerminal())
 	if f.json {
-		if err := printItems(d.term.Out, list); err != nil {
+		if err := ui.PrintItems(d.term.Out, list); err != nil {
 			return err
 		}
 	} else if err := d.printFindings(list); err != nil {
@@ -110,13 +111,13 @@ func (d *checkup) run(ctx context.Context, f doctorFlags) error {
 }
 
 func (d *checkup) printFindings(list []finding) error {
-	p := newPrinter(d.term)
-	styles := map[string]string{fine: cyan, note: yellow, broken: red}
+	p := ui.NewPrinter(d.term)
+	styles := map[string]string{fine: ui.Cyan, note: ui.Yellow, broken: ui.Red}
 	tw := tabwriter.NewWriter(d.term.Out, 0, 4, 2, ' ', 0)
 	for _, item := range list {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status)), item.Name, termtext.Printable(item.Text))
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.Paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status)), item.Name, termtext.Printable(item.Text))
 		if item.Hint != "" {
-			fmt.Fprintf(tw, "%s\t\t→ %s\n", p.paint(styles[item.Status], "      "), termtext.Printable(item.Hint))
+			fmt.Fprintf(tw, "%s\t\t→ %s\n", p.Paint(styles[item.Status], "      "), termtext.Printable(item.Hint))
 		}
 	}
 	return tw.Flush()
@@ -174,7 +175,7 @@ func (d *checkup) checkCache(name, what string) finding {
 		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err))
 	}
 	n, size := sizeOf(dir)
-	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, what, plural(n, "file"), shortBytes(size))}
+	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, what, ui.Plural(n, "file"), ui.ShortBytes(size))}
 }
 
 // checkFuture checks that a cache that does not exist can be made: its nearest
@@ -237,7 +238,7 @@ func (d *checkup) checkData(ctx context.Context, dir string) finding {
 		return failed("data", err)
 	}
 	n, size := sizeOf(dir)
-	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, plural(n, "file"), shortBytes(size), use)}
+	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, ui.Plural(n, "file"), ui.ShortBytes(size), use)}
 }
 
 // checkModels checks that the servers of models can be reached.
@@ -298,7 +299,7 @@ func (d *checkup) checkTerminal() finding {
 	out := "stdout is no terminal: no colour"
 	if d.term.OutIsTerminal {
 		out = "stdout is a terminal, with colour"
-		if !d.term.coloured() {
+		if !d.term.Coloured() {
 			out = "stdout is a terminal; NO_COLOR or TERM=dumb takes the colour away"
 		}
 	}

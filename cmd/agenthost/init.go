@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -44,7 +45,7 @@ func projectTemplates() []projectTemplate {
 	}
 }
 
-func initCommand(t *terminal) *cobra.Command {
+func initCommand(t *ui.Terminal) *cobra.Command {
 	var name string
 	var asJSON bool
 	var names []string
@@ -91,7 +92,7 @@ type initResult struct {
 	Files    []string `json:"files"`
 }
 
-func initProject(term *terminal, dir string, t projectTemplate, asJSON bool) error {
+func initProject(term *ui.Terminal, dir string, t projectTemplate, asJSON bool) error {
 	files, err := projectFiles(dir, t)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func initProject(term *terminal, dir string, t projectTemplate, asJSON bool) err
 		}
 	}
 	if asJSON {
-		return printJSON(term.Out, initResult{dir, t.name, slices.Sorted(maps.Keys(files))})
+		return ui.PrintJSON(term.Out, initResult{dir, t.name, slices.Sorted(maps.Keys(files))})
 	}
 	printProject(term.Out, dir, t)
 	return nil
@@ -122,7 +123,7 @@ func printProject(w io.Writer, dir string, t projectTemplate) {
 	} {
 		fmt.Fprintf(w, "  %-24s %s\n", line[0], line[1])
 	}
-	self, where := selfWords(), termtext.ShellWord(dir)
+	self, where := ui.Self(), termtext.ShellWord(dir)
 	plugin := termtext.ShellWord(filepath.Join(dir, t.plugin))
 	fmt.Fprintf(w, "\nWorth trying next:\n  %s run %s %q\n  %s dev %s\n  %s plugin test %s\n",
 		self, where, t.prompt, self, where, self, plugin)

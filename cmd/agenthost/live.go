@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
@@ -177,7 +178,7 @@ func versionWords(v *plugin.VersionState) string {
 	}
 	words := fmt.Sprint(v.Number)
 	if v.Version != "" {
-		words += " (" + oneLine(v.Version) + ")"
+		words += " (" + ui.OneLine(v.Version) + ")"
 	}
 	return words
 }

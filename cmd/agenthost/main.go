@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 )
 
@@ -29,7 +30,7 @@ func main() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe returns an error instead of ending the process
 	ctx, cancel := context.WithCancelCause(signaled)
 	env := &environment{
-		stdin: Interruptible(ctx, os.Stdin), stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
+		stdin: ui.Interruptible(ctx, os.Stdin), stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
 		stderrTerminal: isTerminal(os.Stderr),
 		compiler:       newChildCompiler(),
@@ -70,12 +71,12 @@ type environment struct {
 }
 
 // terminal returns the streams as commands use them.
-func (env *environment) terminal() *terminal {
-	t := &terminal{
+func (env *environment) terminal() *ui.Terminal {
+	t := &ui.Terminal{
 		In: env.stdin, Out: env.stdout, Err: env.stderr,
 		InIsTerminal: env.stdinTerminal, OutIsTerminal: env.stdoutTerminal, ErrIsTerminal: env.stderrTerminal,
 	}
-	t.readVariables(env.getenv)
+	t.ReadVariables(env.getenv)
 	return t
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/examples"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
@@ -11,26 +12,26 @@ import (
 
 // projectOpener has the options of projects that commands open.
 type projectOpener struct {
-	term    *terminal
+	term    *ui.Terminal
 	getenv  func(string) string
 	plugins *pluginOpener
 }
 
-func newProjectOpener(t *terminal, getenv func(string) string, plugins *pluginOpener) *projectOpener {
+func newProjectOpener(t *ui.Terminal, getenv func(string) string, plugins *pluginOpener) *projectOpener {
 	return &projectOpener{t, getenv, plugins}
 }
 
 // options are those of every project that a command opens.
 func (p *projectOpener) options() project.Options {
-	return project.Options{Getenv: p.getenv, Modules: p.plugins.modules(), Logger: p.term.logger(), Progress: p.term.progress, Erasing: func(tenants int) {
-		fmt.Fprintf(p.term.Err, "Ending the deletion of %s that was interrupted.\n", plural(tenants, "tenant"))
+	return project.Options{Getenv: p.getenv, Modules: p.plugins.modules(), Logger: p.term.Logger(), Progress: p.term.Announce, Erasing: func(tenants int) {
+		fmt.Fprintf(p.term.Err, "Ending the deletion of %s that was interrupted.\n", ui.Plural(tenants, "tenant"))
 	}}
 }
 
 // quietOptions are options without warnings: the command itself shows their subject.
 func (p *projectOpener) quietOptions() project.Options {
 	opts := p.options()
-	opts.Logger = p.term.quietLogger()
+	opts.Logger = p.term.QuietLogger()
 	return opts
 }
 

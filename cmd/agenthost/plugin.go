@@ -11,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func pluginCommand(t *terminal, plugins *pluginOpener, projects *projectOpener, dirs *dataOpener) *cobra.Command {
+func pluginCommand(t *ui.Terminal, plugins *pluginOpener, projects *projectOpener, dirs *dataOpener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",
@@ -34,7 +35,7 @@ manifest (.json), the directory of a Go source, or one that every binary has: ` 
 
 // local is what the commands on a plugin's file share.
 type local struct {
-	term    *terminal
+	term    *ui.Terminal
 	plugins *pluginOpener
 }
 
@@ -59,7 +60,7 @@ toolchain give the same bytes.`,
 }
 
 func (l *local) build(ctx context.Context, rt *plugin.Runtime, dir, out string) error {
-	wasm, err := l.plugins.modules().Build(ctx, rt, dir, l.term.progress)
+	wasm, err := l.plugins.modules().Build(ctx, rt, dir, l.term.Announce)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ type checkResult struct {
 }
 
 func (l *local) check(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.progress)
+	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.Announce)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (l *local) check(ctx context.Context, rt *plugin.Runtime, file string, asJS
 		result.Problems = append(result.Problems, host.AsError(p))
 	}
 	if asJSON {
-		err = printJSON(l.term.Out, result)
+		err = ui.PrintJSON(l.term.Out, result)
 	} else {
 		err = printCheck(l.term.Out, result)
 	}
@@ -155,7 +156,7 @@ func printCheck(w io.Writer, r checkResult) error {
 	}
 	fmt.Fprintf(w, "%s: the host refuses it\n", r.File)
 	for _, p := range r.Problems {
-		fmt.Fprintf(w, "- %s\n", strings.ReplaceAll(sentence(p), "\n", "\n  "))
+		fmt.Fprintf(w, "- %s\n", strings.ReplaceAll(ui.ErrorText(p), "\n", "\n  "))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/bench"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -129,7 +130,7 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 		result.StartUp = &did
 	}
 	if b.flags.json {
-		return printTimed(b.call.local.term.Out, result)
+		return ui.PrintTimed(b.call.local.term.Out, result)
 	}
 	return result.print(b.call.local.term.Out)
 }
@@ -191,10 +192,10 @@ func (r *benchResult) print(w io.Writer) error {
 		{"p99.9", func(l bench.Latency) int64 { return l.P999 }},
 		{"longest", func(l bench.Latency) int64 { return l.Max }},
 	} {
-		row(p.name, func(s bench.Stats) string { return shortTime(p.of(s.Latency)) })
+		row(p.name, func(s bench.Stats) string { return ui.ShortTime(p.of(s.Latency)) })
 	}
 	row("instructions", func(s bench.Stats) string { return rangeOf(s.Instructions) })
-	row("memory", func(s bench.Stats) string { return shortBytes(s.PeakMemory) })
+	row("memory", func(s bench.Stats) string { return ui.ShortBytes(s.PeakMemory) })
 	row("host calls", func(s bench.Stats) string { return termtext.Thousands(int64(s.HostCalls)) })
 	if r.Call.Failed > 0 {
 		row("errors", func(s bench.Stats) string { return termtext.Thousands(int64(s.Failed)) })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -339,7 +340,7 @@ func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 
 // load loads the plugin with the limits and grants of the flags.
 func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
-	from, err := r.local.plugins.modules().Read(ctx, rt, r.file, r.local.term.progress)
+	from, err := r.local.plugins.modules().Read(ctx, rt, r.file, r.local.term.Announce)
 	if err != nil {
 		return nil, err
 	}
@@ -373,7 +374,7 @@ func (r *rawCall) refused(err error) error {
 	if r.export != "describe" || !errors.As(err, &guest) {
 		return err
 	}
-	if err := printJSON(r.local.term.Out, host.AsError(guest)); err != nil {
+	if err := ui.PrintJSON(r.local.term.Out, host.AsError(guest)); err != nil {
 		return err
 	}
 	return quietExit(host.Internal.ExitCode())
@@ -400,7 +401,7 @@ func (r *rawCall) options() (*plugin.CallOptions, error) {
 }
 
 func (r *rawCall) showEvent(kind string, data json.RawMessage) {
-	fmt.Fprintf(r.local.term.Err, "[%s] emits %s %s\n", pluginID(r.file), oneLine(kind), oneLine(string(data)))
+	fmt.Fprintf(r.local.term.Err, "[%s] emits %s %s\n", pluginID(r.file), ui.OneLine(kind), ui.OneLine(string(data)))
 }
 
 // callReport is the output of --report.
@@ -416,7 +417,7 @@ func (r *rawCall) report(c *host.Cost) error {
 	if c == nil {
 		c = &host.Cost{}
 	}
-	return printTimed(r.local.term.Err, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
+	return ui.PrintTimed(r.local.term.Err, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
 }
 
 // print writes the output, which must be JSON, as the plugin wrote it. Only
@@ -429,7 +430,7 @@ func (r *rawCall) print(result *plugin.CallResult) error {
 	case !json.Valid(out) && !slices.Contains(exports(), r.export): // of an Extism function, like a tool's result
 		out, _ = json.Marshal(string(result.Output))
 	case !json.Valid(out):
-		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", pluginID(r.file), r.export, clip(string(out))).
+		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", pluginID(r.file), r.export, ui.Clip(string(out))).
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
 	if _, err := r.local.term.Out.Write(append(out, '\n')); err != nil {

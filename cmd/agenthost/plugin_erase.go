@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
@@ -17,7 +18,7 @@ type eraseFlags struct {
 	all, json    bool
 }
 
-func pluginErase(t *terminal, dirs *dataOpener) *cobra.Command {
+func pluginErase(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 	var f eraseFlags
 	c := &cobra.Command{
 		Use:   "erase [ID]",
@@ -34,10 +35,10 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 			}
 			n, err := f.erase(c.Context(), dirs, list)
 			if f.json && err == nil {
-				return printJSON(t.Out, n)
+				return ui.PrintJSON(t.Out, n)
 			}
 			if n.Items > 0 || err == nil {
-				fmt.Fprintf(t.Out, "Erased %s, %s.\n", plural(n.Items, "item"), plural(int(n.Bytes), "byte"))
+				fmt.Fprintf(t.Out, "Erased %s, %s.\n", ui.Plural(n.Items, "item"), ui.Plural(int(n.Bytes), "byte"))
 			}
 			return err
 		},

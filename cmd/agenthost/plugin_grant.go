@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
@@ -24,7 +25,7 @@ type grantFlags struct {
 	all, force, dryRun bool
 }
 
-func pluginGrant(t *terminal, projects *projectOpener) *cobra.Command {
+func pluginGrant(t *ui.Terminal, projects *projectOpener) *cobra.Command {
 	var f grantFlags
 	c := &cobra.Command{
 		Use:   "grant PROJECT PLUGIN [GRANT...]",
@@ -70,7 +71,7 @@ func completeProjectPlugin(_ *cobra.Command, list []string, _ string) ([]string,
 
 // granting is one grant, from its flags to the edited file.
 type granting struct {
-	term     *terminal
+	term     *ui.Terminal
 	projects *projectOpener
 	flags    grantFlags
 	project  string
@@ -137,7 +138,7 @@ func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 		asks = "nothing"
 	}
 	return host.Errorf(host.FailedPrecondition, "plugin %q does not ask for %s: granting it changes nothing", g.id, word).
-		WithHint("it asks for %s; --force grants it all the same", oneLine(asks))
+		WithHint("it asks for %s; --force grants it all the same", ui.OneLine(asks))
 }
 
 // edit writes the configuration with the grants, if that changes it.
@@ -155,7 +156,7 @@ func (g *granting) edit() error {
 			return host.Errorf(host.FailedPrecondition, "write %s: %w", g.file.Name(), err).WithHint("make it writable for this user")
 		}
 	}
-	return printDiff(g.term.Out, newPrinter(g.term), g.file.Name(), string(text.Before), string(text.After))
+	return printDiff(g.term.Out, ui.NewPrinter(g.term), g.file.Name(), string(text.Before), string(text.After))
 }
 
 // replaceFile replaces the content of a file: it follows a link and keeps the mode.
@@ -176,7 +177,7 @@ const contextLines = 2
 
 // printDiff shows how two texts differ: one piece, from the first line that is
 // not the same to the last.
-func printDiff(w io.Writer, p *printer, name, before, after string) error {
+func printDiff(w io.Writer, p *ui.Printer, name, before, after string) error {
 	a, b := strings.SplitAfter(before, "\n"), strings.SplitAfter(after, "\n")
 	first := 0
 	for first < len(a) && first < len(b) && a[first] == b[first] {
@@ -191,13 +192,13 @@ func printDiff(w io.Writer, p *printer, name, before, after string) error {
 	show := func(sign, style string, lines []string) {
 		for _, l := range lines {
 			if l != "" {
-				fmt.Fprintln(w, p.paint(style, sign+termtext.Printable(strings.TrimRight(l, "\n"))))
+				fmt.Fprintln(w, p.Paint(style, sign+termtext.Printable(strings.TrimRight(l, "\n"))))
 			}
 		}
 	}
-	show("  ", dim, a[from:first])
-	show("- ", red, a[first:len(a)-last])
-	show("+ ", cyan, b[first:len(b)-last])
-	show("  ", dim, a[len(a)-last:min(len(a)-last+contextLines, len(a))])
+	show("  ", ui.Dim, a[from:first])
+	show("- ", ui.Red, a[first:len(a)-last])
+	show("+ ", ui.Cyan, b[first:len(b)-last])
+	show("  ", ui.Dim, a[len(a)-last:min(len(a)-last+contextLines, len(a))])
 	return nil
 }

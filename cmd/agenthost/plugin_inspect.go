@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
@@ -103,16 +104,16 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 	if r.json {
 		return printCutJSON(r.term.Out, u)
 	}
-	text, err := fitText(maxInspectBytes, func(cut textCut, b *strings.Builder) error {
+	text, err := ui.FitText(maxInspectBytes, func(cut ui.TextCut, b *strings.Builder) error {
 		tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-		fmt.Fprintf(tw, "%s, for tenant %s\n", cutText(oneLine(args.ID), cut.bytes), cutText(oneLine(args.Tenant), cut.bytes))
-		fmt.Fprintf(tw, "  asks for\t%s\n", cutText(listWords(grantwords.Asked(u.Asked)), cut.bytes))
-		fmt.Fprintf(tw, "  granted\t%s\n", cutText(listWords(grantwords.Words(u.Granted)), cut.bytes))
-		fmt.Fprintf(tw, "  used\t%s\n", cutText(listWords(grantwords.Words(u.Used)), cut.bytes))
+		fmt.Fprintf(tw, "%s, for tenant %s\n", ui.CutText(ui.OneLine(args.ID), cut.Bytes), ui.CutText(ui.OneLine(args.Tenant), cut.Bytes))
+		fmt.Fprintf(tw, "  asks for\t%s\n", ui.CutText(listWords(grantwords.Asked(u.Asked)), cut.Bytes))
+		fmt.Fprintf(tw, "  granted\t%s\n", ui.CutText(listWords(grantwords.Words(u.Granted)), cut.Bytes))
+		fmt.Fprintf(tw, "  used\t%s\n", ui.CutText(listWords(grantwords.Words(u.Used)), cut.Bytes))
 		denied := slices.Sorted(maps.Keys(u.Denied))
-		shown, left := cut.cutRows(len(denied))
+		shown, left := cut.CutRows(len(denied))
 		for _, grant := range denied[:shown] {
-			fmt.Fprintf(tw, "  denied\t%s, %s times\n", cutText(oneLine(grant), cut.bytes), termtext.Thousands(u.Denied[grant]))
+			fmt.Fprintf(tw, "  denied\t%s, %s times\n", ui.CutText(ui.OneLine(grant), cut.Bytes), termtext.Thousands(u.Denied[grant]))
 		}
 		if left > 0 {
 			fmt.Fprintf(tw, "  denied\t… (%s more left out)\n", termtext.Thousands(int64(left)))
@@ -129,10 +130,10 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 // printCutJSON prints v in at most maxInspectBytes.
 func printCutJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
-	if err := printJSON(&b, v); err != nil {
+	if err := ui.PrintJSON(&b, v); err != nil {
 		return err
 	}
-	_, err := w.Write(append(cutJSON(b.Bytes(), maxInspectBytes-len("\n")), '\n'))
+	_, err := w.Write(append(ui.CutJSON(b.Bytes(), maxInspectBytes-len("\n")), '\n'))
 	return err
 }
 
@@ -177,7 +178,7 @@ func (l *local) inspectIn(ctx context.Context, projects *projectOpener, projectN
 }
 
 func (l *local) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.progress)
+	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.Announce)
 	if err != nil {
 		return err
 	}
@@ -264,7 +265,7 @@ func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm
 
 // print shows an inspection to a person, in at most maxInspectBytes.
 func (in *inspection) print(w io.Writer) error {
-	text, err := fitText(maxInspectBytes, in.writeText)
+	text, err := ui.FitText(maxInspectBytes, in.writeText)
 	if err != nil {
 		return err
 	}
@@ -275,17 +276,17 @@ func (in *inspection) print(w io.Writer) error {
 // rowWriter writes the rows of an inspection, cut.
 type rowWriter struct {
 	tw  *tabwriter.Writer
-	cut textCut
+	cut ui.TextCut
 }
 
 func (r rowWriter) row(name, format string, args ...any) {
-	fmt.Fprintf(r.tw, "  %s\t%s\n", name, cutText(fmt.Sprintf(format, args...), r.cut.bytes))
+	fmt.Fprintf(r.tw, "  %s\t%s\n", name, ui.CutText(fmt.Sprintf(format, args...), r.cut.Bytes))
 }
 
 // writeRows writes a row for each element of a list, and the number left out. The
 // first row is named name, the others are named next.
 func writeRows[T any](r rowWriter, name, next string, list []T, words func(T) string) {
-	shown, left := r.cut.cutRows(len(list))
+	shown, left := r.cut.CutRows(len(list))
 	for _, e := range list[:shown] {
 		r.row(name, "%s", words(e))
 		name = next
@@ -295,8 +296,8 @@ func writeRows[T any](r rowWriter, name, next string, list []T, words func(T) st
 	}
 }
 
-func (in *inspection) writeText(cut textCut, b *strings.Builder) error {
-	fmt.Fprintln(b, cutText(in.File, cut.bytes))
+func (in *inspection) writeText(cut ui.TextCut, b *strings.Builder) error {
+	fmt.Fprintln(b, ui.CutText(in.File, cut.Bytes))
 	tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
 	r := rowWriter{tw, cut}
 	r.row("digest", "%s", in.Digest)
@@ -316,7 +317,7 @@ func (in *inspection) printManifest(r rowWriter) {
 	m := in.manifest
 	switch {
 	case in.ManifestError != nil:
-		r.row("manifest", "%s", termtext.Printable(strings.ReplaceAll(sentence(in.ManifestError), "\n", " ")))
+		r.row("manifest", "%s", termtext.Printable(strings.ReplaceAll(ui.ErrorText(in.ManifestError), "\n", " ")))
 		return
 	case m == nil:
 		r.row("manifest", "none")
@@ -329,20 +330,20 @@ func (in *inspection) printManifest(r rowWriter) {
 	if in.ManifestSource == fromDescribe {
 		where = "from agenthost_describe; plugin build puts it into the file"
 	}
-	r.row("manifest", "%s %s (%s)", oneLine(m.Name), oneLine(m.Version), where)
+	r.row("manifest", "%s %s (%s)", ui.OneLine(m.Name), ui.OneLine(m.Version), where)
 	if m.Description != "" {
-		r.row("", "%s", oneLine(m.Description))
+		r.row("", "%s", ui.OneLine(m.Description))
 	}
-	writeRows(r, "tool", "tool", m.Tools, func(t plugin.ToolInfo) string { return oneLine(t.Name) + ": " + oneLine(t.Description) })
+	writeRows(r, "tool", "tool", m.Tools, func(t plugin.ToolInfo) string { return ui.OneLine(t.Name) + ": " + ui.OneLine(t.Description) })
 	writeRows(r, "processor", "processor", m.Processors, func(p plugin.ProcessorInfo) string {
-		return oneLine(p.Name) + ", given " + cmp.Or(oneLine(p.Input), "messages")
+		return ui.OneLine(p.Name) + ", given " + cmp.Or(ui.OneLine(p.Input), "messages")
 	})
-	writeRows(r, "router", "router", m.Routers, func(s plugin.PartInfo) string { return oneLine(s.Name) })
-	writeRows(r, "provider", "provider", m.Providers, func(p plugin.PartInfo) string { return oneLine(p.Name) })
+	writeRows(r, "router", "router", m.Routers, func(s plugin.PartInfo) string { return ui.OneLine(s.Name) })
+	writeRows(r, "provider", "provider", m.Providers, func(p plugin.PartInfo) string { return ui.OneLine(p.Name) })
 	r.row("asks for", "%s", listWords(grantwords.Asked(m.Permissions)))
 	in.Grants.print(r)
 	if len(m.Requires) > 0 {
-		r.row("requires", "%s", oneLine(strings.Join(m.Requires, ", ")))
+		r.row("requires", "%s", ui.OneLine(strings.Join(m.Requires, ", ")))
 	}
 }
 
@@ -350,7 +351,7 @@ func listWords(words []string) string {
 	if len(words) == 0 {
 		return "nothing"
 	}
-	return oneLine(strings.Join(words, ", "))
+	return ui.OneLine(strings.Join(words, ", "))
 }
 
 // print shows the grants, and the command that adds the missing ones. A nil report
@@ -360,10 +361,10 @@ func (g *grantReport) print(r rowWriter) {
 	case g == nil:
 		return
 	case !g.Serves:
-		r.row("granted", "nothing: tenant %s does not have this plugin", oneLine(g.Tenant))
+		r.row("granted", "nothing: tenant %s does not have this plugin", ui.OneLine(g.Tenant))
 		return
 	}
-	r.row("granted", "%s, to tenant %s", listWords(grantwords.Words(g.Granted)), oneLine(g.Tenant))
+	r.row("granted", "%s, to tenant %s", listWords(grantwords.Words(g.Granted)), ui.OneLine(g.Tenant))
 	if len(g.Missing) == 0 {
 		return
 	}
@@ -387,7 +388,7 @@ func printExterns(r rowWriter, name string, list []plugin.Extern) {
 		return
 	}
 	writeRows(r, name, "", list, func(e plugin.Extern) string {
-		return e.Kind + "  " + strings.TrimSpace(oneLine(e.Module)+" "+oneLine(e.Name)) + "  " + e.Type
+		return e.Kind + "  " + strings.TrimSpace(ui.OneLine(e.Module)+" "+ui.OneLine(e.Name)) + "  " + e.Type
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
@@ -60,7 +61,11 @@ func manyTools(n, members int) []byte {
 			"parameters": map[string]any{"type": "object", "properties": properties}})
 	}
 	m["tools"] = tools
-	return encodeJSON(m)
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // maps and strings have JSON
+	}
+	return raw
 }
 
 func TestInspectPrintsAtMost64kB(t *testing.T) {
@@ -93,7 +98,7 @@ func TestInspectPrintsAtMost64kB(t *testing.T) {
 			if err := printCutJSON(&js, in); err != nil {
 				t.Fatal(err)
 			}
-			if err := printJSON(&whole, in); err != nil {
+			if err := ui.PrintJSON(&whole, in); err != nil {
 				t.Fatal(err)
 			}
 			if text.Len() > maxInspectBytes || js.Len() > maxInspectBytes || whole.Len() > 8<<20 {
@@ -107,7 +112,7 @@ func TestInspectPrintsAtMost64kB(t *testing.T) {
 			if err := json.Unmarshal(js.Bytes(), &read); err != nil || read.Digest != in.Digest || read.Functions != 1 {
 				t.Errorf("JSON: %v, %+v", err, read)
 			}
-			if cut := whole.Len() > maxInspectBytes; cut != strings.Contains(js.String(), "left out") && cut != strings.Contains(js.String(), cutMember) {
+			if cut := whole.Len() > maxInspectBytes; cut != strings.Contains(js.String(), "left out") && cut != strings.Contains(js.String(), ui.CutMember) {
 				t.Errorf("%d bytes are cut: %v, and it says %.200s", whole.Len(), cut, js.String())
 			}
 			if !strings.Contains(text.String(), "functions") || whole.Len() > 1<<20 && !strings.Contains(text.String(), "left out") {

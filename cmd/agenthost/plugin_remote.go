@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
@@ -22,7 +23,7 @@ import (
 
 // remote is a command to a running host.
 type remote struct {
-	term         *terminal
+	term         *ui.Terminal
 	data, socket string
 	json         bool
 }
@@ -79,11 +80,11 @@ func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string
 }
 
 // remoteCommands are the commands to a running host.
-func remoteCommands(t *terminal) []*cobra.Command {
+func remoteCommands(t *ui.Terminal) []*cobra.Command {
 	return []*cobra.Command{remoteList(t), remoteLoad(t), remoteReload(t), remoteRollback(t), remoteUnload(t), remoteTop(t)}
 }
 
-func remoteList(t *terminal) *cobra.Command {
+func remoteList(t *ui.Terminal) *cobra.Command {
 	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:     "list",
@@ -96,7 +97,7 @@ func remoteList(t *terminal) *cobra.Command {
 				return err
 			}
 			if r.json {
-				return printItems(t.Out, plugins)
+				return ui.PrintItems(t.Out, plugins)
 			}
 			return printPlugins(t.Out, plugins)
 		},
@@ -121,10 +122,10 @@ func printPlugins(w io.Writer, plugins []project.PluginStatus) error {
 	}
 	for _, p := range plugins {
 		if p.Error != nil {
-			fmt.Fprintf(w, "\n%s: %s\n", termtext.Printable(p.ID), termtext.Printable(sentence(p.Error)))
+			fmt.Fprintf(w, "\n%s: %s\n", termtext.Printable(p.ID), termtext.Printable(ui.ErrorText(p.Error)))
 		}
 		if v := p.Serving(); v != nil && len(v.Missing) > 0 {
-			fmt.Fprintf(w, "\n%s asks for more than it is granted: %s\n", termtext.Printable(p.ID), oneLine(strings.Join(v.Missing, ", ")))
+			fmt.Fprintf(w, "\n%s asks for more than it is granted: %s\n", termtext.Printable(p.ID), ui.OneLine(strings.Join(v.Missing, ", ")))
 		}
 	}
 	return nil
@@ -144,7 +145,7 @@ func statusWords(p *project.PluginStatus) string {
 	return words
 }
 
-func remoteLoad(t *terminal) *cobra.Command {
+func remoteLoad(t *ui.Terminal) *cobra.Command {
 	r := &remote{term: t}
 	var grants []string
 	c := r.add(&cobra.Command{
@@ -195,7 +196,7 @@ func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
 
 func (r *remote) show(list []*project.Change) error {
 	if r.json {
-		return printItems(r.term.Out, list)
+		return ui.PrintItems(r.term.Out, list)
 	}
 	for _, c := range list {
 		switch {
@@ -210,7 +211,7 @@ func (r *remote) show(list []*project.Change) error {
 	return nil
 }
 
-func remoteReload(t *terminal) *cobra.Command {
+func remoteReload(t *ui.Terminal) *cobra.Command {
 	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:     "reload [PLUGIN]",
@@ -227,7 +228,7 @@ func remoteReload(t *terminal) *cobra.Command {
 	})
 }
 
-func remoteRollback(t *terminal) *cobra.Command {
+func remoteRollback(t *ui.Terminal) *cobra.Command {
 	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:   "rollback PLUGIN",
@@ -241,7 +242,7 @@ came from. What came after is kept no longer: load it again when it is mended.`,
 	})
 }
 
-func remoteUnload(t *terminal) *cobra.Command {
+func remoteUnload(t *ui.Terminal) *cobra.Command {
 	r := &remote{term: t}
 	return r.add(&cobra.Command{
 		Use:   "unload PLUGIN",

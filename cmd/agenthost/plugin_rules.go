@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
@@ -102,7 +103,7 @@ func (t *guestTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options, err := t.local.plugins.modules().RuntimeOptions(t.local.term.quietLogger())
+	options, err := t.local.plugins.modules().RuntimeOptions(t.local.term.QuietLogger())
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (t *guestTest) cases() (string, error) {
 
 func (t *guestTest) source(ctx context.Context) (from *project.Module, err error) {
 	err = t.local.plugins.withRuntime(ctx, func(rt *plugin.Runtime) error {
-		from, err = t.local.plugins.modules().Read(ctx, rt, t.file, t.local.term.progress)
+		from, err = t.local.plugins.modules().Read(ctx, rt, t.file, t.local.term.Announce)
 		return err
 	})
 	return from, err
@@ -145,7 +146,7 @@ func (t *guestTest) source(ctx context.Context) (from *project.Module, err error
 
 // check shows the result of each rule as soon as the rule is checked.
 func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Options) error {
-	show := newPrinter(t.local.term)
+	show := ui.NewPrinter(t.local.term)
 	var count ruleCount
 	for r := range plugintest.Check(ctx, wasm, opts) {
 		if ctx.Err() != nil {
@@ -153,7 +154,7 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 		}
 		count.add(r)
 		if t.flags.json {
-			if err := printTimed(t.local.term.Out, r); err != nil {
+			if err := ui.PrintTimed(t.local.term.Out, r); err != nil {
 				return err
 			}
 			continue
@@ -161,7 +162,7 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 		printRule(show, r)
 	}
 	if !t.flags.json {
-		show.line("%s", count)
+		show.Line("%s", count)
 	}
 	switch {
 	case count.broken == 1 && count.applied == 1 && count.skipped == 0: // it does not load, so no other rule was checked
@@ -208,20 +209,20 @@ func (n ruleCount) String() string {
 const maxProblems = 5
 
 // printRule shows a plugin's result for one rule.
-func printRule(p *printer, r *plugintest.Result) {
-	took := p.paint(dim, "  "+r.Took.Round(time.Millisecond).String())
+func printRule(p *ui.Printer, r *plugintest.Result) {
+	took := p.Paint(ui.Dim, "  "+r.Took.Round(time.Millisecond).String())
 	switch {
 	case !r.OK():
-		p.line("%s  %s%s", p.paint(red, "broken"), termtext.Printable(r.Rule), took)
+		p.Line("%s  %s%s", p.Paint(ui.Red, "broken"), termtext.Printable(r.Rule), took)
 		for _, problem := range r.Problems[:min(len(r.Problems), maxProblems)] {
-			p.line("        %s", clip(problem))
+			p.Line("        %s", ui.Clip(problem))
 		}
 		if more := len(r.Problems) - maxProblems; more > 0 {
-			p.line("        and %d more: see them with --json", more)
+			p.Line("        and %d more: see them with --json", more)
 		}
 	case r.Skipped != "":
-		p.line("%s  %s: %s", p.paint(yellow, "-     "), termtext.Printable(r.Rule), termtext.Printable(r.Skipped))
+		p.Line("%s  %s: %s", p.Paint(ui.Yellow, "-     "), termtext.Printable(r.Rule), termtext.Printable(r.Skipped))
 	default:
-		p.line("%s  %s%s", p.paint(cyan, "ok    "), termtext.Printable(r.Rule), took)
+		p.Line("%s  %s%s", p.Paint(ui.Cyan, "ok    "), termtext.Printable(r.Rule), took)
 	}
 }

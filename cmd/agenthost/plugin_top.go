@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -53,7 +54,7 @@ type topFlags struct {
 	interval time.Duration
 }
 
-func remoteTop(t *terminal) *cobra.Command {
+func remoteTop(t *ui.Terminal) *cobra.Command {
 	r := &remote{term: t}
 	var f topFlags
 	c := r.add(&cobra.Command{
@@ -100,7 +101,7 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 			return err
 		}
 		if r.json {
-			return printTimed(r.term.Out, b)
+			return ui.PrintTimed(r.term.Out, b)
 		}
 		again := r.term.OutIsTerminal && !r.term.Dumb
 		if again {
@@ -144,12 +145,12 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 	head = append(head, "CALLS", "CALLS/S", "ERRORS", "INSTRUCTIONS", "TIME", "MEAN", "P99", "MEMORY", "HOST CALLS", "IN", "OUT")
 	fmt.Fprintln(tw, strings.Join(head, "\t"))
 	for _, c := range b.Items {
-		line := []string{oneLine(c.Plugin)}
+		line := []string{ui.OneLine(c.Plugin)}
 		if by.Tenant {
-			line = append(line, oneLine(c.Tenant))
+			line = append(line, ui.OneLine(c.Tenant))
 		}
 		if by.Export {
-			line = append(line, oneLine(c.Export))
+			line = append(line, ui.OneLine(c.Export))
 		}
 		rate := "-"
 		if before != nil {
@@ -157,8 +158,8 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 		}
 		mean := int64(c.Duration) / max(c.Latency.Count(), 1)
 		line = append(line, termtext.Thousands(c.Calls()), rate, termtext.Thousands(c.Errors()), termtext.Thousands(c.Instructions),
-			shortTime(int64(c.Duration)), shortTime(mean), shortTime(int64(c.Latency.Quantile(0.99))),
-			shortBytes(c.PeakMemory), termtext.Thousands(c.HostCalls), shortBytes(c.InputBytes), shortBytes(c.OutputBytes))
+			ui.ShortTime(int64(c.Duration)), ui.ShortTime(mean), ui.ShortTime(int64(c.Latency.Quantile(0.99))),
+			ui.ShortBytes(c.PeakMemory), termtext.Thousands(c.HostCalls), ui.ShortBytes(c.InputBytes), ui.ShortBytes(c.OutputBytes))
 		fmt.Fprintln(tw, strings.Join(line, "\t"))
 	}
 	return tw.Flush()

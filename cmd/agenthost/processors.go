@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
@@ -25,7 +26,7 @@ type tryFlags struct {
 	json, all                    bool
 }
 
-func processorsCommand(t *terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
+func processorsCommand(t *ui.Terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "processors",
 		Short: "See what history processors do to a conversation",
@@ -36,7 +37,7 @@ func processorsCommand(t *terminal, plugins *pluginOpener, projects *projectOpen
 	return c
 }
 
-func processorsTry(t *terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
+func processorsTry(t *ui.Terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "try PROJECT|FILE... HISTORY",
@@ -79,7 +80,7 @@ the turn's input, which may be edited but not dropped.`,
 
 // processorsTrial is one trial, from its flags to its output.
 type processorsTrial struct {
-	term     *terminal
+	term     *ui.Terminal
 	plugins  *pluginOpener
 	projects *projectOpener
 	flags    tryFlags
@@ -138,7 +139,7 @@ func (t *processorsTrial) run(ctx context.Context, chain []string, history strin
 		return err
 	}
 	if t.flags.json {
-		return errors.Join(printJSON(t.term.Out, result), err)
+		return errors.Join(ui.PrintJSON(t.term.Out, result), err)
 	}
 	t.print(result)
 	return err
@@ -240,7 +241,7 @@ func (t *processorsTrial) openFiles(ctx context.Context, files []string) (func()
 	if err != nil {
 		return nil, t.usage("%w", err)
 	}
-	rt, done, err := t.plugins.modules().NewSandbox(ctx, t.term.logger())
+	rt, done, err := t.plugins.modules().NewSandbox(ctx, t.term.Logger())
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +264,7 @@ func (t *processorsTrial) openFile(ctx context.Context, rt *plugin.Runtime, file
 			return nil, err
 		}
 	}
-	wasm, err := t.plugins.modules().ReadModule(ctx, rt, file, t.term.progress)
+	wasm, err := t.plugins.modules().ReadModule(ctx, rt, file, t.term.Announce)
 	if err != nil {
 		return nil, err
 	}

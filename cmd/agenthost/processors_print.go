@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -19,7 +20,7 @@ const (
 
 // print shows a trial to a person.
 func (t *processorsTrial) print(r *tryResult) {
-	p := newPrinter(t.term)
+	p := ui.NewPrinter(t.term)
 	about := ""
 	switch {
 	case r.Model == "" || r.Model == scriptedmodel.DefaultName:
@@ -27,9 +28,9 @@ func (t *processorsTrial) print(r *tryResult) {
 	case !r.Exact:
 		about = ", which is a guess for " + termtext.Printable(r.Model)
 	}
-	p.line("history  %s  (%s%s)", sizeWords(r.History), r.Encoding, about)
+	p.Line("history  %s  (%s%s)", sizeWords(r.History), r.Encoding, about)
 	if len(r.Processors) == 0 {
-		p.line("There are no processors in this chain.")
+		p.Line("There are no processors in this chain.")
 	}
 	for i, step := range r.Processors {
 		t.printStep(p, i+1, &step)
@@ -37,35 +38,35 @@ func (t *processorsTrial) print(r *tryResult) {
 	if n := len(r.Processors); n > 0 && r.Processors[n-1].Error != nil {
 		return
 	}
-	p.line("\nresult   %s: %s", sizeWords(r.Result), savedWords(r.History.less(r.Result), r.History))
+	p.Line("\nresult   %s: %s", sizeWords(r.Result), savedWords(r.History.less(r.Result), r.History))
 }
 
-func (t *processorsTrial) printStep(p *printer, n int, s *tryStep) {
-	name := p.paint(bold, termtext.Printable(s.Processor))
+func (t *processorsTrial) printStep(p *ui.Printer, n int, s *tryStep) {
+	name := p.Paint(ui.Bold, termtext.Printable(s.Processor))
 	if s.Level != "" {
 		name += " (" + s.Level + ")"
 	}
 	took := ""
 	if s.Cost != nil {
-		took = p.paint(dim, fmt.Sprintf("  [%s instructions, %s]", termtext.Thousands(s.Cost.Instructions), time.Duration(s.Cost.DurationUS)*time.Microsecond))
+		took = p.Paint(ui.Dim, fmt.Sprintf("  [%s instructions, %s]", termtext.Thousands(s.Cost.Instructions), time.Duration(s.Cost.DurationUS)*time.Microsecond))
 	}
-	p.line("\n%d. %s  %s%s", n, name, s.words(p), took)
+	p.Line("\n%d. %s  %s%s", n, name, s.words(p), took)
 	if s.Skipped != nil {
-		p.line("   %s", strings.ReplaceAll(termtext.Printable(sentence(s.Skipped)), "\n", "\n   "))
+		p.Line("   %s", strings.ReplaceAll(termtext.Printable(ui.ErrorText(s.Skipped)), "\n", "\n   "))
 	}
 	t.printChanges(p, s.Changes)
 	if len(s.Report) > 0 {
-		p.line("   report %s", clip(string(s.Report)))
+		p.Line("   report %s", ui.Clip(string(s.Report)))
 	}
 }
 
 // words describes the effect of a processor in a line.
-func (s *tryStep) words(p *printer) string {
+func (s *tryStep) words(p *ui.Printer) string {
 	switch {
 	case s.Skipped != nil:
-		return p.paint(yellow, "fails, and is skipped")
+		return p.Paint(ui.Yellow, "fails, and is skipped")
 	case s.Error != nil:
-		return p.paint(red, "fails")
+		return p.Paint(ui.Red, "fails")
 	case len(s.Changes) == 0:
 		return "changes nothing"
 	}
@@ -83,7 +84,7 @@ func (s *tryStep) words(p *printer) string {
 }
 
 func sizeWords(s viewSize) string {
-	return fmt.Sprintf("%s, %s, %s", plural(s.Messages, "message"), plural(s.Tokens, "token"), plural(s.Bytes, "byte"))
+	return fmt.Sprintf("%s, %s, %s", ui.Plural(s.Messages, "message"), ui.Plural(s.Tokens, "token"), ui.Plural(s.Bytes, "byte"))
 }
 
 func savedWords(saved, of viewSize) string {
@@ -95,10 +96,10 @@ func savedWords(saved, of viewSize) string {
 	if of.Tokens > 0 {
 		share = fmt.Sprintf(" (%d %%)", (saved.Tokens*100+of.Tokens/2)/of.Tokens)
 	}
-	return fmt.Sprintf("%s %s%s, %s", verb, plural(saved.Tokens, "token"), share, plural(saved.Bytes, "byte"))
+	return fmt.Sprintf("%s %s%s, %s", verb, ui.Plural(saved.Tokens, "token"), share, ui.Plural(saved.Bytes, "byte"))
 }
 
-func (t *processorsTrial) printChanges(p *printer, list []viewChange) {
+func (t *processorsTrial) printChanges(p *ui.Printer, list []viewChange) {
 	for len(list) > 0 {
 		n := slices.IndexFunc(list, func(c viewChange) bool { return c.Op != dropped })
 		if n < 0 {
@@ -117,7 +118,7 @@ func (t *processorsTrial) printChanges(p *printer, list []viewChange) {
 }
 
 // printDrops shows the two ends of many messages dropped in a row.
-func printDrops(p *printer, list []viewChange) {
+func printDrops(p *ui.Printer, list []viewChange) {
 	const ends = 2
 	rest := list[ends : len(list)-ends]
 	saved := 0
@@ -127,40 +128,40 @@ func printDrops(p *printer, list []viewChange) {
 	for _, c := range list[:ends] {
 		printChange(p, &c)
 	}
-	p.line("   %s", p.paint(dim, fmt.Sprintf("- ... and %d more in a row, %s (--all shows them)", len(rest), plural(saved, "token"))))
+	p.Line("   %s", p.Paint(ui.Dim, fmt.Sprintf("- ... and %d more in a row, %s (--all shows them)", len(rest), ui.Plural(saved, "token"))))
 	for _, c := range list[len(list)-ends:] {
 		printChange(p, &c)
 	}
 }
 
 // printChange shows the change to one message.
-func printChange(p *printer, c *viewChange) {
-	sign := map[string]string{dropped: p.paint(red, "-"), changed: p.paint(yellow, "~"), inserted: p.paint(cyan, "+"), moved: p.paint(yellow, ">")}[c.Op]
+func printChange(p *ui.Printer, c *viewChange) {
+	sign := map[string]string{dropped: p.Paint(ui.Red, "-"), changed: p.Paint(ui.Yellow, "~"), inserted: p.Paint(ui.Cyan, "+"), moved: p.Paint(ui.Yellow, ">")}[c.Op]
 	at := "new"
 	if c.From != nil {
 		at = fmt.Sprint(*c.From)
 	}
 	head := fmt.Sprintf("%s [%s] %s", sign, at, termtext.Printable(string(c.Role)))
-	weight := p.paint(dim, fmt.Sprintf("  %+d tokens", c.Tokens))
+	weight := p.Paint(ui.Dim, fmt.Sprintf("  %+d tokens", c.Tokens))
 	switch {
 	case c.Op == moved:
-		p.line("   %s to %d%s", head, *c.To, weight)
+		p.Line("   %s to %d%s", head, *c.To, weight)
 	case c.after == nil || c.before == nil:
 		m := c.before
 		if m == nil {
 			m = c.after
 		}
-		p.line("   %s  %s%s", head, strings.Join(shownParts(m), " · "), weight)
+		p.Line("   %s  %s%s", head, strings.Join(shownParts(m), " · "), weight)
 		return
 	default:
-		p.line("   %s%s", head, weight)
+		p.Line("   %s%s", head, weight)
 	}
 	printPartsDiff(p, c.before, c.after)
 }
 
 // printPartsDiff shows the parts that only one of two messages has. If both have as
 // many, each is shown from where it differs.
-func printPartsDiff(p *printer, before, after *host.Message) {
+func printPartsDiff(p *ui.Printer, before, after *host.Message) {
 	was, is := partTexts(before), partTexts(after)
 	var gone, come []string
 	for i, s := range was {
@@ -178,10 +179,10 @@ func printPartsDiff(p *printer, before, after *host.Message) {
 		}
 	}
 	for _, s := range gone {
-		p.line("       %s %s", p.paint(red, "-"), s)
+		p.Line("       %s %s", p.Paint(ui.Red, "-"), s)
 	}
 	for _, s := range come {
-		p.line("       %s %s", p.paint(cyan, "+"), s)
+		p.Line("       %s %s", p.Paint(ui.Cyan, "+"), s)
 	}
 }
 
@@ -202,7 +203,7 @@ func commonRunes(a, b string) int {
 func partTexts(m *host.Message) []string {
 	lines := make([]string, len(m.Parts))
 	for i, part := range m.Parts {
-		lines[i] = oneLine(partLine(part))
+		lines[i] = ui.OneLine(ui.PartText(part))
 	}
 	return lines
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
@@ -57,7 +58,7 @@ func (s *session) howToAnswer() {
 		fmt.Fprintln(w, "\nNobody can answer: without --data nothing is kept to go on from.")
 		return
 	}
-	fmt.Fprintf(w, "\nGo on with an answer to each question:\n  %s run %s --data %s%s --resume %s", selfWords(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), s.asked.run)
+	fmt.Fprintf(w, "\nGo on with an answer to each question:\n  %s run %s --data %s%s --resume %s", ui.Self(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), s.asked.run)
 	for _, q := range s.asked.questions {
 		fmt.Fprintf(w, " %s", answerWords(q))
 	}
@@ -79,7 +80,7 @@ func (s *session) answerAll(ctx context.Context, next <-chan line) error {
 	for len(s.asked.questions) > 0 {
 		var list []host.Answer
 		for _, q := range s.asked.questions {
-			l := s.readLine(ctx, question(q)+" "+choices(q)+" ", next)
+			l := s.readLine(ctx, ui.QuestionText(q)+" "+choices(q)+" ", next)
 			if l.err != nil {
 				s.howToAnswer()
 				return l.err
@@ -131,11 +132,11 @@ func readAnswer(q *host.Question, text string) (host.Answer, bool) {
 
 // readLine asks for a line.
 func (s *session) readLine(ctx context.Context, prompt string, next <-chan line) line {
-	console := s.term.console()
-	if err := console.ask(prompt); err != nil {
+	console := s.term.Console()
+	if err := console.Ask(prompt); err != nil {
 		return line{err: err}
 	}
-	defer console.answered()
+	defer console.Answered()
 	select {
 	case l := <-next:
 		return l

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -20,14 +21,14 @@ import (
 )
 
 type queueFlags struct {
-	term *terminal
+	term *ui.Terminal
 	dirs *dataOpener
 
 	data, tenant string
 	json         bool
 }
 
-func queueCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+func queueCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 	g := &queueFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "queue",
@@ -80,7 +81,7 @@ func (g *queueFlags) list() *cobra.Command {
 					return err
 				}
 				if g.json {
-					return printItems(g.term.Out, jobs)
+					return ui.PrintItems(g.term.Out, jobs)
 				}
 				return printPending(g.term.Out, jobs)
 			})
@@ -100,7 +101,7 @@ func printPending(w io.Writer, jobs []*queue.PendingJob) error {
 	for _, j := range jobs {
 		why := ""
 		if j.Error != nil {
-			why = oneLine(j.Error.Error())
+			why = ui.OneLine(j.Error.Error())
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", j.ID, jobWords(j.Name, j.Payload), j.Status, j.Due.Local().Format(time.DateTime), j.Attempts, why)
 	}
@@ -111,9 +112,9 @@ func printPending(w io.Writer, jobs []*queue.PendingJob) error {
 func jobWords(name string, payload json.RawMessage) string {
 	var left struct{ Plugin, Handler string }
 	if name != plugin.JobName || json.Unmarshal(payload, &left) != nil || left.Plugin == "" {
-		return oneLine(name)
+		return ui.OneLine(name)
 	}
-	return oneLine(left.Plugin + "/" + left.Handler)
+	return ui.OneLine(left.Plugin + "/" + left.Handler)
 }
 
 func (g *queueFlags) dead() *cobra.Command {
@@ -129,7 +130,7 @@ func (g *queueFlags) dead() *cobra.Command {
 					return err
 				}
 				if g.json {
-					return printItems(g.term.Out, dead)
+					return ui.PrintItems(g.term.Out, dead)
 				}
 				return printDead(g.term.Out, dead)
 			})
@@ -147,7 +148,7 @@ func printDead(w io.Writer, dead []*queue.DeadJob) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "JOB\tOF\tGIVEN UP\tATTEMPTS\tERROR")
 	for _, d := range dead {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", d.ID, jobWords(d.Name, d.Payload), d.Died.Local().Format(time.DateTime), d.Attempts, oneLine(d.Error.Error()))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", d.ID, jobWords(d.Name, d.Payload), d.Died.Local().Format(time.DateTime), d.Attempts, ui.OneLine(d.Error.Error()))
 	}
 	return table.Flush()
 }
@@ -181,7 +182,7 @@ func (g *queueFlags) change(name, short, done string, change func(*queue.Queue, 
 					return err
 				}
 				if g.json {
-					return printJSON(g.term.Out, map[string]string{"id": id, "done": name})
+					return ui.PrintJSON(g.term.Out, map[string]string{"id": id, "done": name})
 				}
 				_, err = fmt.Fprintf(g.term.Out, "The %s %s %s.\n", what, id, done)
 				return err

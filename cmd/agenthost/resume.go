@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
@@ -90,9 +91,9 @@ func (s *session) settleExpired(ctx context.Context) error {
 		return err
 	}
 	if s.json {
-		return printJSON(s.term.Out, map[string]int{"settled": n})
+		return ui.PrintJSON(s.term.Out, map[string]int{"settled": n})
 	}
-	fmt.Fprintf(s.term.Out, "%s settled.\n", plural(n, "run"))
+	fmt.Fprintf(s.term.Out, "%s settled.\n", ui.Plural(n, "run"))
 	return nil
 }
 
@@ -132,11 +133,11 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 // showQuestions prints the questions of a run that another command began.
 func (s *session) showQuestions(run string, questions []*host.Question) {
 	if s.json {
-		_ = printItems(s.term.Out, questions) // as in the events, a failed write is ignored
+		_ = ui.PrintItems(s.term.Out, questions) // as in the events, a failed write is ignored
 		return
 	}
 	for _, q := range questions {
-		fmt.Fprintln(s.term.Out, question(q))
+		fmt.Fprintln(s.term.Out, ui.QuestionText(q))
 	}
 	s.asked = asked{run, questions}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -81,7 +82,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		err := check(c, list)
 		var hinted *hintedUsage
 		if err != nil && !errors.As(err, &hinted) && !strings.HasPrefix(err.Error(), "unknown command") {
-			err = fmt.Errorf("%s given; the command is: %s", plural(len(list), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
+			err = fmt.Errorf("%s given; the command is: %s", ui.Plural(len(list), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
 		}
 		if err != nil {
 			return usageError{err, c.CommandPath()}
@@ -106,7 +107,7 @@ func oneText(before int, hint string) cobra.PositionalArgs {
 			words = append(words, termtext.ShellWord(w))
 		}
 		text := strings.Join(list[before:], " ")
-		return &hintedUsage{plural(len(list), "argument") + " given; the command is: " + strings.TrimSuffix(c.UseLine(), " [flags]"),
+		return &hintedUsage{ui.Plural(len(list), "argument") + " given; the command is: " + strings.TrimSuffix(c.UseLine(), " [flags]"),
 			hint + ": " + strings.Join(append(words, quotedText(text)), " ")}
 	}
 }
@@ -121,7 +122,7 @@ func quotedText(s string) string {
 	if strings.ContainsAny(s, "\"\\$`!") {
 		return termtext.ShellWord(s)
 	}
-	return `"` + clip(s) + `"`
+	return `"` + ui.Clip(s) + `"`
 }
 
 // The exit codes that are not a host.Code's.
@@ -166,10 +167,10 @@ func exit(stderr io.Writer, err error, asJSON bool) int {
 	case errors.As(err, &quiet):
 		return int(quiet)
 	case asJSON && (isUsage || isParseError(err)):
-		_ = printJSON(stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
+		_ = ui.PrintJSON(stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
 		return exitUsage
 	case asJSON:
-		_ = printJSON(stderr, writtenError{host.AsError(err)})
+		_ = ui.PrintJSON(stderr, writtenError{host.AsError(err)})
 		return exitCode(err)
 	case isUsage:
 		var hinted *hintedUsage
@@ -182,7 +183,7 @@ func exit(stderr io.Writer, err error, asJSON bool) int {
 		fmt.Fprintf(stderr, "agenthost: %v\nSee: agenthost --help\n", err)
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "agenthost: %s\n", sentence(err))
+	fmt.Fprintf(stderr, "agenthost: %s\n", ui.ErrorText(err))
 	return exitCode(err)
 }
 

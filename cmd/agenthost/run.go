@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/project"
@@ -31,7 +32,7 @@ type runFlags struct {
 	answerFlags
 }
 
-func runCommand(t *terminal, projects *projectOpener) *cobra.Command {
+func runCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run PROJECT [PROMPT|-]",
@@ -168,7 +169,7 @@ var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agentho
 // readPrompt returns the prompt: the argument, or stdin if the argument is - or absent
 // and stdin is not a terminal. talk reports that a person is at the terminal. Only a
 // thread can continue with an empty prompt.
-func readPrompt(t *terminal, list []string, hasThread bool) (text string, talk bool, err error) {
+func readPrompt(t *ui.Terminal, list []string, hasThread bool) (text string, talk bool, err error) {
 	switch {
 	case len(list) == 0 && t.InIsTerminal:
 		return "", true, nil
@@ -198,7 +199,7 @@ func errNotUTF8(what string) error {
 	return host.Errorf(host.InvalidArgument, "%s is not UTF-8", what).WithHint("convert it, as with: iconv -f latin1 -t utf-8")
 }
 
-func runProject(ctx context.Context, t *terminal, projects *projectOpener, projectName, prompt string, talk bool, f runFlags) (err error) {
+func runProject(ctx context.Context, t *ui.Terminal, projects *projectOpener, projectName, prompt string, talk bool, f runFlags) (err error) {
 	c, err := openProject(projectName)
 	if err != nil {
 		return err
@@ -254,7 +255,7 @@ func (f *runFlags) projectOptions(projects *projectOpener) project.Options {
 	return opts
 }
 
-func newSession(t *terminal, a *project.Project, projectName string, f runFlags) (s *session, err error) {
+func newSession(t *ui.Terminal, a *project.Project, projectName string, f runFlags) (s *session, err error) {
 	s = &session{term: t, app: a, project: projectName, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
 		branch: f.on, racing: host.Racing(f.racing)}
 	s.target, err = a.Target(f.target)
@@ -263,7 +264,7 @@ func newSession(t *terminal, a *project.Project, projectName string, f runFlags)
 
 // session is a conversation with one target.
 type session struct {
-	term    *terminal
+	term    *ui.Terminal
 	app     *project.Project
 	target  host.Target
 	name    string // of the target; "" is the project's
@@ -311,8 +312,8 @@ func (s *session) stream(ctx context.Context, req *host.Request) error {
 
 // streamEvents runs a request that is complete.
 func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
-	show := newPrinter(s.term)
-	defer show.endText()
+	show := ui.NewPrinter(s.term)
+	defer show.EndText()
 	if s.live != nil {
 		s.live.reload.Refresh(ctx)
 		pinned, release := s.app.Runtime().Pin(ctx)
@@ -329,13 +330,13 @@ func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
 		switch d := ev.Data.(type) {
 		case *host.RunStarted:
 			s.thread, s.branch = d.Thread, d.Branch
-			s.term.console().shows(ev.Run)
+			s.term.Console().Shows(ev.Run)
 		case *host.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
 		if !s.json {
-			show.event(ev)
-		} else if err := printJSON(s.term.Out, ev); err != nil {
+			show.Event(ev)
+		} else if err := ui.PrintJSON(s.term.Out, ev); err != nil {
 			return err
 		}
 	}
@@ -372,13 +373,13 @@ func (s *session) whichThread(named string) {
 		return
 	}
 	fmt.Fprintf(s.term.Out, "\nThis is thread %s; go on with:\n  %s run %s --data %s%s --thread %s \"...\"\n",
-		termtext.Printable(s.thread), selfWords(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
+		termtext.Printable(s.thread), ui.Self(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
 // footer reports an answer that did not come from a model.
 func (s *session) footer() {
 	if s.app.Scripted() {
-		fmt.Fprintf(s.term.Out, scriptedFooter, selfWords(), termtext.ShellWord(s.project))
+		fmt.Fprintf(s.term.Out, scriptedFooter, ui.Self(), termtext.ShellWord(s.project))
 	}
 }
 
@@ -409,7 +410,7 @@ func (s *session) talk(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			return s.kept(err)
 		case err != nil:
-			fmt.Fprintf(t.Err, "agenthost: %s\n", sentence(err))
+			fmt.Fprintf(t.Err, "agenthost: %s\n", ui.ErrorText(err))
 		}
 	}
 }

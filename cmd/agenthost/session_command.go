@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -23,7 +24,7 @@ type sessionFlags struct {
 }
 
 // sessionCommand has the commands about turns in the background.
-func sessionCommand(t *terminal) *cobra.Command {
+func sessionCommand(t *ui.Terminal) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "Wait for turns in the background, or end them",
@@ -72,7 +73,7 @@ func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ strin
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-func sessionList(t *terminal) *cobra.Command {
+func sessionList(t *ui.Terminal) *cobra.Command {
 	f := &sessionFlags{remote: remote{term: t}}
 	return f.add(&cobra.Command{
 		Use:   "list",
@@ -88,7 +89,7 @@ stored is in its session: see agenthost thread show.`,
 				return err
 			}
 			if f.json {
-				return printItems(t.Out, turns)
+				return ui.PrintItems(t.Out, turns)
 			}
 			return printTurns(t.Out, turns)
 		},
@@ -106,14 +107,14 @@ func printTurns(w io.Writer, turns []*sessions.Snapshot) error {
 	for _, t := range turns {
 		why := ""
 		if t.Error != nil {
-			why = oneLine(t.Error.Message)
+			why = ui.OneLine(t.Error.Message)
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", termtext.Printable(t.ID), t.Status, termtext.Printable(t.Agent), t.Created.Local().Format(time.DateTime), why)
 	}
 	return tw.Flush()
 }
 
-func sessionStatus(t *terminal) *cobra.Command {
+func sessionStatus(t *ui.Terminal) *cobra.Command {
 	f := &sessionFlags{remote: remote{term: t}}
 	return f.add(&cobra.Command{
 		Use:     "status SNAPSHOT",
@@ -126,18 +127,18 @@ func sessionStatus(t *terminal) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printJSON(t.Out, snap)
+				return ui.PrintJSON(t.Out, snap)
 			}
 			fmt.Fprintf(t.Out, "%s (%s, since %s)\n", snap.Status, termtext.Printable(snap.Agent), snap.Created.Local().Format(time.DateTime))
 			if snap.Error != nil {
-				fmt.Fprintf(t.Out, "  %s\n", oneLine(sentence(snap.Error)))
+				fmt.Fprintf(t.Out, "  %s\n", ui.OneLine(ui.ErrorText(snap.Error)))
 			}
 			return nil
 		},
 	})
 }
 
-func sessionWait(t *terminal) *cobra.Command {
+func sessionWait(t *ui.Terminal) *cobra.Command {
 	f := &sessionFlags{remote: remote{term: t}}
 	c := f.add(&cobra.Command{
 		Use:   "wait SNAPSHOT",
@@ -186,7 +187,7 @@ func (f *sessionFlags) wait(c *cobra.Command, id string) error {
 // ended shows how a turn has ended.
 func (f *sessionFlags) ended(snap *sessions.Snapshot) error {
 	if f.json {
-		if err := printJSON(f.term.Out, snap); err != nil {
+		if err := ui.PrintJSON(f.term.Out, snap); err != nil {
 			return err
 		}
 	} else {
@@ -219,12 +220,12 @@ func (f *sessionFlags) answer(snap *sessions.Snapshot) {
 		}
 	}
 	for _, q := range snap.Questions {
-		fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), oneLine(q.Reason))
+		fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), ui.OneLine(q.Reason))
 	}
 	fmt.Fprintf(f.term.Out, "(%s; session %s; snapshot %s)\n", snap.Status, termtext.Printable(snap.Session), termtext.Printable(snap.ID))
 }
 
-func sessionAbort(t *terminal) *cobra.Command {
+func sessionAbort(t *ui.Terminal) *cobra.Command {
 	f := &sessionFlags{remote: remote{term: t}}
 	return f.add(&cobra.Command{
 		Use:   "abort SNAPSHOT",
@@ -239,7 +240,7 @@ of it is kept under its snapshot. A turn that has ended stays as it is.`,
 				return err
 			}
 			if f.json {
-				return printJSON(t.Out, status)
+				return ui.PrintJSON(t.Out, status)
 			}
 			fmt.Fprintln(t.Out, status.Status)
 			return nil

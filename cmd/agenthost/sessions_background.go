@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -158,7 +159,7 @@ func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, 
 		}
 		n, err := s.Adopt(ctx, tenant)
 		if err != nil {
-			say("a turn in the background of %s, tenant %s: %s", name, termtext.Printable(tenant), sentence(err))
+			say("a turn in the background of %s, tenant %s: %s", name, termtext.Printable(tenant), ui.ErrorText(err))
 		}
 		if n > 0 {
 			found.turns += n
@@ -175,7 +176,7 @@ func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, 
 	}
 	runs, err := v.app.Threads().For(tenant).Runs(ctx)
 	if err != nil {
-		say("the interrupted runs of tenant %s: %s", termtext.Printable(tenant), sentence(err))
+		say("the interrupted runs of tenant %s: %s", termtext.Printable(tenant), ui.ErrorText(err))
 		return nil
 	}
 	n := 0
@@ -194,18 +195,18 @@ func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, 
 // tell reports them on the terminal.
 func (l *left) tell(where string, say func(string, ...any)) {
 	if l.turns > 0 {
-		say("going on with %s in the background that a host has left: %s session list %s%s", plural(l.turns, "turn"), selfWords(), where, tenantWords(l.tenantsTurns))
+		say("going on with %s in the background that a host has left: %s session list %s%s", ui.Plural(l.turns, "turn"), ui.Self(), where, tenantWords(l.tenantsTurns))
 	}
 	if l.runs > 0 {
-		say("%s interrupted: %s thread runs %s%s", wasWere(l.runs, "run"), selfWords(), where, tenantWords(l.tenantsRuns))
+		say("%s interrupted: %s thread runs %s%s", wasWere(l.runs, "run"), ui.Self(), where, tenantWords(l.tenantsRuns))
 	}
 }
 
 func wasWere(n int, noun string) string {
 	if n == 1 {
-		return plural(n, noun) + " was"
+		return ui.Plural(n, noun) + " was"
 	}
-	return plural(n, noun) + " were"
+	return ui.Plural(n, noun) + " were"
 }
 
 // tenantWords names the only tenant concerned, or counts the tenants.
@@ -217,5 +218,5 @@ func tenantWords(tenants []string) string {
 	case len(all) == 1:
 		return " --tenant " + termtext.ShellWord(all[0])
 	}
-	return " (of " + plural(len(all), "tenant") + ": --tenant " + termtext.ShellWord(all[0]) + ", and others)"
+	return " (of " + ui.Plural(len(all), "tenant") + ": --tenant " + termtext.ShellWord(all[0]) + ", and others)"
 }

@@ -13,20 +13,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 type threadFlags struct {
-	term *terminal
+	term *ui.Terminal
 	dirs *dataOpener
 
 	data, tenant string
 	json         bool
 }
 
-func threadCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+func threadCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 	g := &threadFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "thread",
@@ -71,7 +72,7 @@ func (g *threadFlags) withThreads(fn func(*threads.Store) error) (err error) {
 		if _, err := os.Stat(datadir.TracesPath(g.data)); err != nil {
 			return nil // no run is stored
 		}
-		traces, err := driver.OpenTraces(g.data, g.term.logger())
+		traces, err := driver.OpenTraces(g.data, g.term.Logger())
 		if err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (g *threadFlags) list() *cobra.Command {
 					return err
 				}
 				if g.json {
-					return printPage(g.term.Out, page.Threads, page.Next)
+					return ui.PrintPage(g.term.Out, page.Threads, page.Next)
 				}
 				return printThreads(g.term.Out, page)
 			})
@@ -112,7 +113,7 @@ func printThreads(w io.Writer, page *threads.Page) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "THREAD\tUPDATED\tMESSAGES\tSTATUS\tTITLE")
 	for _, t := range page.Threads {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), t.Messages, t.Status, oneLine(t.Title))
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), t.Messages, t.Status, ui.OneLine(t.Title))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (g *threadFlags) show() *cobra.Command {
 					return err
 				}
 				if g.json {
-					return printJSON(g.term.Out, t)
+					return ui.PrintJSON(g.term.Out, t)
 				}
 				return printTranscript(g.term.Out, t)
 			})
@@ -149,7 +150,7 @@ func (g *threadFlags) show() *cobra.Command {
 }
 
 func printTranscript(w io.Writer, t *threads.Transcript) error {
-	fmt.Fprintf(w, "%s  %s  %s\n", termtext.Printable(t.Thread.ID), oneLine(t.Thread.Title), shownOf(len(t.Messages), t.First))
+	fmt.Fprintf(w, "%s  %s  %s\n", termtext.Printable(t.Thread.ID), ui.OneLine(t.Thread.Title), shownOf(len(t.Messages), t.First))
 	for i, m := range t.Messages {
 		who := string(m.Role)
 		if m.Agent != "" {
@@ -157,7 +158,7 @@ func printTranscript(w io.Writer, t *threads.Transcript) error {
 		}
 		fmt.Fprintf(w, "\n[%d] %s  %s\n", t.First+i, termtext.Printable(who), m.CreatedAt.Local().Format(time.DateTime))
 		for _, part := range m.Parts {
-			fmt.Fprintln(w, "  "+strings.ReplaceAll(partLine(part), "\n", "\n  "))
+			fmt.Fprintln(w, "  "+strings.ReplaceAll(ui.PartText(part), "\n", "\n  "))
 		}
 		if s := endingAt(t, t.First+i+1); s != nil && s.Error != nil {
 			fmt.Fprintf(w, "  (%s)\n", endWords(s))
@@ -172,9 +173,9 @@ func printTranscript(w io.Writer, t *threads.Transcript) error {
 // shownOf counts the messages of a transcript, and names those shown.
 func shownOf(shown, before int) string {
 	if before == 0 {
-		return plural(shown, "message")
+		return ui.Plural(shown, "message")
 	}
-	return fmt.Sprintf("%s, of which the last %d %s shown; see --limit", plural(before+shown, "message"), shown, isAre(shown))
+	return fmt.Sprintf("%s, of which the last %d %s shown; see --limit", ui.Plural(before+shown, "message"), shown, isAre(shown))
 }
 
 // endWords describes the end of a turn that did not complete.
@@ -189,10 +190,10 @@ func endWords(s *threads.Snapshot) string {
 func besideMessages(t *threads.Transcript) string {
 	var what []string
 	if state := string(t.State); state != "" && state != "{}" && state != "null" {
-		what = append(what, "the state ("+shortBytes(int64(len(state)))+")")
+		what = append(what, "the state ("+ui.ShortBytes(int64(len(state)))+")")
 	}
 	if n := len(t.Artifacts); n > 0 {
-		what = append(what, plural(n, "artifact"))
+		what = append(what, ui.Plural(n, "artifact"))
 	}
 	return strings.Join(what, " and ")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -129,9 +130,9 @@ func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at 
 // printChanged prints a thread after a change.
 func (g *threadFlags) printChanged(t *threads.Thread, what string) error {
 	if g.json {
-		return printJSON(g.term.Out, t)
+		return ui.PrintJSON(g.term.Out, t)
 	}
-	fmt.Fprintf(g.term.Out, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), plural(t.Messages, "message"))
+	fmt.Fprintf(g.term.Out, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), ui.Plural(t.Messages, "message"))
 	return nil
 }
 
@@ -229,9 +230,9 @@ func (g *threadFlags) fork() *cobra.Command {
 					return err
 				}
 				if g.json {
-					return printJSON(g.term.Out, t)
+					return ui.PrintJSON(g.term.Out, t)
 				}
-				fmt.Fprintf(g.term.Out, "%s begins with %s of %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), termtext.Printable(list[0]))
+				fmt.Fprintf(g.term.Out, "%s begins with %s of %s.\n", termtext.Printable(t.ID), ui.Plural(t.Messages, "message"), termtext.Printable(list[0]))
 				return nil
 			})
 		},
@@ -266,7 +267,7 @@ func (g *threadFlags) printBranches(ctx context.Context, s *threads.Store, threa
 		all = append(all, b)
 	}
 	if g.json {
-		return printItems(g.term.Out, all)
+		return ui.PrintItems(g.term.Out, all)
 	}
 	tw := tabwriter.NewWriter(g.term.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "BRANCH\tMESSAGES\tTURNS\tOPEN\tSINCE\tBY")

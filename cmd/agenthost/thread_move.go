@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
@@ -58,9 +59,9 @@ messages as OpenAI's chat API has them.`,
 					return err
 				}
 				if g.json {
-					return printJSON(g.term.Out, exported{list[0], transfer.Format(format), out, n})
+					return ui.PrintJSON(g.term.Out, exported{list[0], transfer.Format(format), out, n})
 				}
-				fmt.Fprintf(g.term.Out, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, byteWords(n))
+				fmt.Fprintf(g.term.Out, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, ui.ByteWords(n))
 				return nil
 			})
 		},
@@ -80,9 +81,9 @@ type exported struct {
 }
 
 func (g *threadFlags) exportFile(ctx context.Context, s *threads.Store, id string, format transfer.Format, out string) (int64, error) {
-	show := newProgress(g.term)
-	defer show.end()
-	count := &counted{tell: func(n int64) { show.say("%s", byteWords(n)) }}
+	show := ui.NewProgress(g.term)
+	defer show.End()
+	count := &counted{tell: func(n int64) { show.Say("%s", ui.ByteWords(n)) }}
 	err := streamFile(out, func(w io.Writer) error {
 		count.w = w
 		return transfer.Export(ctx, s.For(g.tenant), id, format, count)
@@ -189,16 +190,16 @@ func (g *threadFlags) importFile(ctx context.Context, file, thread string, forma
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	show := newProgress(g.term)
+	show := ui.NewProgress(g.term)
 	got, err := transfer.Import(ctx, threads.New(driver.Driver, nil).For(g.tenant), src, &transfer.ImportOptions{
-		Thread: thread, Progress: func(n int) { show.say("%s", plural(n, "message")) },
+		Thread: thread, Progress: func(n int) { show.Say("%s", ui.Plural(n, "message")) },
 	})
-	show.end()
+	show.End()
 	if err != nil {
 		return importHint(err, file)
 	}
 	if g.json {
-		return printJSON(g.term.Out, got)
+		return ui.PrintJSON(g.term.Out, got)
 	}
 	return g.printImported(got)
 }
@@ -250,8 +251,8 @@ func (g *threadFlags) importTraining(ctx context.Context, file, prefix string, i
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	store := threads.New(driver.Driver, nil)
-	show := newProgress(g.term)
-	defer show.end()
+	show := ui.NewProgress(g.term)
+	defer show.End()
 	n, made, messages := 0, 0, 0
 	for src, err := range sources {
 		id := fmt.Sprintf("%s-%d", prefix, n+1)
@@ -266,20 +267,20 @@ func (g *threadFlags) importTraining(ctx context.Context, file, prefix string, i
 		if got.Created {
 			made++
 		}
-		show.say("%s", plural(n, "thread"))
+		show.Say("%s", ui.Plural(n, "thread"))
 		if g.json {
-			if err := printJSON(g.term.Out, got); err != nil {
+			if err := ui.PrintJSON(g.term.Out, got); err != nil {
 				return err
 			}
 		}
 	}
 	if !g.json {
-		show.end()
+		show.End()
 		rest := ""
 		if made < n {
 			rest = "; the others were there already"
 		}
-		fmt.Fprintf(g.term.Out, "Imported %s of %s, with %s%s.\n", plural(made, "thread"), plural(n, "conversation"), plural(messages, "message"), rest)
+		fmt.Fprintf(g.term.Out, "Imported %s of %s, with %s%s.\n", ui.Plural(made, "thread"), ui.Plural(n, "conversation"), ui.Plural(messages, "message"), rest)
 	}
 	return nil
 }
@@ -289,7 +290,7 @@ func lineError(err error, before int) error {
 	e := *host.AsError(err)
 	e.Message = fmt.Sprintf("conversation %d: %s", before+1, e.Message)
 	if e.Hint == "" {
-		e.Hint = fmt.Sprintf("mend it and import the file again: of the %s before it nothing is stored twice", plural(before, "conversation"))
+		e.Hint = fmt.Sprintf("mend it and import the file again: of the %s before it nothing is stored twice", ui.Plural(before, "conversation"))
 	}
 	e.Err = err
 	return &e
@@ -299,11 +300,11 @@ func (g *threadFlags) printImported(got *transfer.Imported) error {
 	t := got.Thread
 	switch {
 	case got.Messages+got.Turns == 0 && !got.Created:
-		fmt.Fprintf(g.term.Out, "Thread %s has all of it already: %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"))
+		fmt.Fprintf(g.term.Out, "Thread %s has all of it already: %s.\n", termtext.Printable(t.ID), ui.Plural(t.Messages, "message"))
 	case !got.Created:
-		fmt.Fprintf(g.term.Out, "Added %s to thread %s.\n", plural(got.Messages, "message"), termtext.Printable(t.ID))
+		fmt.Fprintf(g.term.Out, "Added %s to thread %s.\n", ui.Plural(got.Messages, "message"), termtext.Printable(t.ID))
 	default:
-		fmt.Fprintf(g.term.Out, "Imported thread %s: %s, %s.\n", termtext.Printable(t.ID), plural(t.Messages, "message"), plural(t.Turns, "turn"))
+		fmt.Fprintf(g.term.Out, "Imported thread %s: %s, %s.\n", termtext.Printable(t.ID), ui.Plural(t.Messages, "message"), ui.Plural(t.Turns, "turn"))
 	}
 	tenant := ""
 	if g.tenant != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -29,7 +30,7 @@ func (g *threadFlags) runs() *cobra.Command {
 					return err
 				}
 				if g.json {
-					return printItems(g.term.Out, shownRuns(runs))
+					return ui.PrintItems(g.term.Out, shownRuns(runs))
 				}
 				if len(runs) == 0 {
 					fmt.Fprintln(g.term.Out, "No run waits.")

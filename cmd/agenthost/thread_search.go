@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/search"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -36,14 +37,14 @@ index are found after one search with --reindex.`,
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(g.term.Err, "agenthost: %s indexed\n", plural(n, "message"))
+					fmt.Fprintf(g.term.Err, "agenthost: %s indexed\n", ui.Plural(n, "message"))
 				}
 				hits, err := search.New(s).Messages(c.Context(), g.tenant, strings.Join(list, " "), &opts)
 				if err != nil {
 					return err
 				}
 				if g.json {
-					return printItems(g.term.Out, hits)
+					return ui.PrintItems(g.term.Out, hits)
 				}
 				printHits(g.term.Out, hits)
 				return nil
@@ -68,8 +69,8 @@ func printHits(w io.Writer, hits []search.Hit) {
 		if h.Agent != "" {
 			who += " " + h.Agent
 		}
-		fmt.Fprintf(w, "%s  %s\n%s %s  %s\n  %s\n", termtext.Printable(h.Thread), oneLine(h.Title), termtext.Printable(who), termtext.Printable(h.Message),
-			h.Time.Local().Format(time.DateTime), oneLine(h.Snippet))
+		fmt.Fprintf(w, "%s  %s\n%s %s  %s\n  %s\n", termtext.Printable(h.Thread), ui.OneLine(h.Title), termtext.Printable(who), termtext.Printable(h.Message),
+			h.Time.Local().Format(time.DateTime), ui.OneLine(h.Snippet))
 	}
 }
 
@@ -99,16 +100,16 @@ stays was forked from stays with it.`,
 					return err
 				}
 				if g.json {
-					return printJSON(g.term.Out, pruned)
+					return ui.PrintJSON(g.term.Out, pruned)
 				}
 				verb := "Removed"
 				if p.dry {
 					verb = "Would remove"
 				}
 				for _, t := range pruned.Threads {
-					fmt.Fprintf(g.term.Out, "%s  %s  %s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), oneLine(t.Title))
+					fmt.Fprintf(g.term.Out, "%s  %s  %s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), ui.OneLine(t.Title))
 				}
-				fmt.Fprintf(g.term.Out, "%s %s; %s.\n", verb, plural(len(pruned.Threads), "thread"), stayWords(pruned.Kept+pruned.Running))
+				fmt.Fprintf(g.term.Out, "%s %s; %s.\n", verb, ui.Plural(len(pruned.Threads), "thread"), stayWords(pruned.Kept+pruned.Running))
 				return nil
 			})
 		},
@@ -179,7 +180,7 @@ func (g *threadFlags) delete() *cobra.Command {
 					}
 				}
 				if g.json {
-					return printItems(g.term.Out, deletedThreads(list))
+					return ui.PrintItems(g.term.Out, deletedThreads(list))
 				}
 				return nil
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/tokens"
@@ -22,7 +23,7 @@ type tokensFlags struct {
 	json            bool
 }
 
-func tokensCommand(t *terminal) *cobra.Command {
+func tokensCommand(t *ui.Terminal) *cobra.Command {
 	var f tokensFlags
 	c := &cobra.Command{
 		Use:   "tokens [FILE|-]",
@@ -51,7 +52,7 @@ type tokenCount struct {
 	Bytes    int    `json:"bytes"`
 }
 
-func countTokens(c *cobra.Command, t *terminal, f tokensFlags, file string) error {
+func countTokens(c *cobra.Command, t *ui.Terminal, f tokensFlags, file string) error {
 	count := tokenCount{Encoding: f.encoding, Exact: true}
 	switch {
 	case f.model != "":
@@ -79,7 +80,7 @@ func countTokens(c *cobra.Command, t *terminal, f tokensFlags, file string) erro
 	}
 	count.Bytes, count.Tokens = len(text), encoding.CountBytes(text)
 	if f.json {
-		return printJSON(t.Out, count)
+		return ui.PrintJSON(t.Out, count)
 	}
 	if !count.Exact {
 		fmt.Fprintf(t.Err, "agenthost: the encoding of model %q is not known; counted with %s, which is a guess\n", f.model, count.Encoding)
@@ -98,7 +99,7 @@ func unknownEncoding(name string) error {
 var errNoText = errors.New("name a file, or - to read a text from stdin")
 
 // readText reads a file, or stdin for "-" and, if it is not a terminal, for "".
-func readText(t *terminal, file string) ([]byte, error) {
+func readText(t *ui.Terminal, file string) ([]byte, error) {
 	if file == "" && t.InIsTerminal {
 		return nil, errNoText
 	}

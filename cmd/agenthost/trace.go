@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/trace"
@@ -16,14 +17,14 @@ import (
 )
 
 type traceFlags struct {
-	term *terminal
+	term *ui.Terminal
 	dirs *dataOpener
 
 	data, tenant string
 	json         bool
 }
 
-func traceCommand(t *terminal, dirs *dataOpener) *cobra.Command {
+func traceCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 	g := &traceFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "trace",
@@ -91,7 +92,7 @@ func (g *traceFlags) show() *cobra.Command {
 				return g.hinted(err)
 			}
 			if g.json {
-				return printTimed(g.term.Out, run)
+				return ui.PrintTimed(g.term.Out, run)
 			}
 			return run.Write(g.term.Out)
 		},
@@ -133,7 +134,7 @@ func (g *traceFlags) list() *cobra.Command {
 				return g.hinted(err)
 			}
 			if g.json {
-				return printTimed(g.term.Out, itemsOf(runs))
+				return ui.PrintTimed(g.term.Out, ui.ItemsOf(runs))
 			}
 			return printRuns(g.term.Out, runs)
 		},
@@ -149,7 +150,7 @@ func printRuns(w io.Writer, runs []*trace.Summary) error {
 			end = "not finished"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", termtext.Printable(r.Run), r.Began.Local().Format(time.DateTime),
-			shortTime(r.DurationUS*int64(time.Microsecond)), r.Usage.Total(), oneLine(r.Thread), oneLine(end))
+			ui.ShortTime(r.DurationUS*int64(time.Microsecond)), r.Usage.Total(), ui.OneLine(r.Thread), ui.OneLine(end))
 	}
 	return tw.Flush()
 }

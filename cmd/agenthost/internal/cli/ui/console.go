@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// console keeps the host's messages apart from a conversation on the same terminal: a
+// Console keeps the host's messages apart from a conversation on the same terminal: a
 // message never appears inside an answer, and the prompt is drawn again after it.
 // Without a conversation it writes lines to stderr. It is safe for concurrent use.
-type console struct {
+type Console struct {
 	out, err io.Writer
 	terminal bool
 
@@ -26,7 +26,7 @@ type console struct {
 const maxHeldLines = 64 << 10
 
 // Write writes whole lines.
-func (c *console) Write(b []byte) (int, error) {
+func (c *Console) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inText && len(c.held)+len(b) <= maxHeldLines {
@@ -42,7 +42,7 @@ func (c *console) Write(b []byte) (int, error) {
 }
 
 // write writes lines and draws the prompt again. c.mu is held.
-func (c *console) write(b []byte) (n int, err error) {
+func (c *Console) write(b []byte) (n int, err error) {
 	switch {
 	case c.prompt != "" && c.terminal:
 		_, err = io.WriteString(c.out, "\r\x1b[K") // erases the prompt
@@ -58,8 +58,8 @@ func (c *console) write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// ask draws a prompt, which stays until answered.
-func (c *console) ask(prompt string) error {
+// Ask draws a prompt, which stays until [Console.Answered].
+func (c *Console) Ask(prompt string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, err := io.WriteString(c.out, prompt)
@@ -67,7 +67,8 @@ func (c *console) ask(prompt string) error {
 	return err
 }
 
-func (c *console) answered() {
+// Answered ends the wait for an answer: the prompt is not drawn again.
+func (c *Console) Answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.prompt = ""
@@ -75,7 +76,7 @@ func (c *console) answered() {
 
 // text records whether an answer is being written. At the answer's end it writes the
 // lines that were held meanwhile.
-func (c *console) text(begins bool) {
+func (c *Console) text(begins bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inText = begins
@@ -85,15 +86,15 @@ func (c *console) text(begins bool) {
 	}
 }
 
-// shows records that the terminal shows how a run ends, so that the log need not
+// Shows records that the terminal shows how a run ends, so that the log need not
 // repeat it.
-func (c *console) shows(run string) {
+func (c *Console) Shows(run string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shown[run] = true
 }
 
-func (c *console) isShown(run string) bool {
+func (c *Console) isShown(run string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.shown[run]
@@ -102,7 +103,7 @@ func (c *console) isShown(run string) bool {
 // logHandler leaves out the records that the terminal shows in another form.
 type logHandler struct {
 	slog.Handler
-	console *console
+	console *Console
 }
 
 // The messages of log records that this program shows in another form: the failure of

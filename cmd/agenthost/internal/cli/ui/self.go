@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"os"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// selfWords returns the command that starts this program again: "go run" leaves no
+// Self returns the command that starts this program again: "go run" leaves no
 // program behind.
-func selfWords() string {
+func Self() string {
 	file, err := os.Executable()
 	if err == nil && strings.Contains(filepath.ToSlash(file), "/go-build") && strings.HasPrefix(file, os.TempDir()) {
 		return "go run ./cmd/agenthost"

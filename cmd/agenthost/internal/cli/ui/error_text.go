@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"strings"
@@ -7,9 +7,9 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// sentence puts an error's next step on a line of its own. Models' servers, plugins and
-// tools write parts of errors: sentence removes terminal control sequences.
-func sentence(err error) string {
+// ErrorText puts an error's next step on a line of its own. Models' servers, plugins and
+// tools write parts of errors: ErrorText removes terminal control sequences.
+func ErrorText(err error) string {
 	text := err.Error()
 	if hint := lastHint(err, text); hint != "" {
 		text = strings.TrimSuffix(text, "; "+hint) + "\n  → " + hint

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"cmp"
@@ -9,9 +9,9 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// question returns a question in words for a person.
-func question(q *host.Question) string {
-	what := fmt.Sprintf("%s %s", termtext.Printable(q.Tool), clip(string(q.Arguments)))
+// QuestionText returns a question in words for a person.
+func QuestionText(q *host.Question) string {
+	what := fmt.Sprintf("%s %s", termtext.Printable(q.Tool), Clip(string(q.Arguments)))
 	switch q.Kind {
 	case host.AskApproval:
 		what = "May it call " + what + "?"
@@ -23,10 +23,10 @@ func question(q *host.Question) string {
 		what = cmp.Or(termtext.Printable(q.Tool), "A tool") + " asks:"
 	}
 	if q.Reason != "" {
-		what += " " + clip(q.Reason)
+		what += " " + Clip(q.Reason)
 	}
 	if len(q.Data) > 0 {
-		what += " " + clip(string(q.Data))
+		what += " " + Clip(string(q.Data))
 	}
 	if q.Expires != nil {
 		what += " (until " + q.Expires.Local().Format(time.DateTime) + ")"

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"encoding/json"
@@ -17,20 +17,20 @@ func TestCutJSONCountsWhatItLeavesOut(t *testing.T) {
 		members[fmt.Sprintf("m%05d", i)] = i
 	}
 	var list []json.RawMessage
-	if err := json.Unmarshal(cutJSON(encodeJSON(numbers), 4096), &list); err != nil {
+	if err := json.Unmarshal(CutJSON(encodeJSON(numbers), 4096), &list); err != nil {
 		t.Fatal(err)
 	}
 	last := len(list) - 1
 	var left map[string]int
-	if err := json.Unmarshal(list[last], &left); err != nil || last < 100 || last+left[cutMember] != len(numbers) || string(list[50]) != "50" {
+	if err := json.Unmarshal(list[last], &left); err != nil || last < 100 || last+left[CutMember] != len(numbers) || string(list[50]) != "50" {
 		t.Errorf("%d are kept and %v: %v", last, left, err)
 	}
 	left = nil
-	if err := json.Unmarshal(cutJSON(encodeJSON(members), 4096), &left); err != nil || left["m00007"] != 7 || len(left)-1+left[cutMember] != len(members) {
-		t.Errorf("%d members, %d left out: %v", len(left), left[cutMember], err)
+	if err := json.Unmarshal(CutJSON(encodeJSON(members), 4096), &left); err != nil || left["m00007"] != 7 || len(left)-1+left[CutMember] != len(members) {
+		t.Errorf("%d members, %d left out: %v", len(left), left[CutMember], err)
 	}
 	var s string
-	if err := json.Unmarshal(cutJSON(encodeJSON(strings.Repeat("é\x01", 10_000)), 1000), &s); err != nil || !strings.HasPrefix(s, "é\x01é") || !strings.HasSuffix(s, "bytes left out)") {
+	if err := json.Unmarshal(CutJSON(encodeJSON(strings.Repeat("é\x01", 10_000)), 1000), &s); err != nil || !strings.HasPrefix(s, "é\x01é") || !strings.HasSuffix(s, "bytes left out)") {
 		t.Errorf("%q: %v", s, err)
 	}
 }
@@ -44,7 +44,7 @@ func FuzzCutJSON(f *testing.F) {
 		if limit < minCutBytes || limit > 1<<20 || !json.Valid(raw) {
 			t.Skip()
 		}
-		if out := cutJSON(raw, limit); len(out) > limit || !json.Valid(out) {
+		if out := CutJSON(raw, limit); len(out) > limit || !json.Valid(out) {
 			t.Errorf("%d bytes under a limit of %d: %s", len(out), limit, out)
 		}
 	})

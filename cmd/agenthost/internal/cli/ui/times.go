@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// printTimed writes a command's measurements as printJSON does, with every time in
+// PrintTimed writes a command's measurements as PrintJSON does, with every time in
 // milliseconds: the library counts in microseconds and nanoseconds. v contains no JSON
 // of users, who may use the same names for other values.
-func printTimed(w io.Writer, v any) error {
+func PrintTimed(w io.Writer, v any) error {
 	var b bytes.Buffer
-	if err := printJSON(&b, v); err != nil {
+	if err := PrintJSON(&b, v); err != nil {
 		return err
 	}
 	_, err := w.Write(inMilliseconds(b.Bytes()))

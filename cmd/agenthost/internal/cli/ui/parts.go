@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -7,20 +7,21 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func partLine(part host.Part) string {
+// PartText returns a part of a message in words for a person.
+func PartText(part host.Part) string {
 	switch p := part.(type) {
 	case *host.Text:
 		return termtext.Printable(p.Text)
 	case *host.ToolCall:
-		return fmt.Sprintf("calls %s %s", termtext.Printable(p.Name), clip(string(p.Arguments)))
+		return fmt.Sprintf("calls %s %s", termtext.Printable(p.Name), Clip(string(p.Arguments)))
 	case *host.ToolResult:
 		mark := "→"
 		if p.IsError {
 			mark = "✗"
 		}
-		return fmt.Sprintf("%s %s %s", mark, termtext.Printable(p.Name), clip(string(p.Content)))
+		return fmt.Sprintf("%s %s %s", mark, termtext.Printable(p.Name), Clip(string(p.Content)))
 	case *host.Reasoning:
-		return "thinks: " + clip(p.Text)
+		return "thinks: " + Clip(p.Text)
 	}
 	return "(" + termtext.Printable(part.Type()) + ")"
 }

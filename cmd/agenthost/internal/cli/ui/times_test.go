@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 
 func TestTimesAreMilliseconds(t *testing.T) {
 	var b bytes.Buffer
-	err := printTimed(&b, struct {
+	err := PrintTimed(&b, struct {
 		Took    time.Duration    `json:"duration_ns"`
 		Wait    int64            `json:"wait_us"`
 		Latency map[string]int64 `json:"latency_ns"`

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -17,22 +17,22 @@ func TestConsoleKeepsTheHostApartFromTheConversation(t *testing.T) {
 		"a pipe":     {false, "* before\n> \n* at the prompt\n> clerk: it is\n* amid\n* more\n"},
 	} {
 		var both bytes.Buffer
-		term := &terminal{Out: &both, Err: &both, OutIsTerminal: row.terminal}
-		c := term.console()
+		term := &Terminal{Out: &both, Err: &both, OutIsTerminal: row.terminal}
+		c := term.Console()
 		say := func(text string) { _, _ = c.Write([]byte("* " + text + "\n")) }
 		say("before")
-		if err := c.ask("> "); err != nil {
+		if err := c.Ask("> "); err != nil {
 			t.Fatal(err)
 		}
 		say("at the prompt")
-		c.answered()
-		show := newPrinter(term)
+		c.Answered()
+		show := NewPrinter(term)
 		show.color, show.agent = false, "clerk"
 		show.text("it ")
 		say("amid")
 		say("more")
 		show.text("is")
-		show.endText()
+		show.EndText()
 		if both.String() != row.want {
 			t.Errorf("%s shows %q, want %q", name, both.String(), row.want)
 		}
@@ -41,9 +41,9 @@ func TestConsoleKeepsTheHostApartFromTheConversation(t *testing.T) {
 
 func TestARunThatIsShownIsNotLoggedToo(t *testing.T) {
 	var both bytes.Buffer
-	term := &terminal{Out: &both, Err: &both}
-	term.console().shows("r1")
-	logger := term.logger()
+	term := &Terminal{Out: &both, Err: &both}
+	term.Console().Shows("r1")
+	logger := term.Logger()
 	logger.Error(runFailed, "run", "r1", "error", "x")
 	if both.Len() > 0 {
 		t.Errorf("the log says %q", both.String())
@@ -57,8 +57,8 @@ func TestARunThatIsShownIsNotLoggedToo(t *testing.T) {
 
 func TestConsoleKeepsTheOrderOfLinesThatDoNotFit(t *testing.T) {
 	var both bytes.Buffer
-	term := &terminal{Out: &both, Err: &both}
-	c := term.console()
+	term := &Terminal{Out: &both, Err: &both}
+	c := term.Console()
 	c.text(true)
 	for _, line := range []string{"first\n", strings.Repeat("x", maxHeldLines) + "\n", "last\n"} {
 		if n, err := c.Write([]byte(line)); n != len(line) || err != nil {

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -8,15 +8,16 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// plural counts something for people: 1 message, 1,500 messages.
-func plural(n int, noun string) string {
+// Plural counts something for people: 1 message, 1,500 messages.
+func Plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
 	return termtext.Thousands(int64(n)) + " " + noun
 }
 
-func clip(s string) string {
+// Clip returns the beginning of a text without control sequences.
+func Clip(s string) string {
 	r := []rune(s)
 	if len(r) > maxShown {
 		s = string(r[:maxShown]) + "…"
@@ -27,18 +28,19 @@ func clip(s string) string {
 // maxShown is how many runes of arguments and results are shown.
 const maxShown = 200
 
-func oneLine(s string) string { return termtext.Printable(strings.Join(strings.Fields(s), " ")) }
+// OneLine returns a text on one line, without control sequences.
+func OneLine(s string) string { return termtext.Printable(strings.Join(strings.Fields(s), " ")) }
 
-// shortTime writes nanoseconds with three significant digits.
-func shortTime(ns int64) string {
+// ShortTime writes nanoseconds with three significant digits.
+func ShortTime(ns int64) string {
 	unit := time.Nanosecond
 	for d := time.Duration(ns); d >= 1000*unit; unit *= 10 {
 	}
 	return time.Duration(ns).Round(unit).String()
 }
 
-// shortBytes writes a size in the largest unit that leaves one digit.
-func shortBytes(n int64) string {
+// ShortBytes writes a size in the largest unit that leaves one digit.
+func ShortBytes(n int64) string {
 	for _, u := range []struct {
 		n    int64
 		name string
@@ -50,8 +52,8 @@ func shortBytes(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// byteWords is a number of bytes for people.
-func byteWords(n int64) string {
+// ByteWords is a number of bytes for people.
+func ByteWords(n int64) string {
 	switch {
 	case n < 10_000:
 		return fmt.Sprintf("%d bytes", n)

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ func TestSentencePutsTheHintOnALineOfItsOwn(t *testing.T) {
 		fmt.Errorf("%w (4 attempts)", inner):                      "connection refused; is it running? (4 attempts)",
 		errors.New("plain"):                                       "plain",
 	} {
-		if got := sentence(err); got != want {
+		if got := ErrorText(err); got != want {
 			t.Errorf("sentence(%v) = %q, want %q", err, got, want)
 		}
 	}

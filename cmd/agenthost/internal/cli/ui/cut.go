@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// cutMember is the name of the member of cut JSON that says how many elements
+	// CutMember is the name of the member of cut JSON that says how many elements
 	// or members were left out. In a list it is the only member of the last element.
-	cutMember = "left_out"
+	CutMember = "left_out"
 
 	maxCutDepth = 32  // of JSON that is cut: deeper objects and lists are left out whole
 	minCutBytes = 128 // that an element or member is given, or it is left out
 )
 
-// cutJSON returns JSON of at most limit bytes that holds as much of raw as fits:
+// CutJSON returns JSON of at most limit bytes that holds as much of raw as fits:
 // long strings end with the number of bytes left out, long lists and objects with
-// cutMember. raw is valid JSON and limit at least minCutBytes.
-func cutJSON(raw []byte, limit int) []byte { return cutJSONAt(raw, limit, 0) }
+// CutMember. raw is valid JSON and limit at least minCutBytes.
+func CutJSON(raw []byte, limit int) []byte { return cutJSONAt(raw, limit, 0) }
 
 func cutJSONAt(raw []byte, limit, depth int) []byte {
 	raw = bytes.TrimSpace(raw)
@@ -36,7 +36,7 @@ func cutJSONAt(raw []byte, limit, depth int) []byte {
 		return cutList(raw, limit, depth)
 	case '"':
 		var s string
-		_ = json.Unmarshal(raw, &s) // valid: see cutJSON
+		_ = json.Unmarshal(raw, &s) // valid: see CutJSON
 		return cutString(s, limit)
 	}
 	return cutString(string(raw), limit) // a number of many digits
@@ -45,14 +45,14 @@ func cutJSONAt(raw []byte, limit, depth int) []byte {
 // cutString returns s as a JSON string of at most limit bytes.
 func cutString(s string, limit int) []byte {
 	for keep := limit; ; keep /= 2 {
-		if out := encodeJSON(cutText(s, keep)); len(out) <= limit {
+		if out := encodeJSON(CutText(s, keep)); len(out) <= limit {
 			return out
 		}
 	}
 }
 
-// cutText returns at most keep bytes of s and the number of bytes left out.
-func cutText(s string, keep int) string {
+// CutText returns at most keep bytes of s and the number of bytes left out.
+func CutText(s string, keep int) string {
 	if len(s) <= keep {
 		return s
 	}
@@ -81,7 +81,7 @@ func cutList(raw []byte, limit, depth int) []byte {
 	return append(bytes.TrimSuffix(out, []byte{','}), ']')
 }
 
-func leftOut(n int) string { return fmt.Sprintf(`{"%s":%d}`, cutMember, n) }
+func leftOut(n int) string { return fmt.Sprintf(`{"%s":%d}`, CutMember, n) }
 
 // cutObject keeps members from the start. Small members are kept whole, and large
 // ones share the room that these leave.
@@ -147,21 +147,21 @@ func fairShare(sizes []int, room int) int {
 	return low
 }
 
-// textCut is how much of each list and of each value text shows.
-type textCut struct{ rows, bytes int }
+// TextCut is how much of each list and of each value text shows.
+type TextCut struct{ rows, Bytes int }
 
 // textCuts are tried from the first until the text fits maxInspectBytes. The last
 // always does: there are fewer than 20 lists.
-var textCuts = []textCut{{8192, 4096}, {1024, 1024}, {256, 256}, {64, 128}, {16, 64}}
+var textCuts = []TextCut{{8192, 4096}, {1024, 1024}, {256, 256}, {64, 128}, {16, 64}}
 
-// cutRows returns how many of n rows are shown, and the number left out.
-func (c textCut) cutRows(n int) (shown, left int) {
+// CutRows returns how many of n rows are shown, and the number left out.
+func (c TextCut) CutRows(n int) (shown, left int) {
 	shown = min(n, c.rows)
 	return shown, n - shown
 }
 
-// fitText returns the text of the first of textCuts that fits limit.
-func fitText(limit int, write func(textCut, *strings.Builder) error) (string, error) {
+// FitText returns the text of the first of textCuts that fits limit.
+func FitText(limit int, write func(TextCut, *strings.Builder) error) (string, error) {
 	for i, c := range textCuts {
 		var b strings.Builder
 		if err := write(c, &b); err != nil {

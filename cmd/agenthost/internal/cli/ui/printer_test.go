@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"encoding/json"
@@ -39,12 +39,12 @@ func story() []host.Event {
 	return events
 }
 
-func tell(t *terminal) string {
+func tell(t *Terminal) string {
 	var out strings.Builder
 	t.Out = &out
-	p := newPrinter(t)
+	p := NewPrinter(t)
 	for _, ev := range story() {
-		p.event(ev)
+		p.Event(ev)
 	}
 	return out.String()
 }
@@ -67,13 +67,13 @@ clerk: Done.
 router desk → nobody: done
 stop · 1.2346s · 1,234,567 instructions in the sandbox · ~10 tokens in, ~2 out
 `
-	if diff := cmp.Diff(want, tell(&terminal{})); diff != "" {
+	if diff := cmp.Diff(want, tell(&Terminal{})); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
 	}
 }
 
 func TestPrinterColoursATerminalOnly(t *testing.T) {
-	plain := tell(&terminal{})
+	plain := tell(&Terminal{})
 	for name, row := range map[string]struct {
 		stdoutTerminal bool
 		vars           map[string]string
@@ -84,8 +84,8 @@ func TestPrinterColoursATerminalOnly(t *testing.T) {
 		"a dumb terminal":          {true, map[string]string{"TERM": "dumb"}, false},
 		"a pipe":                   {false, map[string]string{"TERM": "xterm"}, false},
 	} {
-		term := &terminal{OutIsTerminal: row.stdoutTerminal}
-		term.readVariables(func(name string) string { return row.vars[name] })
+		term := &Terminal{OutIsTerminal: row.stdoutTerminal}
+		term.ReadVariables(func(name string) string { return row.vars[name] })
 		got := tell(term)
 		if coloured := got != plain; coloured != row.coloured {
 			t.Errorf("%s: coloured is %v, want %v", name, coloured, row.coloured)
