@@ -350,7 +350,7 @@ func (r *router) input(ctx context.Context, s *binding, req *host.RouteRequest) 
 	}
 	o.b = append(o.b, ']')
 	granted := &s.rights().granted
-	if granted.State.allows(Read) {
+	if granted.State.Allows(Read) {
 		o.raw("state", req.State.JSON())
 	}
 	if req.Last != nil {

@@ -76,13 +76,13 @@ func (bs *bindings) rightsFor(t *Tenant, tenant string) *rights {
 		granted = *defaults
 	}
 	if ceiling := p.runtime.tenants.ceiling; ceiling != nil {
-		granted = granted.under(*ceiling)
+		granted = granted.Under(*ceiling)
 	}
 	if x := p.module.extism; x != nil && x.silent && x.Asks == nil {
 		r.granted = Permissions{HTTP: granted.HTTP}
 		return r
 	}
-	r.granted = p.manifest.Permissions.clamp(granted)
+	r.granted = p.manifest.Permissions.Clamp(granted)
 	return r
 }
 
@@ -173,7 +173,7 @@ func (bs *bindings) grant(granted Permissions) {
 func (bs *bindings) narrow(granted Permissions) {
 	var left Permissions
 	if before := bs.granted.Load(); before != nil {
-		left = before.under(granted)
+		left = before.Under(granted)
 	}
 	bs.grant(left)
 }
@@ -194,7 +194,7 @@ func (p *Plugin) Granted() Permissions {
 // was loaded, under the runtime's ceiling. Nothing for a tenant that does not
 // have the plugin.
 func (p *Plugin) GrantedTo(tenant string) Permissions {
-	return p.bindings.of(tenant).rights().granted.clone()
+	return p.bindings.of(tenant).rights().granted.Clone()
 }
 
 // LimitsFor returns the limits of the plugin's calls for a tenant.
@@ -207,8 +207,8 @@ func (p *Plugin) Serves(tenant string) bool { return p.bindings.of(tenant).right
 // It may be called while calls run. Code invalid_argument for permissions that
 // make no sense.
 func (p *Plugin) Grant(granted Permissions) error {
-	granted = granted.clone()
-	if err := granted.check(); err != nil {
+	granted = granted.Clone()
+	if err := granted.Check(); err != nil {
 		return host.Errorf(host.InvalidArgument, "grants of plugin %q: %w", p.id, err)
 	}
 	p.bindings.grant(granted)

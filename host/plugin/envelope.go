@@ -108,7 +108,7 @@ const envelopeSize = 512 // room for the small members
 // toolInput is the envelope of a call of the tool of that name in the manifest.
 func (b *binding) toolInput(tool string, call *host.Call, provider string, config json.RawMessage) []byte {
 	state, revision := json.RawMessage(nil), int64(0)
-	if b.rights().granted.State.allows(Read) {
+	if b.rights().granted.State.Allows(Read) {
 		state, revision = call.State.Snapshot()
 	}
 	o := newObject(envelopeSize + len(call.Arguments) + len(state) + len(config))

@@ -57,7 +57,7 @@ type ExtismOptions struct {
 }
 
 func (o ExtismOptions) check() error {
-	if err := (&Permissions{HTTP: o.Asks}).check(); err != nil {
+	if err := (&Permissions{HTTP: o.Asks}).Check(); err != nil {
 		return host.Errorf(host.InvalidArgument, "Asks of an Extism plugin: %w", err)
 	}
 	n := 0

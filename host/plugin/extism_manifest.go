@@ -210,7 +210,7 @@ func (in *extismManifestJSON) grants(out *LoadOptions) error {
 		}
 		out.Granted.HTTP = append(out.Granted.HTTP, HTTPAccess{Scheme: "https", Host: name})
 	}
-	if err := out.Granted.check(); err != nil {
+	if err := out.Granted.Check(); err != nil {
 		return refuse("allowed_hosts: %w", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -103,7 +104,7 @@ func (m guestModule) plainFunctions() (list []string) {
 		if e.Kind != wasmmeter.ExternFunc || strings.HasPrefix(e.Name, exportPrefix) || startUp(e.Name) && e.Name != commandExport {
 			continue
 		}
-		if sig := m.wasm.Signature(e.Index); len(sig.Params) == 0 && len(sig.Results) <= 1 && !strings.ContainsFunc(e.Name, unsafeRune) {
+		if sig := m.wasm.Signature(e.Index); len(sig.Params) == 0 && len(sig.Results) <= 1 && !strings.ContainsFunc(e.Name, guesttext.IsUnsafe) {
 			list = append(list, e.Name)
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -20,6 +18,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -194,24 +193,8 @@ func logLevel(level int) slog.Level {
 	return slog.LevelInfo
 }
 
-// clean makes text fit to be shown: control characters, which could forge lines
-// or colour a terminal, become spaces, and invalid UTF-8 is marked.
-func clean(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, unsafeRune) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if unsafeRune(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\ufffd"))
-}
-
-func unsafeRune(r rune) bool {
-	return unicode.IsControl(r) && r != '\n' && r != '\t' ||
-		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 // text direction
-}
+// clean is [guesttext.Clean].
+func clean(s string) string { return guesttext.Clean(s) }
 
 // operations answer a guest's host calls. The operations of a call depend on its
 // kind: a tool has state, a processor has messages.

@@ -132,7 +132,7 @@ func (m *Manifest) problems() (list []error) {
 		list = append(list, refuse("manifest has no name"))
 	}
 	list = append(list, m.nameProblems()...)
-	if err := m.Permissions.check(); err != nil {
+	if err := m.Permissions.Check(); err != nil {
 		list = append(list, refuse("manifest: %w", err))
 	}
 	list = append(list, m.healthProblems()...)

@@ -95,7 +95,7 @@ func FuzzManifest(f *testing.F) {
 			}
 			return
 		}
-		if _, err := m.Permissions.policy(); err != nil {
+		if _, err := m.Permissions.Policy(); err != nil {
 			t.Errorf("%q asks for what makes no policy: %v", raw, err)
 		}
 		again, err := readManifest(m.JSON())

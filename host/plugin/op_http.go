@@ -20,21 +20,9 @@ type Fetcher interface {
 // maxHTTPRedirects bounds the redirects that a request may ask to follow.
 const maxHTTPRedirects = 10
 
-// policy returns the rules that the permissions set for HTTP requests and secrets.
-func (p Permissions) policy() (*egress.Policy, error) {
-	grants := &egress.Grants{}
-	for _, h := range p.HTTP {
-		grants.HTTP = append(grants.HTTP, h.rule())
-	}
-	for _, s := range p.Secrets {
-		grants.Secrets = append(grants.Secrets, egress.SecretRule(s))
-	}
-	return egress.NewPolicy(grants)
-}
-
 // httpPolicy returns the policy of the rights, made when it is first asked for.
 func (r *rights) httpPolicy() (*egress.Policy, error) {
-	r.once.Do(func() { r.policy, r.policyErr = r.granted.policy() })
+	r.once.Do(func() { r.policy, r.policyErr = r.granted.Policy() })
 	return r.policy, r.policyErr
 }
 

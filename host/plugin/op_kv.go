@@ -20,7 +20,7 @@ const (
 
 // mayKV fails unless the plugin may read, or write, its items.
 func (b *binding) mayKV(access Access) error {
-	if !b.rights().granted.KV.allows(access) {
+	if !b.rights().granted.KV.Allows(access) {
 		return b.denied("kv="+string(access), map[Access]string{Read: "read its keys", Write: "write keys"}[access])
 	}
 	if b.store() == nil {
@@ -29,7 +29,7 @@ func (b *binding) mayKV(access Access) error {
 	if err := host.ValidateTenant(b.account.id); err != nil {
 		return host.Errorf(host.FailedPrecondition, "keys are kept for a tenant, and this call is nobody's: %w", err)
 	}
-	b.usage.note(func(p *Permissions) { p.KV = p.KV.max(access) })
+	b.usage.note(func(p *Permissions) { p.KV = p.KV.Max(access) })
 	return nil
 }
 

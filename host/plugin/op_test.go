@@ -231,7 +231,7 @@ func fetchServer(t *testing.T, opts Options, handler http.HandlerFunc) (rt *Runt
 	opts.Secrets = egress.StaticSecrets{"KEY": egress.NewSecret("sesame")}
 	granted = Permissions{
 		HTTP:    []HTTPAccess{{Scheme: "http", Host: "127.0.0.1", Port: port, Methods: []string{"GET", "POST"}, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
-		Secrets: []SecretAccess{{"KEY", []string{"http://127.0.0.1"}}, {"GONE", []string{"http://127.0.0.1"}}},
+		Secrets: []SecretAccess{{Name: "KEY", Hosts: []string{"http://127.0.0.1"}}, {Name: "GONE", Hosts: []string{"http://127.0.0.1"}}},
 	}
 	return startRuntime(t, &opts), opsGuest(t, manifestAt(port)), srv.URL, granted
 }
@@ -255,7 +255,7 @@ func TestFetchOperation(t *testing.T) {
 		return &Tenant{Grants: map[string]Permissions{"ops": granted}, Budget: Budget{HTTPRequests: n}}
 	}
 	get := func(path, more string) string { return fmt.Sprintf(`http.fetch {"url":%q%s}`, base+path, more) }
-	noAddress := granted.clone()
+	noAddress := granted.Clone()
 	noAddress.HTTP[0].Addresses = nil
 	for _, row := range []opRow{
 		{name: "a response", op: get("/", ""), granted: granted, want: `{"status":418,`},

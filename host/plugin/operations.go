@@ -139,10 +139,10 @@ func (o baseOperations) putOwn(req []byte) ([]byte, error) {
 
 // mayState fails unless the state may be read, or written.
 func (b *binding) mayState(access Access) error {
-	if !b.rights().granted.State.allows(access) {
+	if !b.rights().granted.State.Allows(access) {
 		return b.denied("state="+string(access), map[Access]string{Read: "read the state", Write: "change the state"}[access])
 	}
-	b.usage.note(func(p *Permissions) { p.State = p.State.max(access) })
+	b.usage.note(func(p *Permissions) { p.State = p.State.Max(access) })
 	return nil
 }
 

@@ -64,14 +64,14 @@ func (s *Slot) Grant(ctx context.Context, granted Permissions) error {
 func (s *Slot) Granted() Permissions {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.granted.clone()
+	return s.granted.Clone()
 }
 
 // setGrants grants something to every version that serves or may, and returns
 // the one that is held back.
 func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
-	granted = granted.clone()
-	if err := granted.check(); err != nil {
+	granted = granted.Clone()
+	if err := granted.Check(); err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "grants of plugin %q: %w", s.id, err)
 	}
 	s.mu.Lock()

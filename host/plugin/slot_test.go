@@ -202,7 +202,7 @@ func TestSlotTriesAVersionWithNothingGranted(t *testing.T) {
 	opts.Tenants = []string{"acme"}
 	opts.Check = func(ctx context.Context, p *Plugin) error {
 		for _, g := range []Permissions{p.Granted(), p.GrantedTo(""), p.GrantedTo("acme")} {
-			if g.State.allows(Read) || g.Messages {
+			if g.State.Allows(Read) || g.Messages {
 				t.Errorf("the version is tried with %+v granted", g)
 			}
 		}
@@ -310,7 +310,7 @@ func TestSlotHoldsBackWhatAsksForMore(t *testing.T) {
 		t.Errorf("Accept = %+v, %v, want version 4 to serve", st, err)
 	}
 	wantAnswer(t, ctx, s, "4")
-	if g := s.Current().Granted(); g.State.allows(Write) {
+	if g := s.Current().Granted(); g.State.Allows(Write) {
 		t.Errorf("what was accepted is granted: %+v", g)
 	}
 	if _, err := s.Accept(ctx); host.CodeOf(err) != host.FailedPrecondition {
@@ -349,7 +349,7 @@ func TestSlotRevokes(t *testing.T) {
 	if err := s.Grant(ctx, Permissions{}); err != nil {
 		t.Fatal(err)
 	}
-	if g := s.Current().Granted(); g.State.allows(Read) {
+	if g := s.Current().Granted(); g.State.Allows(Read) {
 		t.Errorf("after all is revoked it has %+v", g)
 	}
 	b.end(t)
@@ -378,7 +378,7 @@ func TestSlotRevokesWhatIsEnding(t *testing.T) {
 	if err := s.Grant(ctx, Permissions{}); err != nil {
 		t.Fatal(err)
 	}
-	if g := old.Granted(); g.State.allows(Read) {
+	if g := old.Granted(); g.State.Allows(Read) {
 		t.Errorf("after all is revoked it has %+v", g)
 	}
 	b.end(t)

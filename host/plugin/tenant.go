@@ -37,7 +37,7 @@ type Tenant struct {
 func (t Tenant) clone() *Tenant {
 	t.Grants = maps.Clone(t.Grants)
 	for id, p := range t.Grants {
-		t.Grants[id] = p.clone()
+		t.Grants[id] = p.Clone()
 	}
 	t.Plugins = slices.Clone(t.Plugins)
 	t.Budget = t.Budget.withDefaults()
@@ -47,7 +47,7 @@ func (t Tenant) clone() *Tenant {
 func (t *Tenant) check() error {
 	for _, id := range slices.Sorted(maps.Keys(t.Grants)) {
 		p := t.Grants[id]
-		if err := p.check(); err != nil {
+		if err := p.Check(); err != nil {
 			return host.Errorf(host.InvalidArgument, "grants of plugin %q: %w", id, err)
 		}
 	}
@@ -126,8 +126,8 @@ func newTenants(opts *Options) (*tenants, error) {
 	}
 	ts := &tenants{any: anybody.clone(), accounts: map[string]*account{}, sweepAt: keptAccounts}
 	if opts.Ceiling != nil {
-		ceiling := opts.Ceiling.clone()
-		if err := ceiling.check(); err != nil {
+		ceiling := opts.Ceiling.Clone()
+		if err := ceiling.Check(); err != nil {
 			return nil, host.Errorf(host.InvalidArgument, "ceiling: %w", err)
 		}
 		ts.ceiling = &ceiling

@@ -63,11 +63,11 @@ func (a *account) usage(plugin string) *usage {
 // since the program began, over all versions that had the plugin's id.
 func (p *Plugin) Usage(tenant string) Usage {
 	s := p.bindings.of(tenant)
-	out := Usage{Asked: p.manifest.Permissions.clone(), Granted: s.rights().granted.clone()}
+	out := Usage{Asked: p.manifest.Permissions.Clone(), Granted: s.rights().granted.Clone()}
 	u := s.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	out.Used = u.used.clone()
+	out.Used = u.used.Clone()
 	if len(u.denied) > 0 {
 		out.Denied = map[string]int64{}
 		for grant, d := range u.denied {
@@ -87,9 +87,7 @@ func (u *usage) note(use func(*Permissions)) {
 // noteHTTP records a request that was allowed.
 func (u *usage) noteHTTP(h HTTPAccess) {
 	u.note(func(p *Permissions) {
-		i := slices.IndexFunc(p.HTTP, func(o HTTPAccess) bool {
-			return o.scheme() == h.scheme() && strings.EqualFold(o.Host, h.Host) && o.port() == h.port()
-		})
+		i := slices.IndexFunc(p.HTTP, h.SameServer)
 		switch {
 		case i < 0 && len(p.HTTP) < maxUsedHosts:
 			p.HTTP = append(p.HTTP, h)

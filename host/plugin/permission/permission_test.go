@@ -1,4 +1,4 @@
-package plugin
+package permission
 
 import (
 	"encoding/json"
@@ -31,8 +31,8 @@ func TestHTTPAccessMeets(t *testing.T) {
 		{"granted every host", `{"host":"a.example"}`, `{"host":"*"}`, `[{"host":"a.example"}]`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var asked, granted HTTPAccess
-			var want []HTTPAccess
+			var asked, granted HTTP
+			var want []HTTP
 			for _, read := range []struct {
 				raw  string
 				into any
@@ -41,7 +41,7 @@ func TestHTTPAccessMeets(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := Permissions{HTTP: []HTTPAccess{asked}}.clamp(Permissions{HTTP: []HTTPAccess{granted}}).HTTP
+			got := Set{HTTP: []HTTP{asked}}.Clamp(Set{HTTP: []HTTP{granted}}).HTTP
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("clamp: (-want +got)\n%s", diff)
 			}
@@ -50,7 +50,7 @@ func TestHTTPAccessMeets(t *testing.T) {
 }
 
 func TestHostsOfPermissionsAreChecked(t *testing.T) {
-	check := func(host string) error { return (&Permissions{HTTP: []HTTPAccess{{Host: host}}}).check() }
+	check := func(host string) error { return (&Set{HTTP: []HTTP{{Host: host}}}).Check() }
 	for _, host := range []string{"a.example", "A.Example.", "*.a.example", "*", "127.0.0.1", "::1", "[::1]", "localhost", "xn--bcher-kva.example"} {
 		if err := check(host); err != nil {
 			t.Errorf("check(%q): %v", host, err)
@@ -80,12 +80,12 @@ func TestSecretsMeet(t *testing.T) {
 		{"an address", "https://[::1]:8443", "::1", "https://[::1]:8443"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			asked, granted := SecretAccess{"K", []string{row.asked}}, SecretAccess{"K", []string{row.granted}}
+			asked, granted := Secret{"K", []string{row.asked}}, Secret{"K", []string{row.granted}}
 			got, some := asked.meet(granted)
 			if some != (row.want != "") || some && got.Hosts[0] != row.want {
 				t.Errorf("meet = %v, %v, want %q", got, some, row.want)
 			}
-			if _, other := asked.meet(SecretAccess{"L", granted.Hosts}); other {
+			if _, other := asked.meet(Secret{"L", granted.Hosts}); other {
 				t.Error("two secrets meet")
 			}
 		})
@@ -99,12 +99,12 @@ func TestAddressesAreTheOperators(t *testing.T) {
 		}
 		return out
 	}
-	at := func(list ...string) Permissions {
-		return Permissions{HTTP: []HTTPAccess{{Host: "a.example", Addresses: prefixes(list...)}}}
+	at := func(list ...string) Set {
+		return Set{HTTP: []HTTP{{Host: "a.example", Addresses: prefixes(list...)}}}
 	}
 	for _, row := range []struct {
 		name                    string
-		asked, granted, ceiling Permissions
+		asked, granted, ceiling Set
 		want                    []netip.Prefix
 	}{
 		{"what a manifest asks for means nothing", at("127.0.0.0/8"), at(), at("0.0.0.0/0"), nil},
@@ -116,7 +116,7 @@ func TestAddressesAreTheOperators(t *testing.T) {
 		{"metadata by its own address in both", at(), at("169.254.169.254/32"), at("169.254.169.254/32"), prefixes("169.254.169.254/32")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := row.asked.clamp(row.granted.under(row.ceiling)).HTTP
+			got := row.asked.Clamp(row.granted.Under(row.ceiling)).HTTP
 			if len(got) != 1 || !slices.Equal(got[0].Addresses, row.want) {
 				t.Errorf("got %+v, want addresses %v", got, row.want)
 			}
@@ -125,13 +125,13 @@ func TestAddressesAreTheOperators(t *testing.T) {
 }
 
 func TestWidens(t *testing.T) {
-	next := Permissions{KV: Write, State: Read, Model: true, Clock: true, HTTP: []HTTPAccess{{Host: "a.example"}, {Host: "b.example", Methods: []string{"GET"}}}, Secrets: []SecretAccess{{"KEY", []string{"a.example"}}}}
-	before := Permissions{KV: Read, State: Write, HTTP: []HTTPAccess{{Host: "b.example"}}}
+	next := Set{KV: Write, State: Read, Model: true, Clock: true, HTTP: []HTTP{{Host: "a.example"}, {Host: "b.example", Methods: []string{"GET"}}}, Secrets: []Secret{{"KEY", []string{"a.example"}}}}
+	before := Set{KV: Read, State: Write, HTTP: []HTTP{{Host: "b.example"}}}
 	want := []string{"kv=write", "model", "clock", "http=https://a.example", "secret=KEY@https://a.example"}
 	if diff := cmp.Diff(want, next.Widens(before)); diff != "" {
 		t.Errorf("Widens: (-want +got)\n%s", diff)
 	}
-	granted := Permissions{KV: Write, Model: true, Clock: true, HTTP: []HTTPAccess{{Host: "*"}}, Secrets: []SecretAccess{{"KEY", []string{"a.example"}}}}
+	granted := Set{KV: Write, Model: true, Clock: true, HTTP: []HTTP{{Host: "*"}}, Secrets: []Secret{{"KEY", []string{"a.example"}}}}
 	if got := next.Widens(before, granted); len(got) > 0 {
 		t.Errorf("beyond what was granted since, Widens = %v", got)
 	}
@@ -141,19 +141,19 @@ var (
 	someAccess     = rapid.SampledFrom([]Access{"", None, Read, Write})
 	someHost       = rapid.SampledFrom([]string{"a.example", "b.a.example", "*.a.example", "*.b.a.example", "*", "c.example", "127.0.0.1"})
 	someSecretHost = rapid.SampledFrom([]string{"a.example", "*.a.example", "https://a.example:8443", "http://b.a.example"})
-	someHTTP       = rapid.Custom(func(t *rapid.T) HTTPAccess {
-		return HTTPAccess{
+	someHTTP       = rapid.Custom(func(t *rapid.T) HTTP {
+		return HTTP{
 			Scheme: rapid.SampledFrom([]string{"", "http", "https"}).Draw(t, "scheme"), Host: someHost.Draw(t, "host"),
 			Port:    rapid.SampledFrom([]int{0, 80, 443}).Draw(t, "port"),
 			Methods: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"GET", "PUT", "POST"}), 0, 2, rapid.ID).Draw(t, "methods"),
 		}
 	})
-	someSecret = rapid.Custom(func(t *rapid.T) SecretAccess {
-		return SecretAccess{rapid.SampledFrom([]string{"K", "L"}).Draw(t, "name"), rapid.SliceOfNDistinct(someSecretHost, 1, 3, rapid.ID).Draw(t, "hosts")}
+	someSecret = rapid.Custom(func(t *rapid.T) Secret {
+		return Secret{rapid.SampledFrom([]string{"K", "L"}).Draw(t, "name"), rapid.SliceOfNDistinct(someSecretHost, 1, 3, rapid.ID).Draw(t, "hosts")}
 	})
-	somePermissions = rapid.Custom(func(t *rapid.T) Permissions {
+	somePermissions = rapid.Custom(func(t *rapid.T) Set {
 		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
-		return Permissions{
+		return Set{
 			KV: someAccess.Draw(t, "kv"), State: someAccess.Draw(t, "state"), Model: flag("model"), Messages: flag("messages"),
 			Queue: flag("queue"), Clock: flag("clock"), Random: flag("random"),
 			HTTP: rapid.SliceOfN(someHTTP, 0, 4).Draw(t, "http"), Secrets: rapid.SliceOfN(someSecret, 0, 3).Draw(t, "secrets"),
@@ -166,22 +166,22 @@ var (
 func TestClampIsAnIntersection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asked, granted := somePermissions.Draw(t, "asked"), somePermissions.Draw(t, "granted")
-		both := asked.clamp(granted)
+		both := asked.Clamp(granted)
 		if w := both.Widens(asked); len(w) > 0 {
 			t.Fatalf("%+v has %v that was not asked for", both, w)
 		}
 		if w := both.Widens(granted); len(w) > 0 {
 			t.Fatalf("%+v has %v that was not granted", both, w)
 		}
-		if again := both.clamp(both); len(both.Widens(again)) > 0 {
+		if again := both.Clamp(both); len(both.Widens(again)) > 0 {
 			t.Fatalf("clamped again %+v becomes %+v", both, again)
 		}
-		one := HTTPAccess{
+		one := HTTP{
 			Scheme: rapid.SampledFrom([]string{"http", "https"}).Draw(t, "scheme"), Port: rapid.SampledFrom([]int{80, 443}).Draw(t, "port"),
 			Host:    rapid.SampledFrom([]string{"a.example", "b.a.example", "c.example", "x.y", "127.0.0.1"}).Draw(t, "host"),
 			Methods: []string{rapid.SampledFrom([]string{"GET", "PUT", "POST"}).Draw(t, "method")},
 		}
-		in := func(p Permissions) bool { return slices.ContainsFunc(p.HTTP, one.within) }
+		in := func(p Set) bool { return slices.ContainsFunc(p.HTTP, one.within) }
 		if in(both) != (in(asked) && in(granted)) {
 			t.Fatalf("%s: asked %v, granted %v, in both %v", one, in(asked), in(granted), in(both))
 		}
@@ -196,19 +196,19 @@ func FuzzGrants(f *testing.F) {
 	f.Add([]byte(`{"state":"none","http":[{"scheme":"HTTP","host":"[::1]","port":8080}]}`), []byte(`{}`))
 	f.Add([]byte(`{"kv":"everything"}`), []byte(`{"http":[{"host":"*.*"}]}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		var asked, granted Permissions
-		if strictjson.Unmarshal(a, &asked) != nil || asked.check() != nil || strictjson.Unmarshal(b, &granted) != nil || granted.check() != nil {
+		var asked, granted Set
+		if strictjson.Unmarshal(a, &asked) != nil || asked.Check() != nil || strictjson.Unmarshal(b, &granted) != nil || granted.Check() != nil {
 			return
 		}
-		both := asked.clamp(granted)
-		if _, err := both.policy(); err != nil {
+		both := asked.Clamp(granted)
+		if _, err := both.Policy(); err != nil {
 			t.Errorf("the clamp %+v makes no policy: %v", both, err)
 		}
 		if w := append(both.Widens(asked), both.Widens(granted)...); len(w) > 0 {
 			t.Errorf("the clamp %+v is wider by %v", both, w)
 		}
 		raw, err := json.Marshal(both)
-		var back Permissions
+		var back Set
 		if err != nil || strictjson.Unmarshal(raw, &back) != nil || len(back.Widens(both))+len(both.Widens(back)) > 0 {
 			t.Errorf("%+v is written as %s and read as %+v, %v", both, raw, back, err)
 		}
