@@ -340,8 +340,10 @@ type RestoreOptions struct {
 }
 
 // Restore makes a store in dir from a backup. dir must not exist, or be empty. Restore
-// fills a temporary directory and renames it to dir when it is whole: a restore that
-// fails leaves dir unchanged. The new store counts its revisions from the start and has
+// fills a temporary directory beside dir and renames it to dir when it is whole: a
+// restore that fails, also in the renaming, leaves dir unchanged and removes the
+// temporary directory. A process that is killed may leave that directory, and, for an
+// instant at the end, an empty dir under the temporary name with ".replaced". The new store counts its revisions from the start and has
 // new data keys. Partitions that were erased after the backup are left out.
 //
 // Errors: those of [VerifyBackup] and [Open]; [kv.ErrInvalid] if dir is not empty;
@@ -383,13 +385,31 @@ func restore(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(abs); err != nil && !errors.Is(err, os.ErrNotExist) { // it is empty
-		return nil, fileError(err)
-	}
-	if err := os.Rename(aside, abs); err != nil {
+	if err := moveIntoPlace(aside, abs); err != nil {
 		return nil, fileError(err)
 	}
 	return info, syncDir(parent)
+}
+
+// moveIntoPlace renames aside to dir, which does not exist or is an empty directory. If it
+// fails, both are as they were: the empty directory is moved out of the way first, and
+// back if the other cannot take its name, or if it is not empty any more.
+func moveIntoPlace(aside, dir string) error {
+	empty := aside + ".replaced"
+	err := os.Rename(dir, empty)
+	if errors.Is(err, os.ErrNotExist) {
+		return os.Rename(aside, dir)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(aside, dir); err != nil {
+		return errors.Join(err, os.Rename(empty, dir))
+	}
+	if err := os.Remove(empty); err != nil {
+		return errors.Join(err, os.Rename(dir, aside), os.Rename(empty, dir))
+	}
+	return nil
 }
 
 // checkVacant refuses a directory that is not empty.
