@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
 )
 
 // OpenToRead opens a data directory for a caller that changes nothing: as [OpenShared]
@@ -26,8 +28,13 @@ func OpenToRead(ctx context.Context, dir string, options *Options, notify func(c
 }
 
 // OpenCopy opens a copy of a data directory that no process has open. The copy is
-// removed when the directory is closed.
+// removed when the directory is closed. Code resource_exhausted, before anything is
+// copied, if the store is larger than Options.MaxCopyBytes, or if the temporary directory
+// has no room for it.
 func OpenCopy(ctx context.Context, dir string, options *Options, notify func(copied int64)) (_ *Dir, err error) {
+	if err := checkCopy(dir, options.filled().MaxCopyBytes); err != nil {
+		return nil, err
+	}
 	copied, err := os.MkdirTemp("", "agenthost-read")
 	if err != nil {
 		return nil, host.Errorf(host.FailedPrecondition, "copy %s, which this user can only read: %w", dir, err).WithHint("name a directory for it in TMPDIR")
@@ -48,6 +55,53 @@ func OpenCopy(ctx context.Context, dir string, options *Options, notify func(cop
 	}
 	d.remove = func() error { return os.RemoveAll(copied) }
 	return d, nil
+}
+
+// checkCopy refuses a copy of a data directory's store that would be larger than most
+// bytes, or than the temporary directory has room for: the files, and the bytes that a
+// store needs to open.
+func checkCopy(dir string, most int64) error {
+	size, err := storedBytes(StorePath(dir))
+	if err != nil {
+		return host.Errorf(host.FailedPrecondition, "copy %s, which this user can only read: %w", dir, err).WithHint("is every file of it readable?")
+	}
+	if size > most {
+		return host.Errorf(host.ResourceExhausted, "copy %s, which this user can only read: its store has %s, and at most %s are copied (MaxCopyBytes)", dir, mebibytes(size), mebibytes(most)).
+			WithHint("run this as a user that can write to the directory, or copy it yourself and name the copy with --data")
+	}
+	free, known := freeBytes(os.TempDir())
+	return checkRoom(dir, os.TempDir(), size, free, known)
+}
+
+// checkRoom refuses a copy of size bytes into temp if too few bytes are free there.
+func checkRoom(dir, temp string, size int64, free uint64, known bool) error {
+	need := uint64(size) + badgerkv.DefaultMinFree
+	if !known || free >= need {
+		return nil
+	}
+	return host.Errorf(host.ResourceExhausted, "copy %s, which this user can only read: %s has %s free, and the copy takes %s", dir, temp, mebibytes(int64(free)), mebibytes(int64(need))).
+		WithHint("name a directory with more room in TMPDIR, or run this as a user that can write to the data directory")
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", (n+1<<20-1)>>20) }
+
+// storedBytes returns how many bytes the files of a store have on their device. Most of
+// the log of a store that was not closed is a hole.
+func storedBytes(dir string) (size int64, err error) {
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return 0, err
+	}
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += allocatedBytes(info)
+		}
+		return err
+	})
+	return size, err
 }
 
 // copyStore copies the files of a store that no process has open, and returns their

@@ -4,6 +4,7 @@ package datadir
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -30,4 +31,14 @@ func lockToRead(dir string) (unlock func(), err error) {
 		return func() {}, nil // a file system without locks
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// allocatedBytes returns how many bytes a file has on its device, at most its size: a
+// file may have more blocks than content.
+func allocatedBytes(info fs.FileInfo) int64 {
+	const block = 512 // of stat, whatever the device has
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return min(info.Size(), int64(st.Blocks)*block)
+	}
+	return info.Size()
 }

@@ -32,7 +32,13 @@ type Options struct {
 	Logger *slog.Logger
 	// Verify reads every file of the store before it is used.
 	Verify bool
+	// MaxCopyBytes is the largest store that [OpenToRead] and [OpenCopy] copy.
+	// Default: [DefaultMaxCopyBytes].
+	MaxCopyBytes int64
 }
+
+// DefaultMaxCopyBytes is the default of Options.MaxCopyBytes.
+const DefaultMaxCopyBytes = 16 << 30
 
 func (o *Options) filled() Options {
 	var out Options
@@ -41,6 +47,9 @@ func (o *Options) filled() Options {
 	}
 	if out.Getenv == nil {
 		out.Getenv = os.Getenv
+	}
+	if out.MaxCopyBytes < 1 {
+		out.MaxCopyBytes = DefaultMaxCopyBytes
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
