@@ -28,8 +28,7 @@ const (
 // oversized lists the types and packages that are still to be split, with their greatest
 // permitted counts. A count here never rises, and an entry within its limit must go.
 var oversized = map[string]int{
-	"fields of host/plugin/internal/wasmmeter.codeScan":  39,
-	"fields of host/project.Project":                     31,
+	"fields of host/plugin/internal/wasmmeter.codeScan": 39,
 	"lines of host":                                      14_800,
 	"lines of host/plugin":                               14_000,
 	"methods of host/internal/schema.check":              47,
@@ -39,7 +38,6 @@ var oversized = map[string]int{
 	"methods of host/plugin/internal/wasmmeter.codeScan": 56,
 	"methods of host/plugin/internal/wasmmeter.meter":    44,
 	"methods of host/plugin/plugintest.guest":            48,
-	"methods of host/project.Project":                    103,
 	"methods of host/threads.Moment":                     50,
 	"methods of host/threads.Tenant":                     58,
 	"methods of pdk/go/pdk.scanner":                      59,

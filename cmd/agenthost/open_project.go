@@ -22,14 +22,14 @@ func newProjectOpener(t *ui.Terminal, getenv func(string) string, plugins *plugi
 }
 
 // options are those of every project that a command opens.
-func (p *projectOpener) options() project.Options {
-	return project.Options{Getenv: p.getenv, Modules: p.plugins.modules(), Logger: p.term.Logger(), Progress: p.term.Announce, Erasing: func(tenants int) {
+func (p *projectOpener) options() *project.Options {
+	return &project.Options{Getenv: p.getenv, Modules: p.plugins.modules(), Logger: p.term.Logger(), Progress: p.term.Announce, Erasing: func(tenants int) {
 		fmt.Fprintf(p.term.Err, "Ending the deletion of %s that was interrupted.\n", ui.Plural(tenants, "tenant"))
 	}}
 }
 
 // quietOptions are options without warnings: the command itself shows their subject.
-func (p *projectOpener) quietOptions() project.Options {
+func (p *projectOpener) quietOptions() *project.Options {
 	opts := p.options()
 	opts.Logger = p.term.QuietLogger()
 	return opts

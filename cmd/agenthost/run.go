@@ -249,7 +249,7 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *projectOpener, pr
 }
 
 // projectOptions are those of the project that the flags ask for.
-func (f *runFlags) projectOptions(projects *projectOpener) project.Options {
+func (f *runFlags) projectOptions(projects *projectOpener) *project.Options {
 	opts := projects.options()
 	opts.Data, opts.Verify, opts.History, opts.Model = f.data, f.verify, f.history, f.model
 	return opts

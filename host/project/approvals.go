@@ -24,18 +24,18 @@ const anyTool = "*"
 
 // approvals returns the rules of the configuration: which calls a person must approve,
 // and the terms of those questions. Both are nil if no call needs approval.
-func (a *Project) approvals() (host.ApprovalRule, host.TermsRule, error) {
-	if len(a.config.Approve) == 0 {
+func (b *builder) approvals() (host.ApprovalRule, host.TermsRule, error) {
+	if len(b.config.Approve) == 0 {
 		return nil, nil, nil
 	}
 	list := map[string][]approvalRule{}
-	for i, c := range a.config.Approve {
+	for i, c := range b.config.Approve {
 		at := configfile.Keys("approve", i)
-		rule, err := a.approval(at, c)
+		rule, err := b.approval(at, c)
 		if err != nil {
 			return nil, nil, err
 		}
-		terms, err := a.questionTerms(at, c)
+		terms, err := b.questionTerms(at, c)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,7 +73,7 @@ func (a *Project) approvals() (host.ApprovalRule, host.TermsRule, error) {
 var ofArguments = regexp.MustCompile(`\{\{\s*\.arguments\b`)
 
 // questionTerms returns the terms of an entry's questions, nil for none.
-func (a *Project) questionTerms(at configfile.KeyPath, c configfile.Approval) (host.TermsRule, error) {
+func (b *builder) questionTerms(at configfile.KeyPath, c configfile.Approval) (host.TermsRule, error) {
 	if c.Key == "" && c.Timeout == 0 && c.OnTimeout == "" {
 		return nil, nil
 	}
@@ -85,23 +85,23 @@ func (a *Project) questionTerms(at configfile.KeyPath, c configfile.Approval) (h
 	case configfile.OnTimeoutDeny:
 		terms.Default = &host.Answer{Decision: host.Deny, Reason: "Nobody answered in time."}
 	default:
-		return nil, a.config.ErrorAt(at.To("on_timeout"), "on_timeout is %q", c.OnTimeout).
+		return nil, b.config.ErrorAt(at.To("on_timeout"), "on_timeout is %q", c.OnTimeout).
 			WithHint("use %s, %s or %s", configfile.OnTimeoutApprove, configfile.OnTimeoutDeny, configfile.OnTimeoutExpire)
 	}
 	if c.OnTimeout != "" && c.Timeout == 0 {
-		return nil, a.config.ErrorAt(at.To("on_timeout"), "on_timeout without a timeout").WithHint("say how long the question stands: timeout: 4h")
+		return nil, b.config.ErrorAt(at.To("on_timeout"), "on_timeout without a timeout").WithHint("say how long the question stands: timeout: 4h")
 	}
 	if c.Timeout < 0 || terms.Timeout > host.MaxQuestionTimeout {
-		return nil, a.config.ErrorAt(at.To("timeout"), "timeout is %s", terms.Timeout).WithHint("write a time such as 4h")
+		return nil, b.config.ErrorAt(at.To("timeout"), "timeout is %s", terms.Timeout).WithHint("write a time such as 4h")
 	}
 	// A template of instructions inserts members of a document; here the arguments are
 	// the only member.
 	if strings.Contains(ofArguments.ReplaceAllString(c.Key, ""), "{{") {
-		return nil, a.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
+		return nil, b.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
 	}
 	key, err := host.TemplateInstructions(ofArguments.ReplaceAllString(c.Key, "{{.state"))
 	if err != nil {
-		return nil, a.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
+		return nil, b.config.ErrorAt(at.To("key"), "key uses {{ for something other than {{.arguments.NAME}}")
 	}
 	return func(ctx context.Context, call *host.Call, _ *host.Question) (*host.QuestionTerms, error) {
 		arguments, err := host.NewState(call.Arguments, math.MaxInt) // the run has already checked their size
@@ -114,12 +114,12 @@ func (a *Project) questionTerms(at configfile.KeyPath, c configfile.Approval) (h
 	}, nil
 }
 
-func (a *Project) approval(at configfile.KeyPath, c configfile.Approval) (host.ApprovalRule, error) {
+func (b *builder) approval(at configfile.KeyPath, c configfile.Approval) (host.ApprovalRule, error) {
 	if c.Tool == "" {
-		return nil, a.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
+		return nil, b.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
 	}
-	if have := a.toolNames(); c.Tool != anyTool && !have[c.Tool] {
-		return nil, a.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
+	if have := b.toolNames(); c.Tool != anyTool && !have[c.Tool] {
+		return nil, b.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
 	}
 	reason := c.Reason
 	if reason == "" {
@@ -128,23 +128,23 @@ func (a *Project) approval(at configfile.KeyPath, c configfile.Approval) (host.A
 	if c.When == nil {
 		return host.ApproveAlways(reason), nil
 	}
-	raw, err := a.toJSON(at.To("when"), c.When)
+	raw, err := toJSON(b.config, at.To("when"), c.When)
 	if err != nil {
 		return nil, err
 	}
 	schema, err := host.CompileSchema(raw)
 	if err != nil {
-		return nil, a.config.Wrap(err, at.To("when"))
+		return nil, b.config.Wrap(err, at.To("when"))
 	}
 	return host.ApproveWhen(schema, reason), nil
 }
 
 // toolNames returns the tools of all plugins, the agents that are tools and the memory
 // tools in use. An agent has some of them, and a provider may add others.
-func (a *Project) toolNames() map[string]bool {
+func (b *builder) toolNames() map[string]bool {
 	names := map[string]bool{}
-	for _, p := range a.plugins {
-		tools, err := p.Tools(a.toolNaming(p.ID()))
+	for _, p := range b.plugins.byID {
+		tools, err := p.Tools(b.plugins.naming(p.ID()))
 		if err != nil {
 			continue // making an agent that uses the plugin reports it
 		}
@@ -152,7 +152,7 @@ func (a *Project) toolNames() map[string]bool {
 			names[t.Name] = true
 		}
 	}
-	for _, ac := range a.config.Agents {
+	for _, ac := range b.config.Agents {
 		for _, name := range ac.Agents {
 			names[name] = true
 		}
@@ -160,7 +160,7 @@ func (a *Project) toolNames() map[string]bool {
 			if !strings.HasPrefix(use, configfile.MemoryPrefix) {
 				continue
 			}
-			tools, _ := a.memoryTools(nil, use) // making the agent reports the error
+			tools, _ := b.memories.tools(nil, use) // making the agent reports the error
 			for _, t := range tools {
 				names[t.Name] = true
 			}

@@ -32,38 +32,38 @@ type Chain struct {
 func (c *Chain) Close() error { return c.close() }
 
 // OpenChain makes the chain of a configuration, and loads only the plugins in it.
-func OpenChain(ctx context.Context, file *File, of ChainTarget, opts Options) (_ *Chain, err error) {
+func OpenChain(ctx context.Context, file *File, of ChainTarget, options *Options) (_ *Chain, err error) {
 	c := file.c
-	a := wire(c, opts)
-	a.only = map[string]bool{}
+	p := wire(c, options.orDefaults())
+	p.plugins.only = map[string]bool{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.Close())
+			err = errors.Join(err, p.Close())
 		}
 	}()
-	out := &Chain{close: a.Close}
+	out := &Chain{close: p.Close}
 	lists := out.find(c, of)
 	for _, list := range lists {
 		for _, use := range list.uses {
 			id, _ := configfile.SplitUse(use.Use)
-			a.only[id] = true
+			p.plugins.only[id] = true
 		}
 	}
-	if err := a.openPlugins(ctx, nil); err != nil {
+	if err := p.openPlugins(ctx, nil); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(lists, usedAt.asksModel) {
-		if err := a.makeModels(ctx, ""); err != nil {
+		if err := p.models.open(ctx, ""); err != nil {
 			return nil, err
 		}
 	}
 	for _, list := range lists {
-		made, err := a.processors(list.at, list.uses)
+		made, err := p.builder.processors(list.at, list.uses)
 		if err != nil {
 			return nil, err
 		}
-		for i, p := range made {
-			out.Processors = append(out.Processors, ChainLink{p, list.level, list.uses[i].OnFailure == "skip"})
+		for i, processor := range made {
+			out.Processors = append(out.Processors, ChainLink{processor, list.level, list.uses[i].OnFailure == "skip"})
 		}
 	}
 	return out, nil

@@ -14,37 +14,37 @@ const maxErasureWait = 2 * time.Minute
 
 // resumeErasures completes interrupted deletions of tenants while a command runs that
 // has the store to itself. A live host completes them in its retention sweeps.
-func (a *Project) resumeErasures(ctx context.Context) error {
-	if a.data.Badger() == nil || a.live {
+func (p *Project) resumeErasures(ctx context.Context) error {
+	if p.data.Badger() == nil || p.live {
 		return nil
 	}
-	begun, err := a.data.Badger().Erasing(ctx)
+	begun, err := p.data.Badger().Erasing(ctx)
 	if err != nil || len(begun) == 0 {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := a.Erasures().Resume(ctx); err != nil && ctx.Err() == nil {
-			a.logger.Warn("end a deletion of a tenant that was interrupted", "error", err)
+		if err := p.Erasures().Resume(ctx); err != nil && ctx.Err() == nil {
+			p.logger.Warn("end a deletion of a tenant that was interrupted", "error", err)
 		}
 	})
-	a.closers = append(a.closers, func() error {
+	p.closers.add(func() error {
 		defer cancel()
 		late := time.AfterFunc(maxErasureWait, func() {
-			a.logger.Warn("the deletion of a tenant that was interrupted has not ended; the next command goes on", "waited", maxErasureWait)
+			p.logger.Warn("the deletion of a tenant that was interrupted has not ended; the next command goes on", "waited", maxErasureWait)
 			cancel()
 		})
 		defer late.Stop()
 		running.Wait()
 		return nil
 	})
-	if a.erasing != nil {
-		a.erasing(len(begun))
+	if p.erasing != nil {
+		p.erasing(len(begun))
 	}
 	return nil
 }
 
 // Erasures returns the deletion of tenants from all of the project's data. The store
 // must be on disk: see [datadir.Dir.Badger].
-func (a *Project) Erasures() *erasure.Tenants { return a.erasures }
+func (p *Project) Erasures() *erasure.Tenants { return p.erasures }

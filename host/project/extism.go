@@ -9,8 +9,8 @@ import (
 )
 
 // extismOptions returns the options of a plugin's entry that apply to an Extism plugin.
-func (a *Project) extismOptions(name string) (o plugin.ExtismOptions, err error) {
-	c := a.config.Plugins[name]
+func (s *pluginSet) extismOptions(name string) (o plugin.ExtismOptions, err error) {
+	c := s.config.Plugins[name]
 	for key, value := range c.Config {
 		if o.Config == nil {
 			o.Config = map[string]string{}
@@ -19,7 +19,7 @@ func (a *Project) extismOptions(name string) (o plugin.ExtismOptions, err error)
 			o.Config[key] = text
 			continue
 		}
-		raw, err := a.toJSON(configfile.Keys("plugins", name, "config"), value)
+		raw, err := toJSON(s.config, configfile.Keys("plugins", name, "config"), value)
 		if err != nil {
 			return o, err
 		}
@@ -29,7 +29,7 @@ func (a *Project) extismOptions(name string) (o plugin.ExtismOptions, err error)
 		t := plugin.ToolInfo{Name: cmp.Or(f.Tool, f.Function), Description: f.Description, Export: f.Function}
 		if f.Parameters != nil {
 			var raw json.RawMessage
-			if raw, err = a.toJSON(configfile.Keys("plugins", name, "functions"), f.Parameters); err != nil {
+			if raw, err = toJSON(s.config, configfile.Keys("plugins", name, "functions"), f.Parameters); err != nil {
 				return o, err
 			}
 			t.Parameters = raw

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/mem0memory"
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/queue"
 )
 
 // usedMemory is a memory of the configuration that was opened.
@@ -20,44 +22,55 @@ type usedMemory struct {
 	scope   memory.ScopeFunc
 }
 
-// openMemories opens the memories of a configuration. Agents' writes go to the queue,
+// memorySet is the memories of a configuration.
+type memorySet struct {
+	config *configfile.Config
+	getenv func(string) string
+	driver kv.Driver    // set when the data directory is open
+	queue  *queue.Queue // likewise
+
+	byName map[string]usedMemory
+	own    *memory.Store // nil if no memory uses it
+}
+
+// open opens the memories of a configuration. Agents' writes go to the queue,
 // unless the configuration wants them at once.
-func (a *Project) openMemories() error {
-	a.memories = map[string]usedMemory{}
-	for _, name := range slices.Sorted(maps.Keys(a.config.Memory)) {
-		mc := a.config.Memory[name]
-		backend, err := a.memoryBackend(configfile.Keys("memory", name), mc)
+func (s *memorySet) open() error {
+	s.byName = map[string]usedMemory{}
+	for _, name := range slices.Sorted(maps.Keys(s.config.Memory)) {
+		mc := s.config.Memory[name]
+		backend, err := s.backend(configfile.Keys("memory", name), mc)
 		if err != nil {
-			return a.config.Wrap(err, configfile.Keys("memory", name))
+			return s.config.Wrap(err, configfile.Keys("memory", name))
 		}
 		if mc.Writes != configfile.AtOnce {
 			job := memory.JobName + "/" + name
-			q := memory.NewQueued(backend, renamed{a.queue, job})
-			a.queue.Handle(job, q.HandleJob)
+			q := memory.NewQueued(backend, renamed{s.queue, job})
+			s.queue.Handle(job, q.HandleJob)
 			backend = q
 		}
-		a.memories[name] = usedMemory{backend, func(run host.Scope, state *host.State) (memory.Scope, error) { return scopeOf(mc.Scope, run, state) }}
+		s.byName[name] = usedMemory{backend, func(run host.Scope, state *host.State) (memory.Scope, error) { return scopeOf(mc.Scope, run, state) }}
 	}
 	return nil
 }
 
-func (a *Project) memoryBackend(at configfile.KeyPath, mc configfile.Memory) (memory.Backend, error) {
+func (s *memorySet) backend(at configfile.KeyPath, mc configfile.Memory) (memory.Backend, error) {
 	if mc.Backend == configfile.Mem0Memory {
 		variable := cmp.Or(mc.KeyEnv, configfile.Mem0KeyVariable)
-		key := a.getenv(variable)
+		key := s.getenv(variable)
 		if key == "" {
-			return nil, host.Errorf(host.Unauthenticated, "%s: Mem0 needs a key, and %s is not set", a.config.Position(at), variable).
+			return nil, host.Errorf(host.Unauthenticated, "%s: Mem0 needs a key, and %s is not set", s.config.Position(at), variable).
 				WithHint("set %s, or use backend: own", variable)
 		}
 		return mem0memory.New(&mem0memory.Options{APIKey: key, BaseURL: mc.BaseURL, Timeout: time.Duration(mc.Timeout)})
 	}
-	if a.ownMemory == nil {
+	if s.own == nil {
 		var err error
-		if a.ownMemory, err = memory.New(a.data, &memory.Options{Language: a.config.MemoryLanguage()}); err != nil {
-			return nil, a.config.Wrap(err, at.To("language"))
+		if s.own, err = memory.New(s.driver, &memory.Options{Language: s.config.MemoryLanguage()}); err != nil {
+			return nil, s.config.Wrap(err, at.To("language"))
 		}
 	}
-	return a.ownMemory, nil
+	return s.own, nil
 }
 
 // scopeOf returns the scope of the memories that a run uses.
@@ -79,19 +92,19 @@ func scopeOf(s configfile.MemoryScope, run host.Scope, state *host.State) (memor
 	return scope, nil
 }
 
-// memory finds the memory of memory:NAME or memory:NAME/PART.
-func (a *Project) memory(at configfile.KeyPath, use string) (usedMemory, string, error) {
+// find finds the memory of memory:NAME or memory:NAME/PART.
+func (s *memorySet) find(at configfile.KeyPath, use string) (usedMemory, string, error) {
 	name, part := configfile.SplitUse(strings.TrimPrefix(use, configfile.MemoryPrefix))
-	m, known := a.memories[name]
+	m, known := s.byName[name]
 	if !known {
-		return m, "", a.config.Unknown(at, "memory", name, slices.Sorted(maps.Keys(a.config.Memory)))
+		return m, "", s.config.Unknown(at, "memory", name, slices.Sorted(maps.Keys(s.config.Memory)))
 	}
 	return m, part, nil
 }
 
-// memoryTools returns the tools of a memory: all single-purpose ones, or the named one.
-func (a *Project) memoryTools(at configfile.KeyPath, use string) ([]*host.Tool, error) {
-	m, part, err := a.memory(at, use)
+// tools returns the tools of a memory: all single-purpose ones, or the named one.
+func (s *memorySet) tools(at configfile.KeyPath, use string) ([]*host.Tool, error) {
+	m, part, err := s.find(at, use)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +114,7 @@ func (a *Project) memoryTools(at configfile.KeyPath, use string) ([]*host.Tool, 
 	case part == "":
 		return tools.Granular(), nil
 	case made == nil:
-		return nil, a.config.Unknown(at, "tool of a memory", part, slices.Sorted(maps.Keys(one)))
+		return nil, s.config.Unknown(at, "tool of a memory", part, slices.Sorted(maps.Keys(one)))
 	default:
 		return []*host.Tool{made()}, nil
 	}
@@ -113,21 +126,21 @@ type recallKeys struct {
 	Heading string `json:"heading"`
 }
 
-// memoryProvider returns the provider that gives an agent the matching memories.
-func (a *Project) memoryProvider(at configfile.KeyPath, use configfile.Use) (host.Provider, error) {
-	m, part, err := a.memory(at.To("use"), use.Use)
+// provider returns the provider that gives an agent the matching memories.
+func (s *memorySet) provider(at configfile.KeyPath, use configfile.Use) (host.Provider, error) {
+	m, part, err := s.find(at.To("use"), use.Use)
 	if err != nil {
 		return nil, err
 	}
 	if part != "" {
-		return nil, a.config.ErrorAt(at.To("use"), "a memory as a provider has no part %q", part).WithHint("write: use: %s; its tools go under tools", strings.TrimSuffix(use.Use, "/"+part))
+		return nil, s.config.ErrorAt(at.To("use"), "a memory as a provider has no part %q", part).WithHint("write: use: %s; its tools go under tools", strings.TrimSuffix(use.Use, "/"+part))
 	}
 	var c recallKeys
-	if err := a.decodeKeys(at.To("config"), use.Config, &c); err != nil {
+	if err := decodeKeys(s.config, at.To("config"), use.Config, &c); err != nil {
 		return nil, err
 	}
 	if c.Limit < 0 || c.Limit > memory.MaxHits {
-		return nil, a.config.ErrorAt(at.To("config", "limit"), "limit is %d, not from 1 to %d", c.Limit, memory.MaxHits).WithHint("leave it out for %d", memory.DefaultHits)
+		return nil, s.config.ErrorAt(at.To("config", "limit"), "limit is %d, not from 1 to %d", c.Limit, memory.MaxHits).WithHint("leave it out for %d", memory.DefaultHits)
 	}
 	return memory.NewProvider(strings.TrimPrefix(use.Use, configfile.MemoryPrefix), m.backend, m.scope, &memory.ProviderOptions{Limit: c.Limit, Heading: c.Heading}), nil
 }
@@ -149,10 +162,10 @@ func (r renamed) Enqueue(ctx context.Context, job *host.Job) (string, error) {
 var _ host.Enqueuer = renamed{}
 
 // expire removes expired memories.
-func (a *Project) expire(ctx context.Context, tenant string) error {
-	if a.ownMemory == nil {
+func (s *memorySet) expire(ctx context.Context, tenant string) error {
+	if s.own == nil {
 		return nil
 	}
-	_, err := a.ownMemory.Expire(ctx, tenant)
+	_, err := s.own.Expire(ctx, tenant)
 	return err
 }

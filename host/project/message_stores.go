@@ -2,6 +2,7 @@ package project
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -9,34 +10,48 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/redismessages"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/tokens"
 )
 
-// openMessages opens the message stores of the agents that have one of their own. They
+// messageSet is the message stores of the agents that have one of their own.
+type messageSet struct {
+	config   *configfile.Config
+	getenv   func(string) string
+	logger   *slog.Logger
+	reducers *reducerSet
+	threads  *threads.Store // set when the data directory is open
+	tokens   *tokens.Counter
+	closers  *closers
+
+	byAgent map[string]host.MessageStores
+}
+
+// open opens the message stores of the agents that have one of their own. They
 // are opened once: a rebuilt agent keeps its store.
-func (a *Project) openMessages(ctx context.Context) error {
-	a.messages = map[string]host.MessageStores{}
-	for _, name := range slices.Sorted(maps.Keys(a.config.Agents)) {
-		mc := a.config.Agents[name].Messages
+func (s *messageSet) open(ctx context.Context) error {
+	s.byAgent = map[string]host.MessageStores{}
+	for _, name := range slices.Sorted(maps.Keys(s.config.Agents)) {
+		mc := s.config.Agents[name].Messages
 		if mc == nil {
 			continue
 		}
 		at := configfile.Keys("agents", name, "messages")
-		stores, err := a.messagesOf(ctx, at, mc)
+		stores, err := s.openOne(ctx, at, mc)
 		if err != nil {
-			return a.config.Wrap(err, at)
+			return s.config.Wrap(err, at)
 		}
-		a.messages[name] = stores
+		s.byAgent[name] = stores
 	}
 	return nil
 }
 
-func (a *Project) messagesOf(ctx context.Context, at configfile.KeyPath, mc *configfile.Messages) (host.MessageStores, error) {
+func (s *messageSet) openOne(ctx context.Context, at configfile.KeyPath, mc *configfile.Messages) (host.MessageStores, error) {
 	if mc.Store == configfile.RedisMessages {
-		return a.redis(ctx, at, mc)
+		return s.redis(ctx, at, mc)
 	}
 	var reducer host.MessageReducer
 	if mc.Reducer != nil {
-		r, err := a.reducer(at.To("reducer"), mc.Reducer.Use, mc.Reducer.Config)
+		r, err := s.reducers.make(at.To("reducer"), mc.Reducer.Use, mc.Reducer.Config)
 		if err != nil {
 			return nil, err
 		}
@@ -44,19 +59,19 @@ func (a *Project) messagesOf(ctx context.Context, at configfile.KeyPath, mc *con
 	}
 	trigger := host.ReducerTrigger(mc.Trigger)
 	if mc.Store == configfile.InThread {
-		return host.NewMemoryMessages(&host.MemoryMessagesOptions{Reducer: reducer, Trigger: trigger, Tokens: a.tokens})
+		return host.NewMemoryMessages(&host.MemoryMessagesOptions{Reducer: reducer, Trigger: trigger, Tokens: s.tokens})
 	}
-	return a.threads.MessageStores(&threads.MessagesOptions{MaxMessages: mc.MaxMessages, Reducer: reducer, Trigger: trigger,
-		ReduceOptions: threads.ReduceOptions{Tokens: a.tokens}})
+	return s.threads.MessageStores(&threads.MessagesOptions{MaxMessages: mc.MaxMessages, Reducer: reducer, Trigger: trigger,
+		ReduceOptions: threads.ReduceOptions{Tokens: s.tokens}})
 }
 
-func (a *Project) redis(ctx context.Context, at configfile.KeyPath, mc *configfile.Messages) (host.MessageStores, error) {
-	address := a.getenv(mc.AddressEnv)
+func (s *messageSet) redis(ctx context.Context, at configfile.KeyPath, mc *configfile.Messages) (host.MessageStores, error) {
+	address := s.getenv(mc.AddressEnv)
 	if address == "" {
-		return nil, a.config.ErrorAt(at.To("address_env"), "the environment variable %s is not set", mc.AddressEnv).
+		return nil, s.config.ErrorAt(at.To("address_env"), "the environment variable %s is not set", mc.AddressEnv).
 			WithHint("set it to an address such as redis://localhost:6379")
 	}
-	stores, err := redismessages.Open(ctx, address, &redismessages.Options{KeyPrefix: mc.KeyPrefix, MaxMessages: mc.MaxMessages, Logger: a.logger})
+	stores, err := redismessages.Open(ctx, address, &redismessages.Options{KeyPrefix: mc.KeyPrefix, MaxMessages: mc.MaxMessages, Logger: s.logger})
 	if err != nil {
 		e := *host.AsError(err)
 		if e.Err = err; e.Hint == "" {
@@ -64,6 +79,6 @@ func (a *Project) redis(ctx context.Context, at configfile.KeyPath, mc *configfi
 		}
 		return nil, &e
 	}
-	a.closers = append(a.closers, stores.Close)
+	s.closers.add(stores.Close)
 	return stores, nil
 }

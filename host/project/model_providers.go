@@ -16,19 +16,19 @@ import (
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
-// namedModel is a model without configuration, by the value of --model:
+// named is a model without configuration, by the value of --model:
 // PROVIDER:NAME, or a name whose provider is guessed.
-func (a *Project) namedModel(name string) configfile.Model {
+func (s *modelSet) named(name string) configfile.Model {
 	if provider, rest, found := strings.Cut(name, ":"); found && rest != "" && slices.Contains(configfile.ProviderNames(), provider) {
 		return configfile.Model{Provider: provider, Name: rest}
 	}
-	return configfile.Model{Provider: a.providerOf(name), Name: name}
+	return configfile.Model{Provider: s.providerOf(name), Name: name}
 }
 
 // providerOf guesses the provider of a model without configuration: Anthropic and Google
 // their own, unless a server is named that speaks the other protocol.
-func (a *Project) providerOf(model string) string {
-	if a.getenv("OPENAI_BASE_URL") != "" {
+func (s *modelSet) providerOf(model string) string {
+	if s.getenv("OPENAI_BASE_URL") != "" {
 		return configfile.OpenaiProvider
 	}
 	switch {
@@ -54,15 +54,15 @@ func homeOf(provider string) providerHome {
 	return providerHome{"OPENAI_BASE_URL", "OPENAI_API_KEY", openaimodel.DefaultBaseURL}
 }
 
-// completeModel fills in the fields that a model's configuration leaves to the
+// complete fills in the fields that a model's configuration leaves to the
 // environment, and returns the key.
-func (a *Project) completeModel(name string, mc *configfile.Model) (key string, err error) {
+func (s *modelSet) complete(name string, mc *configfile.Model) (key string, err error) {
 	from := homeOf(mc.Provider)
 	mc.Name, mc.KeyEnv = cmp.Or(mc.Name, name), cmp.Or(mc.KeyEnv, from.keyEnv)
 	if mc.BaseURL == "" {
-		mc.BaseURL = a.getenv(from.urlEnv)
+		mc.BaseURL = s.getenv(from.urlEnv)
 	}
-	if key = a.getenv(mc.KeyEnv); key != "" || mc.BaseURL != "" {
+	if key = s.getenv(mc.KeyEnv); key != "" || mc.BaseURL != "" {
 		return key, nil
 	}
 	e := host.Errorf(host.Unauthenticated, "model %q needs a key, and %s is not set", mc.Name, mc.KeyEnv)
@@ -78,26 +78,26 @@ type closable interface {
 	CloseIdleConnections()
 }
 
-// remoteModel connects to a model on a remote server.
-func (a *Project) remoteModel(name string, mc configfile.Model) (host.Model, error) {
-	key, err := a.completeModel(name, &mc)
+// remote connects to a model on a remote server.
+func (s *modelSet) remote(name string, mc configfile.Model) (host.Model, error) {
+	key, err := s.complete(name, &mc)
 	if err != nil {
 		return nil, err
 	}
-	m, err := a.dial(mc, key)
+	m, err := s.dial(mc, key)
 	if err != nil {
 		return nil, err
 	}
-	a.closeLater(m)
+	s.closeLater(m)
 	return upstream{m}, nil
 }
 
-func (a *Project) closeLater(m closable) {
-	a.closers = append(a.closers, func() error { m.CloseIdleConnections(); return nil })
+func (s *modelSet) closeLater(m closable) {
+	s.closers.add(func() error { m.CloseIdleConnections(); return nil })
 }
 
-func (a *Project) dial(mc configfile.Model, key string) (closable, error) {
-	server := modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), KeepRaw: mc.KeepRaw, Logger: a.logger}
+func (s *modelSet) dial(mc configfile.Model, key string) (closable, error) {
+	server := modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), KeepRaw: mc.KeepRaw, Logger: s.logger}
 	switch mc.Provider {
 	case configfile.AnthropicProvider:
 		return anthropicmodel.New(mc.Name, &anthropicmodel.Options{Server: server, ThinkingTokens: mc.Thinking, Cache: mc.Cache})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -19,38 +20,49 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// makeModels connects to the configured models. override replaces them all with one: a
+// modelSet is the models of a configuration, connected.
+type modelSet struct {
+	config  *configfile.Config
+	getenv  func(string) string
+	logger  *slog.Logger
+	closers *closers
+
+	byName       map[string]host.Model // "" is the default one
+	scriptedUsed bool                  // a stand-in answers, not a model
+}
+
+// open connects to the configured models. override replaces them all with one: a
 // configured model, or a server's model with that name.
-func (a *Project) makeModels(ctx context.Context, override string) error {
+func (s *modelSet) open(ctx context.Context, override string) error {
 	if override != "" {
-		return a.makeOverride(ctx, override)
+		return s.override(ctx, override)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.config.Models)) {
-		m, err := a.makeModel(ctx, name, a.config.Models[name])
+	for _, name := range slices.Sorted(maps.Keys(s.config.Models)) {
+		m, err := s.make(ctx, name, s.config.Models[name])
 		if err != nil {
 			return err
 		}
-		a.models[name] = m
+		s.byName[name] = m
 	}
-	if err := a.addFallbacks(); err != nil {
+	if err := s.addFallbacks(); err != nil {
 		return err
 	}
-	return a.chooseDefault(ctx)
+	return s.chooseDefault(ctx)
 }
 
 // addFallbacks gives models their fallbacks, asked when they fail. A fallback's own
 // fallbacks are not asked: the list is complete.
-func (a *Project) addFallbacks() error {
-	alone := maps.Clone(a.models)
-	for _, name := range slices.Sorted(maps.Keys(a.config.Models)) {
+func (s *modelSet) addFallbacks() error {
+	alone := maps.Clone(s.byName)
+	for _, name := range slices.Sorted(maps.Keys(s.config.Models)) {
 		list := []host.Model{alone[name]}
-		for i, other := range a.config.Models[name].Fallback {
+		for i, other := range s.config.Models[name].Fallback {
 			at := configfile.Keys("models", name, "fallback", i)
 			switch {
 			case other == name:
-				return a.config.ErrorAt(at, "model %q is to fall back on itself", name)
+				return s.config.ErrorAt(at, "model %q is to fall back on itself", name)
 			case alone[other] == nil:
-				return a.config.Unknown(at, "model", other, slices.Sorted(maps.Keys(a.config.Models)))
+				return s.config.Unknown(at, "model", other, slices.Sorted(maps.Keys(s.config.Models)))
 			}
 			list = append(list, alone[other])
 		}
@@ -59,73 +71,73 @@ func (a *Project) addFallbacks() error {
 		}
 		m, err := fallbackmodel.New(list, nil)
 		if err != nil {
-			return a.config.Wrap(err, configfile.Keys("models", name, "fallback"))
+			return s.config.Wrap(err, configfile.Keys("models", name, "fallback"))
 		}
-		a.models[name] = m
+		s.byName[name] = m
 	}
 	return nil
 }
 
-func (a *Project) makeOverride(ctx context.Context, name string) error {
-	mc, configured := a.config.Models[name]
+func (s *modelSet) override(ctx context.Context, name string) error {
+	mc, configured := s.config.Models[name]
 	if !configured {
-		mc = a.namedModel(name)
+		mc = s.named(name)
 	}
-	m, err := a.newModel(ctx, name, mc)
+	m, err := s.connect(ctx, name, mc)
 	switch {
 	case err != nil && configured:
-		return a.config.Wrap(err, configfile.Keys("models", name))
+		return s.config.Wrap(err, configfile.Keys("models", name))
 	case err != nil:
-		return a.flagError(name, err)
+		return s.flagError(name, err)
 	}
-	for other := range a.config.Models {
-		a.models[other] = m
+	for other := range s.config.Models {
+		s.byName[other] = m
 	}
-	a.models[""] = m
+	s.byName[""] = m
 	return nil
 }
 
 // flagError names --model in the error of a model from the command line, and suggests
 // a configured one.
-func (a *Project) flagError(name string, err error) error {
+func (s *modelSet) flagError(name string, err error) error {
 	e := *host.AsError(err)
 	e.Message, e.Err = "--model: "+e.Message, err
-	if near := termtext.Nearest(name, slices.Sorted(maps.Keys(a.config.Models))); near != "" {
-		e.Hint = fmt.Sprintf("did you mean %q, which %s has? Otherwise %s", near, a.config.Name, e.Hint)
+	if near := termtext.Nearest(name, slices.Sorted(maps.Keys(s.config.Models))); near != "" {
+		e.Hint = fmt.Sprintf("did you mean %q, which %s has? Otherwise %s", near, s.config.Name, e.Hint)
 	}
 	return &e
 }
 
 // chooseDefault finds the model of agents that name none: the configuration's default,
 // the only model, or, without any models, the stand-in.
-func (a *Project) chooseDefault(ctx context.Context) (err error) {
-	name := a.config.Model
+func (s *modelSet) chooseDefault(ctx context.Context) (err error) {
+	name := s.config.Model
 	switch {
 	case name != "":
-		a.models[""], err = a.model(configfile.Keys("model"), name)
-	case len(a.config.Models) == 0:
-		a.models[""], err = a.makeModel(ctx, "", configfile.Model{Provider: configfile.ScriptedProvider})
-	case len(a.config.Models) == 1:
-		a.models[""] = a.models[slices.Sorted(maps.Keys(a.config.Models))[0]]
+		s.byName[""], err = s.find(configfile.Keys("model"), name)
+	case len(s.config.Models) == 0:
+		s.byName[""], err = s.make(ctx, "", configfile.Model{Provider: configfile.ScriptedProvider})
+	case len(s.config.Models) == 1:
+		s.byName[""] = s.byName[slices.Sorted(maps.Keys(s.config.Models))[0]]
 	}
 	return err
 }
 
-func (a *Project) makeModel(ctx context.Context, name string, mc configfile.Model) (host.Model, error) {
-	m, err := a.newModel(ctx, name, mc)
-	return m, a.config.Wrap(err, configfile.Keys("models", name))
+func (s *modelSet) make(ctx context.Context, name string, mc configfile.Model) (host.Model, error) {
+	m, err := s.connect(ctx, name, mc)
+	return m, s.config.Wrap(err, configfile.Keys("models", name))
 }
 
-func (a *Project) newModel(ctx context.Context, name string, mc configfile.Model) (host.Model, error) {
+func (s *modelSet) connect(ctx context.Context, name string, mc configfile.Model) (host.Model, error) {
 	if mc.Provider == configfile.ScriptedProvider {
-		return a.scriptedModel(ctx, name, mc)
+		return s.scripted(ctx, name, mc)
 	}
-	return a.remoteModel(name, mc)
+	return s.remote(name, mc)
 }
 
-// scriptedModel starts a stand-in and connects to it over the real protocol.
-func (a *Project) scriptedModel(ctx context.Context, name string, mc configfile.Model) (host.Model, error) {
-	rules, err := a.readRules(name, mc.Rules)
+// scripted starts a stand-in and connects to it over the real protocol.
+func (s *modelSet) scripted(ctx context.Context, name string, mc configfile.Model) (host.Model, error) {
+	rules, err := s.readRules(name, mc.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -135,23 +147,23 @@ func (a *Project) scriptedModel(ctx context.Context, name string, mc configfile.
 	if err != nil {
 		return nil, err
 	}
-	a.closers = append(a.closers, server.Close)
-	a.scripted = true
-	return a.connect(scriptedmodel.DefaultName, &openaimodel.Options{Server: modelhttp.Options{BaseURL: server.BaseURL(), Timeout: time.Duration(mc.Timeout)}})
+	s.closers.add(server.Close)
+	s.scriptedUsed = true
+	return s.dialOpenAI(scriptedmodel.DefaultName, &openaimodel.Options{Server: modelhttp.Options{BaseURL: server.BaseURL(), Timeout: time.Duration(mc.Timeout)}})
 }
 
-func (a *Project) readRules(name, file string) ([]scriptedmodel.Rule, error) {
+func (s *modelSet) readRules(name, file string) ([]scriptedmodel.Rule, error) {
 	if file == "" {
 		return nil, nil
 	}
 	var open fs.FS = configfile.OSFiles{}
-	if a.config.Fsys != nil {
-		open = a.config.Fsys
+	if s.config.Fsys != nil {
+		open = s.config.Fsys
 	}
-	file = a.config.FilePath(file)
+	file = s.config.FilePath(file)
 	text, err := fs.ReadFile(open, file)
 	if err != nil {
-		e := a.config.ErrorAt(configfile.Keys("models", name, "rules"), "read rules: %w", err)
+		e := s.config.ErrorAt(configfile.Keys("models", name, "rules"), "read rules: %w", err)
 		return nil, e.WithHint("a path is relative to the configuration's directory")
 	}
 	raw, err := configfile.ToJSON(file, text)
@@ -165,21 +177,21 @@ func (a *Project) readRules(name, file string) ([]scriptedmodel.Rule, error) {
 	return rules, nil
 }
 
-func (a *Project) connect(name string, opts *openaimodel.Options) (host.Model, error) {
+func (s *modelSet) dialOpenAI(name string, opts *openaimodel.Options) (host.Model, error) {
 	m, err := openaimodel.New(name, opts)
 	if err != nil {
 		return nil, err
 	}
-	a.closeLater(m)
+	s.closeLater(m)
 	return m, nil
 }
 
-// model returns a configured model; "" is the default one, which may be nil.
-func (a *Project) model(at configfile.KeyPath, name string) (host.Model, error) {
-	if m := a.models[name]; m != nil || name == "" {
+// find returns a configured model; "" is the default one, which may be nil.
+func (s *modelSet) find(at configfile.KeyPath, name string) (host.Model, error) {
+	if m := s.byName[name]; m != nil || name == "" {
 		return m, nil
 	}
-	return nil, a.config.Unknown(at, "model", name, slices.Sorted(maps.Keys(a.config.Models)))
+	return nil, s.config.Unknown(at, "model", name, slices.Sorted(maps.Keys(s.config.Models)))
 }
 
 // upstream is a model on a remote server. It marks the timeouts of its requests with

@@ -11,39 +11,39 @@ import (
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
-func (a *Project) makeNetwork(name string, nc configfile.Network) (*host.Network, error) {
+func (b *builder) makeNetwork(name string, nc configfile.Network) (*host.Network, error) {
 	opts := &host.NetworkOptions{Description: nc.Description, MaxIterations: nc.MaxIterations, State: nc.State, Durable: nc.Durable}
 	at := configfile.Keys("networks", name)
 	var err error
-	if opts.StateOfRun, err = a.oneOf(at.To("state_of"), nc.StateOf, "thread", "run"); err != nil {
+	if opts.StateOfRun, err = oneOf(b.config, at.To("state_of"), nc.StateOf, "thread", "run"); err != nil {
 		return nil, err
 	}
-	if opts.DiscardOnFailure, err = a.oneOf(at.To("on_failure"), nc.OnFailure, "keep", "discard"); err != nil {
+	if opts.DiscardOnFailure, err = oneOf(b.config, at.To("on_failure"), nc.OnFailure, "keep", "discard"); err != nil {
 		return nil, err
 	}
-	if opts.StateSchema, err = a.schema(at.To("state_schema"), nc.StateSchema); err != nil {
+	if opts.StateSchema, err = compileSchema(b.config, at.To("state_schema"), nc.StateSchema); err != nil {
 		return nil, err
 	}
-	if opts.Model, err = a.model(at.To("model"), nc.Model); err != nil {
+	if opts.Model, err = b.models.find(at.To("model"), nc.Model); err != nil {
 		return nil, err
 	}
-	if opts.Router, err = a.router(at, nc); err != nil {
+	if opts.Router, err = b.router(at, nc); err != nil {
 		return nil, err
 	}
-	if opts.Routers, err = a.delegates(at, nc); err != nil {
+	if opts.Routers, err = b.delegates(at, nc); err != nil {
 		return nil, err
 	}
-	if opts.Processors, err = a.processors(at.To("processors"), nc.Processors); err != nil {
+	if opts.Processors, err = b.processors(at.To("processors"), nc.Processors); err != nil {
 		return nil, err
 	}
-	if opts.Providers, err = a.providers(at.To("providers"), nc.Providers, nil); err != nil {
+	if opts.Providers, err = b.providers(at.To("providers"), nc.Providers, nil); err != nil {
 		return nil, err
 	}
-	agents, err := a.members(at.To("agents"), nc.Agents)
+	agents, err := b.members(at.To("agents"), nc.Agents)
 	if err != nil {
 		return nil, err
 	}
-	if opts.OnCall, err = a.members(at.To("on_call"), nc.OnCall); err != nil {
+	if opts.OnCall, err = b.members(at.To("on_call"), nc.OnCall); err != nil {
 		return nil, err
 	}
 	return host.NewNetwork(name, agents, opts)
@@ -51,66 +51,66 @@ func (a *Project) makeNetwork(name string, nc configfile.Network) (*host.Network
 
 // checkTargets finds the faults that would keep runs from beginning. An agent in a
 // network may rely on the network's model.
-func (a *Project) checkTargets() error {
+func (p *Project) checkTargets() error {
 	inNetwork := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(a.config.Networks)) {
-		nc := a.config.Networks[name]
+	for _, name := range slices.Sorted(maps.Keys(p.config.Networks)) {
+		nc := p.config.Networks[name]
 		for _, agent := range slices.Concat(nc.Agents, nc.OnCall) {
 			inNetwork[agent] = true
 		}
-		if err := a.host.Check(a.targets[name]); err != nil {
-			return a.config.Wrap(err, configfile.Keys("networks", name))
+		if err := p.host.Check(p.targets[name]); err != nil {
+			return p.config.Wrap(err, configfile.Keys("networks", name))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.config.Agents)) {
+	for _, name := range slices.Sorted(maps.Keys(p.config.Agents)) {
 		if inNetwork[name] {
 			continue
 		}
-		if err := a.host.Check(a.targets[name]); err != nil {
-			return a.config.Wrap(err, configfile.Keys("agents", name))
+		if err := p.host.Check(p.targets[name]); err != nil {
+			return p.config.Wrap(err, configfile.Keys("agents", name))
 		}
 	}
 	return nil
 }
 
-// schema compiles a JSON Schema; nil stays nil.
-func (a *Project) schema(at configfile.KeyPath, schema any) (*host.Schema, error) {
-	raw, err := a.toJSON(at, schema)
+// compileSchema compiles a JSON Schema; nil stays nil.
+func compileSchema(c *configfile.Config, at configfile.KeyPath, schema any) (*host.Schema, error) {
+	raw, err := toJSON(c, at, schema)
 	if raw == nil || err != nil {
 		return nil, err
 	}
 	s, err := host.CompileSchema(raw)
-	return s, a.config.Wrap(err, at)
+	return s, c.Wrap(err, at)
 }
 
 // router returns a network's router; nil is the default one, a model.
-func (a *Project) router(at configfile.KeyPath, nc configfile.Network) (host.Router, error) {
+func (b *builder) router(at configfile.KeyPath, nc configfile.Network) (host.Router, error) {
 	asked := nc.Router == "" || nc.Router == "model"
 	if nc.RouterConfig != nil && (asked || nc.Router == inOrder) {
-		return nil, a.config.ErrorAt(at.To("router_config"), "a router that is no plugin has no router_config").
+		return nil, b.config.ErrorAt(at.To("router_config"), "a router that is no plugin has no router_config").
 			WithHint("name a router's plugin under router, or remove it; how a model decides stands under routing")
 	}
 	switch {
 	case asked && nc.Routing == nil:
 		return nil, nil
 	case asked:
-		return a.modelRouter(at.To("routing"), nc.Routing)
+		return b.modelRouter(at.To("routing"), nc.Routing)
 	case nc.Router == inOrder:
 		return host.InOrder(inOrder, nc.Agents...), nil
 	}
-	return a.guestRouter(at.To("router"), nc.Router, at.To("router_config"), nc.RouterConfig)
+	return b.guestRouter(at.To("router"), nc.Router, at.To("router_config"), nc.RouterConfig)
 }
 
 // delegates returns the routers that a plugin may delegate a decision to.
-func (a *Project) delegates(at configfile.KeyPath, nc configfile.Network) ([]host.Router, error) {
+func (b *builder) delegates(at configfile.KeyPath, nc configfile.Network) ([]host.Router, error) {
 	switch {
 	case nc.Routing == nil || nc.Router == "" || nc.Router == "model":
 		return nil, nil
 	case nc.Router == inOrder:
-		return nil, a.config.ErrorAt(at.To("routing"), "routing is for a model, and %s asks none", inOrder).
+		return nil, b.config.ErrorAt(at.To("routing"), "routing is for a model, and %s asks none", inOrder).
 			WithHint("write: router: model, or remove routing")
 	}
-	router, err := a.modelRouter(at.To("routing"), nc.Routing)
+	router, err := b.modelRouter(at.To("routing"), nc.Routing)
 	if err != nil {
 		return nil, err
 	}
@@ -120,41 +120,41 @@ func (a *Project) delegates(at configfile.KeyPath, nc configfile.Network) ([]hos
 // inOrder is the router that has each agent run once.
 const inOrder = "in_order"
 
-func (a *Project) guestRouter(at configfile.KeyPath, use string, atConfig configfile.KeyPath, config map[string]any) (host.Router, error) {
-	p, part, err := a.findPlugin(at, use)
+func (b *builder) guestRouter(at configfile.KeyPath, use string, atConfig configfile.KeyPath, config map[string]any) (host.Router, error) {
+	p, part, err := b.plugins.find(at, use)
 	if err != nil {
 		return nil, err
 	}
 	opts := &plugin.PartOptions{}
 	if config != nil {
-		if opts.Config, err = a.toJSON(atConfig, config); err != nil {
+		if opts.Config, err = toJSON(b.config, atConfig, config); err != nil {
 			return nil, err
 		}
 	}
 	router, err := p.Router(part, opts)
-	return router, a.config.Wrap(err, at)
+	return router, b.config.Wrap(err, at)
 }
 
-func (a *Project) modelRouter(at configfile.KeyPath, rc *configfile.Routing) (host.Router, error) {
+func (b *builder) modelRouter(at configfile.KeyPath, rc *configfile.Routing) (host.Router, error) {
 	opts := &host.ModelRouterOptions{Instructions: rc.Instructions}
 	var err error
-	if opts.Model, err = a.routingModel(at.To("model"), rc.Model); err != nil {
+	if opts.Model, err = b.routingModel(at.To("model"), rc.Model); err != nil {
 		return nil, err
 	}
 	if strings.Contains(rc.Instructions, "{{") {
 		if opts.InstructionsFunc, err = routingTemplate(rc); err != nil {
-			return nil, a.config.Wrap(err, at.To("instructions"))
+			return nil, b.config.Wrap(err, at.To("instructions"))
 		}
 		opts.Instructions = ""
 	}
-	if opts.Processors, err = a.processors(at.To("processors"), rc.Processors); err != nil {
+	if opts.Processors, err = b.processors(at.To("processors"), rc.Processors); err != nil {
 		return nil, err
 	}
 	if rc.Reader == "" && rc.ReaderConfig != nil {
-		return nil, a.config.ErrorAt(at.To("reader_config"), "there is no reader that it is for").WithHint("name one under reader")
+		return nil, b.config.ErrorAt(at.To("reader_config"), "there is no reader that it is for").WithHint("name one under reader")
 	}
 	if rc.Reader != "" {
-		if opts.Reader, err = a.guestRouter(at.To("reader"), rc.Reader, at.To("reader_config"), rc.ReaderConfig); err != nil {
+		if opts.Reader, err = b.guestRouter(at.To("reader"), rc.Reader, at.To("reader_config"), rc.ReaderConfig); err != nil {
 			return nil, err
 		}
 	}
@@ -163,11 +163,11 @@ func (a *Project) modelRouter(at configfile.KeyPath, rc *configfile.Routing) (ho
 
 // routingModel returns the model that a configuration names; nil is the
 // network's.
-func (a *Project) routingModel(at configfile.KeyPath, name string) (host.Model, error) {
+func (b *builder) routingModel(at configfile.KeyPath, name string) (host.Model, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return a.model(at, name)
+	return b.models.find(at, name)
 }
 
 // routingTemplate returns a model router's instructions with {{.state.path}} filled in,

@@ -12,7 +12,7 @@ import (
 )
 
 // OpenPlugin wires only one plugin of a configuration.
-func OpenPlugin(ctx context.Context, file *File, id string, opts Options) (*Project, error) {
+func OpenPlugin(ctx context.Context, file *File, id string, options *Options) (*Project, error) {
 	c := file.c
 	if !slices.Contains(c.PluginIDs(), id) {
 		e := host.Errorf(host.NotFound, "%s has no plugin %q", c.Name, id)
@@ -25,13 +25,13 @@ func OpenPlugin(ctx context.Context, file *File, id string, opts Options) (*Proj
 		return nil, host.Errorf(host.NotFound, "%s has no entry for %s under plugins", c.Name, id).
 			WithHint("add one: %s: {path: %s}", id, id)
 	}
-	a := wire(c, opts)
-	a.only = map[string]bool{id: true}
-	if err := a.openPlugins(ctx, nil); err != nil {
-		return nil, errors.Join(err, a.Close())
+	p := wire(c, options.orDefaults())
+	p.plugins.only = map[string]bool{id: true}
+	if err := p.openPlugins(ctx, nil); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
-	return a, nil
+	return p, nil
 }
 
 // Plugin returns a plugin of a project opened without Replaceable.
-func (a *Project) Plugin(id string) *plugin.Plugin { return a.plugins[id].(*plugin.Plugin) }
+func (p *Project) Plugin(id string) *plugin.Plugin { return p.plugins.byID[id].(*plugin.Plugin) }

@@ -9,15 +9,15 @@ import (
 
 // checkParts refuses a version of a plugin that lacks a part the configuration uses:
 // agents would keep removed tools.
-func (a *Project) checkParts(id string) func(context.Context, *plugin.Plugin) error {
+func (s *pluginSet) checkParts(id string) func(context.Context, *plugin.Plugin) error {
 	return func(_ context.Context, p *plugin.Plugin) error {
-		if !a.serving.Load() {
+		if !s.serving.Load() {
 			return nil // making the agents reports it, for every plugin
 		}
-		for _, u := range a.config.PartsUsed() {
+		for _, u := range s.config.PartsUsed() {
 			if used, part := configfile.SplitUse(u.Use); used == id {
-				if err := a.checkPart(u, part, p); err != nil {
-					return a.config.Wrap(err, u.At)
+				if err := s.checkPart(u, part, p); err != nil {
+					return s.config.Wrap(err, u.At)
 				}
 			}
 		}
@@ -25,15 +25,15 @@ func (a *Project) checkParts(id string) func(context.Context, *plugin.Plugin) er
 	}
 }
 
-func (a *Project) checkPart(u configfile.PartUse, part string, p *plugin.Plugin) error {
-	opts := a.toolNaming(p.ID())
+func (s *pluginSet) checkPart(u configfile.PartUse, part string, p *plugin.Plugin) error {
+	opts := s.naming(p.ID())
 	var err error
 	if u.Kind == configfile.ToolPart {
-		if config := a.config.Plugins[p.ID()].Config; config != nil {
-			opts.Config, err = a.toJSON(u.At, config)
+		if config := s.config.Plugins[p.ID()].Config; config != nil {
+			opts.Config, err = toJSON(s.config, u.At, config)
 		}
 	} else {
-		opts.Config, err = a.toJSON(u.At, u.Config)
+		opts.Config, err = toJSON(s.config, u.At, u.Config)
 	}
 	if err != nil {
 		return err

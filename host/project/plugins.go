@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/builtin"
@@ -53,51 +54,64 @@ func BuiltinModule(name string) ([]byte, error) {
 	return nil, e.WithHint("there are: %s", strings.Join(configfile.BuiltinNames(), ", "))
 }
 
-// loadPlugins loads all plugins at the same time: compiling is most of the work
+// pluginSet is the plugins of a configuration, loaded.
+type pluginSet struct {
+	config   *configfile.Config
+	modules  *Modules
+	progress func(string) // called before each step that takes time; may be nil
+	runtime  *plugin.Runtime
+	live     bool            // plugins can be replaced while they serve
+	only     map[string]bool // the plugins to load; nil is all of the configuration
+
+	byID    map[string]parts
+	serving atomic.Bool // the agents are made: a plugin's next version must have the parts they use
+}
+
+// load loads all plugins at the same time: compiling is most of the work
 // when the cache is cold.
-func (a *Project) loadPlugins(ctx context.Context) error {
-	names := append(slices.Sorted(maps.Keys(a.config.Plugins)), a.config.BuiltinsUsed()...)
-	if a.only != nil {
-		names = slices.DeleteFunc(names, func(name string) bool { return !a.only[name] })
+func (s *pluginSet) load(ctx context.Context) error {
+	names := append(slices.Sorted(maps.Keys(s.config.Plugins)), s.config.BuiltinsUsed()...)
+	if s.only != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !s.only[name] })
 	}
 	loaded := make([]parts, len(names))
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		wg.Go(func() { loaded[i], errs[i] = a.loadPlugin(ctx, name) })
+		wg.Go(func() { loaded[i], errs[i] = s.loadOne(ctx, name) })
 	}
 	wg.Wait()
 	for i, name := range names {
 		if errs[i] != nil {
 			return errs[i]
 		}
-		a.plugins[name] = loaded[i]
+		s.byID[name] = loaded[i]
 	}
 	return nil
 }
 
-func (a *Project) loadPlugin(ctx context.Context, name string) (parts, error) {
-	grants, err := a.config.Granted(name)
+func (s *pluginSet) loadOne(ctx context.Context, name string) (parts, error) {
+	grants, err := s.config.Granted(name)
 	if err != nil {
 		return nil, err
 	}
-	opts := plugin.LoadOptions{Engine: a.config.Plugins[name].Engine, Limits: a.config.Plugins[name].Limits.Limits(), Granted: grants, Tenants: a.config.Plugins[name].Tenants}
-	if opts.Extism, err = a.extismOptions(name); err != nil {
+	opts := plugin.LoadOptions{Engine: s.config.Plugins[name].Engine, Limits: s.config.Plugins[name].Limits.Limits(), Granted: grants, Tenants: s.config.Plugins[name].Tenants}
+	if opts.Extism, err = s.extismOptions(name); err != nil {
 		return nil, err
 	}
-	from, err := a.pluginSource(ctx, name, a.progress)
+	from, err := s.source(ctx, name, s.progress)
 	if err != nil {
-		return nil, a.config.Wrap(ofPlugin(name, err), configfile.Keys("plugins", name, "path"))
+		return nil, s.config.Wrap(ofPlugin(name, err), configfile.Keys("plugins", name, "path"))
 	}
 	from.AddTo(&opts)
 	var p parts
-	if a.live {
-		p, err = a.runtime.NewSlot(ctx, name, from.Wasm, &plugin.SlotOptions{LoadOptions: opts, Check: a.checkParts(name)})
+	if s.live {
+		p, err = s.runtime.NewSlot(ctx, name, from.Wasm, &plugin.SlotOptions{LoadOptions: opts, Check: s.checkParts(name)})
 	} else {
-		p, err = a.runtime.Load(ctx, name, from.Wasm, &opts)
+		p, err = s.runtime.Load(ctx, name, from.Wasm, &opts)
 	}
 	if err != nil {
-		return nil, a.config.Wrap(err, configfile.Keys("plugins", name, "path"))
+		return nil, s.config.Wrap(err, configfile.Keys("plugins", name, "path"))
 	}
 	return p, nil
 }
@@ -114,31 +128,31 @@ func ofPlugin(name string, err error) error {
 }
 
 // PluginModule returns the module of a plugin of the configuration.
-func (a *Project) PluginModule(ctx context.Context, name string) ([]byte, error) {
-	s, err := a.pluginSource(ctx, name, nil)
+func (p *Project) PluginModule(ctx context.Context, name string) ([]byte, error) {
+	s, err := p.plugins.source(ctx, name, nil)
 	if err != nil {
 		return nil, err
 	}
 	return s.Wasm, nil
 }
 
-// pluginSource returns the module of a plugin with its Extism manifest, if any.
-func (a *Project) pluginSource(ctx context.Context, name string, progress func(string)) (*Module, error) {
-	where := a.config.Plugins[name].Path
+// source returns the module of a plugin with its Extism manifest, if any.
+func (s *pluginSet) source(ctx context.Context, name string, progress func(string)) (*Module, error) {
+	where := s.config.Plugins[name].Path
 	if strings.HasPrefix(name, configfile.BuiltinPrefix) {
 		where = name
 	}
 	switch {
 	case where == "":
-		return nil, a.config.ErrorAt(configfile.Keys("plugins", name), "plugin %q has no path", name).
+		return nil, s.config.ErrorAt(configfile.Keys("plugins", name), "plugin %q has no path", name).
 			WithHint("name a .wasm file, the directory of a Go source, or one of: %s", strings.Join(configfile.BuiltinNames(), ", "))
-	case a.config.Fsys != nil && !strings.HasPrefix(where, configfile.BuiltinPrefix):
-		wasm, err := embedded(a.config.Fsys, a.config.FilePath(where))
+	case s.config.Fsys != nil && !strings.HasPrefix(where, configfile.BuiltinPrefix):
+		wasm, err := embedded(s.config.Fsys, s.config.FilePath(where))
 		return &Module{Wasm: wasm}, err
 	case !strings.HasPrefix(where, configfile.BuiltinPrefix):
-		where = a.config.FilePath(where)
+		where = s.config.FilePath(where)
 	}
-	return a.modules.Read(ctx, a.runtime, where, progress)
+	return s.modules.Read(ctx, s.runtime, where, progress)
 }
 
 // embedded reads a plugin that was built into the binary: the module beside the
@@ -164,12 +178,12 @@ func ModulePath(dir string) string {
 	return path.Join(filepath.ToSlash(dir), name+".wasm")
 }
 
-// whereIs returns the file or directory of a configured plugin's source, or
+// path returns the file or directory of a configured plugin's source, or
 // builtin:NAME.
-func (a *Project) whereIs(id string) string {
-	path := a.config.Plugins[id].Path
+func (s *pluginSet) path(id string) string {
+	path := s.config.Plugins[id].Path
 	if path == "" || strings.HasPrefix(path, configfile.BuiltinPrefix) {
 		return cmp.Or(path, id)
 	}
-	return a.config.FilePath(path)
+	return s.config.FilePath(path)
 }

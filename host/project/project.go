@@ -8,12 +8,10 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
-	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
@@ -27,42 +25,34 @@ import (
 // Project is a configuration wired into a running host. It is the one place that
 // imports every package.
 type Project struct {
-	config  *configfile.Config
-	getenv  func(string) string
-	modules *Modules
-	// progress is called before each step that takes time; it may be nil.
-	progress func(string)
-	erasing  func(tenants int) // see Options.Erasing; may be nil
-	logger   *slog.Logger
-	runtime  *plugin.Runtime
-	data     *datadir.Dir
-	threads  *threads.Store
-	queue    *queue.Queue // the jobs that runs enqueue for after their turns
-	tokens   *tokens.Counter
-	host     *host.Host
+	config    *configfile.Config
+	getenv    func(string) string
+	logger    *slog.Logger
+	erasing   func(tenants int) // see Options.Erasing; may be nil
+	live      bool              // plugins can be replaced while they serve
+	elsewhere bool              // threads are in a database
+	closers   *closers
+
+	// The stores, open.
+	data      *datadir.Dir
+	threads   *threads.Store
+	queue     *queue.Queue     // the jobs that runs enqueue for after their turns
+	traces    *trace.Log       // nil without a data directory
+	retention *retention       // nil unless this process removes expired data
+	erasures  *erasure.Tenants // one, so that a sweep and a caller delete one after the other
+
+	// What the configuration names, made.
+	plugins  *pluginSet
+	models   *modelSet
+	memories *memorySet
+	messages *messageSet
+	builder  *builder
+
+	host *host.Host
 	// The options of sessions' own hosts, and the views of their clients.
 	hostOptions    host.Options
 	historyOptions host.HistoryOptions
 	views          map[string]*stream.View // by target; nil shows everything
-	elsewhere      bool                    // threads are in a database
-	traces         *trace.Log              // nil without a data directory
-
-	memories  map[string]usedMemory         // by name
-	ownMemory *memory.Store                 // nil if no memory uses it
-	messages  map[string]host.MessageStores // of agents that keep their own, by agent
-
-	erasures  *erasure.Tenants // one, so that a sweep and a caller delete one after the other
-	retention *retention       // nil unless this process removes expired data
-
-	only     map[string]bool // the plugins to load; nil is all of the configuration
-	live     bool            // plugins can be replaced while they serve
-	scripted bool            // a stand-in answers, not a model
-	plugins  map[string]parts
-	models   map[string]host.Model // "" is the default one
-	agents   map[string]*host.Agent
-	closers  []func() error
-
-	serving atomic.Bool // the agents are made: a plugin's next version must have the parts they use
 
 	mu      sync.Mutex
 	targets map[string]host.Target // made again when a plugin offers more than before
@@ -108,109 +98,151 @@ type Options struct {
 // Load reads the configuration in a directory, or the file of that name, and wires it.
 // A nil *Options means the defaults. Load cleans up after itself if it fails.
 func Load(ctx context.Context, dir string, options *Options) (*Project, error) {
-	var opts Options
+	var fsys fs.FS
 	if options != nil {
-		opts = *options
+		fsys = options.FS
 	}
-	file, err := ReadFile(opts.FS, dir)
+	file, err := ReadFile(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
-	return Open(ctx, file, opts)
+	return Open(ctx, file, options)
 }
 
-// Open wires a configuration. It cleans up after itself if it fails.
-func Open(ctx context.Context, file *File, opts Options) (_ *Project, err error) {
+// Open wires a configuration. A nil *Options means the defaults. Open cleans up after
+// itself if it fails.
+func Open(ctx context.Context, file *File, options *Options) (_ *Project, err error) {
+	opts := options.orDefaults()
 	c := file.c
-	a := wire(c, opts)
-	a.elsewhere = opts.History != "" || c.History.AddressEnv != ""
+	p := wire(c, opts)
+	p.elsewhere = opts.History != "" || c.History.AddressEnv != ""
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.Close())
+			err = errors.Join(err, p.Close())
 		}
 	}()
 	for _, step := range []func() error{
-		func() error { return a.open(ctx, opts) },
-		func() error { return a.makeModels(ctx, opts.Model) },
-		a.openMemories,
-		func() error { return a.openMessages(ctx) },
-		a.makeTargets,
-		a.makeViews,
-		func() error { return a.makeHost(ctx, opts.History) },
-		a.checkTargets,
-		func() error { return a.startQueue(ctx) },
-		func() error { return a.resumeErasures(ctx) },
+		func() error { return p.open(ctx, opts) },
+		func() error { return p.models.open(ctx, opts.Model) },
+		p.memories.open,
+		func() error { return p.messages.open(ctx) },
+		p.makeTargets,
+		p.makeViews,
+		func() error { return p.makeHost(ctx, opts.History) },
+		p.checkTargets,
+		func() error { return p.startQueue(ctx) },
+		func() error { return p.resumeErasures(ctx) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	a.serving.Store(true)
-	return a, nil
+	p.plugins.serving.Store(true)
+	return p, nil
+}
+
+// orDefaults returns a copy of the options in which the functions and objects that a
+// project calls are set.
+func (o *Options) orDefaults() *Options {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Getenv == nil {
+		opts.Getenv = os.Getenv
+	}
+	if opts.Modules == nil {
+		opts.Modules = NewModules(&ModulesOptions{Getenv: opts.Getenv})
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &opts
 }
 
 // wire returns a project before anything is opened.
-func wire(c *configfile.Config, opts Options) *Project {
-	a := &Project{config: c, getenv: opts.Getenv, modules: opts.Modules, progress: opts.Progress, erasing: opts.Erasing, logger: opts.Logger, live: opts.Replaceable,
-		plugins: map[string]parts{}, models: map[string]host.Model{}}
-	if a.getenv == nil {
-		a.getenv = os.Getenv
+func wire(c *configfile.Config, opts *Options) *Project {
+	closers := &closers{}
+	plugins := &pluginSet{config: c, modules: opts.Modules, progress: opts.Progress, live: opts.Replaceable, byID: map[string]parts{}}
+	models := &modelSet{config: c, getenv: opts.Getenv, logger: opts.Logger, closers: closers, byName: map[string]host.Model{}}
+	memories := &memorySet{config: c, getenv: opts.Getenv}
+	reducers := &reducerSet{config: c, models: models}
+	messages := &messageSet{config: c, getenv: opts.Getenv, logger: opts.Logger, reducers: reducers, closers: closers}
+	return &Project{
+		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, live: opts.Replaceable, closers: closers,
+		plugins: plugins, models: models, memories: memories, messages: messages,
+		builder: &builder{config: c, plugins: plugins, models: models, memories: memories, reducers: reducers, messages: messages},
 	}
-	if a.modules == nil {
-		a.modules = NewModules(&ModulesOptions{Getenv: a.getenv})
-	}
-	if a.logger == nil {
-		a.logger = slog.New(slog.DiscardHandler)
-	}
-	return a
 }
 
 // Close closes all that the project has opened, the last first. It may be called twice.
-func (a *Project) Close() error {
+func (p *Project) Close() error { return p.closers.close() }
+
+// closers are the functions that close a project's parts.
+type closers struct{ list []func() error }
+
+// add registers a function to be called before those that are registered already.
+func (c *closers) add(close func() error) { c.list = append(c.list, close) }
+
+// addLast registers a function to be called after all others.
+func (c *closers) addLast(close func() error) { c.list = slices.Insert(c.list, 0, close) }
+
+// close calls the functions, the latest first, each once.
+func (c *closers) close() error {
 	var errs []error
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		errs = append(errs, a.closers[i]())
+	for _, close := range slices.Backward(c.list) {
+		errs = append(errs, close())
 	}
-	a.closers = nil
+	c.list = nil
 	return errors.Join(errs...)
 }
 
 // open opens the store and loads the plugins, at the same time: one waits for the
 // disk while the other computes.
-func (a *Project) open(ctx context.Context, opts Options) error {
+func (p *Project) open(ctx context.Context, opts *Options) error {
 	var data *datadir.Dir
 	var dataErr error
 	keys := newLateStore()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if data, dataErr = a.openData(ctx, opts); dataErr != nil {
+		if data, dataErr = p.openData(ctx, opts); dataErr != nil {
 			keys.set(nil)
 			return
 		}
 		keys.set(pluginkv.New(data, nil))
 	})
-	pluginErr := a.openPlugins(ctx, keys)
+	pluginErr := p.openPlugins(ctx, keys)
 	wg.Wait()
 	if dataErr != nil {
 		return dataErr
 	}
-	a.closers = slices.Insert(a.closers, 0, data.Close) // after the plugins, which write to it
-	a.data = data
+	p.closers.addLast(data.Close) // after the plugins, which write to it
+	p.data = data
 	if opts.Data != "" {
-		if a.traces, dataErr = data.OpenTraces(opts.Data, a.logger); dataErr != nil {
+		if p.traces, dataErr = data.OpenTraces(opts.Data, p.logger); dataErr != nil {
 			return errors.Join(dataErr, pluginErr)
 		}
 	}
-	a.threads = threads.New(data.Driver, datadir.ThreadOptions(a.traces))
-	a.openQueue(data)
-	a.erasures = data.Erasures(a.traces, a.queue)
+	p.threads = threads.New(data.Driver, datadir.ThreadOptions(p.traces))
+	p.openQueue(data)
+	p.erasures = data.Erasures(p.traces, p.queue)
+	p.giveStores()
 	return pluginErr
+}
+
+// giveStores hands the open stores to the parts that use them.
+func (p *Project) giveStores() {
+	p.memories.driver, p.memories.queue = p.data, p.queue
+	p.messages.threads = p.threads
+	if !p.elsewhere {
+		p.builder.reducers.threads, p.builder.reducers.queue = p.threads, p.queue
+	}
 }
 
 // openData opens the store. A live host opens it exclusively and shares it; any other
 // command may use it through such a host.
-func (a *Project) openData(ctx context.Context, opts Options) (*datadir.Dir, error) {
-	how := &datadir.Options{Getenv: a.getenv, Logger: a.logger, Verify: opts.Verify}
+func (p *Project) openData(ctx context.Context, opts *Options) (*datadir.Dir, error) {
+	how := &datadir.Options{Getenv: p.getenv, Logger: p.logger, Verify: opts.Verify}
 	if opts.Replaceable {
 		return datadir.Open(opts.Data, how)
 	}
@@ -219,103 +251,105 @@ func (a *Project) openData(ctx context.Context, opts Options) (*datadir.Dir, err
 
 // openPlugins starts the runtime and loads the plugins, which keep their keys in
 // store.
-func (a *Project) openPlugins(ctx context.Context, store plugin.Store) error {
-	opts, err := a.modules.RuntimeOptions(a.logger)
+func (p *Project) openPlugins(ctx context.Context, store plugin.Store) error {
+	opts, err := p.plugins.modules.RuntimeOptions(p.logger)
 	if err != nil {
 		return err
 	}
 	opts.Store = store
-	if err := a.config.RuntimeTenants(opts); err != nil {
+	if err := p.config.RuntimeTenants(opts); err != nil {
 		return err
 	}
-	opts.Queue = enqueuer{a}
-	if a.runtime, err = plugin.NewRuntime(ctx, opts); err != nil {
-		return a.config.Wrap(err, configfile.Keys("tenants"))
+	opts.Queue = enqueuer{p}
+	if p.plugins.runtime, err = plugin.NewRuntime(ctx, opts); err != nil {
+		return p.config.Wrap(err, configfile.Keys("tenants"))
 	}
-	a.closers = append(a.closers, func() error { return a.runtime.Close(context.WithoutCancel(ctx)) })
-	if a.tokens, err = tokens.New(nil); err != nil {
-		return err
-	}
-	return a.loadPlugins(ctx)
-}
-
-func (a *Project) makeHost(ctx context.Context, dsn string) error {
-	history, err := a.makeHistory(ctx, dsn)
+	p.closers.add(func() error { return p.plugins.runtime.Close(context.WithoutCancel(ctx)) })
+	counter, err := tokens.New(nil)
 	if err != nil {
 		return err
 	}
-	approve, terms, err := a.approvals()
+	p.builder.tokens, p.messages.tokens = counter, counter
+	return p.plugins.load(ctx)
+}
+
+func (p *Project) makeHost(ctx context.Context, dsn string) error {
+	history, err := p.makeHistory(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	approve, terms, err := p.builder.approvals()
 	if err != nil {
 		return err
 	}
 	var journal host.Journal // nil: the history, which is a journal
-	if a.elsewhere {
-		journal = a.threads
+	if p.elsewhere {
+		journal = p.threads
 	}
-	quotas, err := a.config.Quotas()
+	quotas, err := p.config.Quotas()
 	if err != nil {
 		return err
 	}
-	a.hostOptions = host.Options{
+	p.hostOptions = host.Options{
 		SingleTenant: true, // clients of the socket may act for any tenant, the default one included
 
-		Model: a.models[""], Journal: journal, History: history, Tokens: a.tokens, Limits: a.config.Limits.Limits(), Logger: a.logger,
+		Model: p.models.byName[""], Journal: journal, History: history, Tokens: p.builder.tokens, Limits: p.config.Limits.Limits(), Logger: p.logger,
 		Approve: approve,
 		Terms:   terms,
 		Quota:   quotas,
-		Queue:   a.queue,
+		Queue:   p.queue,
 	}
-	if a.traces != nil {
-		a.hostOptions.Trace = a.traces
+	if p.traces != nil {
+		p.hostOptions.Trace = p.traces
 	}
-	a.host, err = host.New(&a.hostOptions)
+	p.host, err = host.New(&p.hostOptions)
 	return err
 }
 
 // Target returns the network or agent with a name; "" is the configuration's default.
-func (a *Project) Target(name string) (host.Target, error) {
+func (p *Project) Target(name string) (host.Target, error) {
 	if name == "" {
-		name = a.config.DefaultTarget()
+		name = p.config.DefaultTarget()
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := a.targets[name]; t != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.targets[name]; t != nil {
 		return t, nil
 	}
-	return nil, a.config.UnknownTarget(name)
+	return nil, p.config.UnknownTarget(name)
 }
 
 // Targets returns the names of the networks and agents that can be run: networks first,
 // each sorted by name.
-func (a *Project) Targets() []string { return a.config.TargetNames() }
+func (p *Project) Targets() []string { return p.config.TargetNames() }
 
 // Data returns the open data directory, or its replacement in memory.
-func (a *Project) Data() *datadir.Dir { return a.data }
+func (p *Project) Data() *datadir.Dir { return p.data }
 
 // Threads returns the conversations. If [Project.ExternalHistory] is true they are
 // only runs' journals.
-func (a *Project) Threads() *threads.Store { return a.threads }
+func (p *Project) Threads() *threads.Store { return p.threads }
 
 // ExternalHistory reports whether conversations are kept in a database instead of the
 // data directory.
-func (a *Project) ExternalHistory() bool { return a.elsewhere }
+func (p *Project) ExternalHistory() bool { return p.elsewhere }
 
 // Host returns the host that runs the targets.
-func (a *Project) Host() *host.Host { return a.host }
+func (p *Project) Host() *host.Host { return p.host }
 
 // Runtime returns the sandbox of the plugins.
-func (a *Project) Runtime() *plugin.Runtime { return a.runtime }
+func (p *Project) Runtime() *plugin.Runtime { return p.plugins.runtime }
 
 // Scripted reports whether a stand-in answers instead of a model.
-func (a *Project) Scripted() bool { return a.scripted }
+func (p *Project) Scripted() bool { return p.models.scriptedUsed }
 
 // KeepsMessages reports whether an agent has a message store of its own, and so
 // agent threads.
-func (a *Project) KeepsMessages(agent string) bool { return a.messages[agent] != nil }
+func (p *Project) KeepsMessages(agent string) bool { return p.messages.byAgent[agent] != nil }
 
 // OnClose registers close to be called by [Project.Close], before the parts opened
 // earlier are closed.
-func (a *Project) OnClose(close func() error) { a.closers = append(a.closers, close) }
+func (p *Project) OnClose(close func() error) { p.closers.add(close) }
 
 // Run runs a request on the project's default network or agent; see [host.Host.Run].
 // An empty tenant is the project's.

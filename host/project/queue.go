@@ -15,21 +15,21 @@ import (
 const drainTimeout = 5 * time.Second
 
 // openQueue makes the queue, on the threads' store.
-func (a *Project) openQueue(driver kv.Driver) {
-	a.queue = queue.New(driver, &queue.Options{RunStatus: a.threads.RunStatus, Logger: a.logger})
+func (p *Project) openQueue(driver kv.Driver) {
+	p.queue = queue.New(driver, &queue.Options{RunStatus: p.threads.RunStatus, Logger: p.logger})
 }
 
 // startQueue starts running jobs, including those that earlier commands have left.
-func (a *Project) startQueue(ctx context.Context) error {
-	a.queue.Handle(plugin.JobName, a.runtime.HandleJob)
-	if err := a.queue.Start(ctx); err != nil {
+func (p *Project) startQueue(ctx context.Context) error {
+	p.queue.Handle(plugin.JobName, p.plugins.runtime.HandleJob)
+	if err := p.queue.Start(ctx); err != nil {
 		return err
 	}
-	a.closers = append(a.closers, func() error {
+	p.closers.add(func() error {
 		drain, cancel := context.WithTimeout(ctx, drainTimeout)
 		defer cancel()
-		_ = a.queue.Drain(drain) // unfinished jobs stay in the queue
-		return a.queue.Close()
+		_ = p.queue.Drain(drain) // unfinished jobs stay in the queue
+		return p.queue.Close()
 	})
 	return nil
 }

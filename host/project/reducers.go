@@ -12,28 +12,38 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/reduce"
+	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
+
+// reducerSet makes the reducers of a configuration.
+type reducerSet struct {
+	config  *configfile.Config
+	models  *modelSet
+	threads *threads.Store // nil if there are none, or a database keeps the conversations
+	queue   *queue.Queue   // nil if threads is
+}
 
 // reducerKind is a reducer that a configuration can name. A configuration that is a
 // bare number sets the key named in number.
 type reducerKind struct {
 	number string
-	make   func(a *Project, at configfile.KeyPath, config any) (reduce.Reducer, error)
+	make   func(s *reducerSet, at configfile.KeyPath, config any) (reduce.Reducer, error)
 	asks   bool // whether it asks a model
 }
 
 // reducerOf makes a kind of the struct that its keys are decoded into.
-func reducerOf[C any](number string, asks bool, fn func(a *Project, at configfile.KeyPath, c C) (reduce.Reducer, error)) reducerKind {
-	return reducerKind{number, func(a *Project, at configfile.KeyPath, config any) (reduce.Reducer, error) {
+func reducerOf[C any](number string, asks bool, fn func(s *reducerSet, at configfile.KeyPath, c C) (reduce.Reducer, error)) reducerKind {
+	return reducerKind{number, func(s *reducerSet, at configfile.KeyPath, config any) (reduce.Reducer, error) {
 		var c C
-		if err := a.decodeKeys(at, config, &c); err != nil {
+		if err := decodeKeys(s.config, at, config, &c); err != nil {
 			return nil, err
 		}
-		r, err := fn(a, at, c)
+		r, err := fn(s, at, c)
 		if err != nil {
-			e := host.AsError(a.config.Wrap(err, at))
+			e := host.AsError(s.config.Wrap(err, at))
 			if e.Hint == "" {
 				e.Hint = fmt.Sprintf("write: config: {%s: 20}, or config: 20; the keys are: %s", number, strings.Join(jsonNames(&c), ", "))
 			}
@@ -86,83 +96,83 @@ type (
 // reducerKinds are the reducers by name.
 func reducerKinds() map[string]reducerKind {
 	return map[string]reducerKind{
-		"counting": reducerOf("target", false, func(_ *Project, _ configfile.KeyPath, c countingKeys) (reduce.Reducer, error) {
+		"counting": reducerOf("target", false, func(_ *reducerSet, _ configfile.KeyPath, c countingKeys) (reduce.Reducer, error) {
 			return reduce.Counting(c.Target, &reduce.CountingOptions{ToolPairs: c.ToolPairs})
 		}),
-		"summarizing": reducerOf("target", true, (*Project).summarizing),
-		"progressive": reducerOf("target", true, (*Project).progressive),
-		"truncation": reducerOf("most", false, func(_ *Project, _ configfile.KeyPath, c truncationKeys) (reduce.Reducer, error) {
+		"summarizing": reducerOf("target", true, (*reducerSet).summarizing),
+		"progressive": reducerOf("target", true, (*reducerSet).progressive),
+		"truncation": reducerOf("most", false, func(_ *reducerSet, _ configfile.KeyPath, c truncationKeys) (reduce.Reducer, error) {
 			if c.Goal == 0 {
 				c.Goal = c.Most
 			}
 			return reduce.Truncation(c.Most, c.Goal, &reduce.TruncationOptions{Tokens: c.Tokens, DropSystem: c.DropSystem})
 		}),
-		"sliding_window": reducerOf("groups", false, func(_ *Project, _ configfile.KeyPath, c windowKeys) (reduce.Reducer, error) {
+		"sliding_window": reducerOf("groups", false, func(_ *reducerSet, _ configfile.KeyPath, c windowKeys) (reduce.Reducer, error) {
 			return reduce.SlidingWindow(c.Groups)
 		}),
-		"drop_tools": reducerOf("keep", false, func(_ *Project, _ configfile.KeyPath, c keepKeys) (reduce.Reducer, error) {
+		"drop_tools": reducerOf("keep", false, func(_ *reducerSet, _ configfile.KeyPath, c keepKeys) (reduce.Reducer, error) {
 			return reduce.DropTools(c.Keep)
 		}),
-		"collapse_tools": reducerOf("keep", false, func(_ *Project, _ configfile.KeyPath, c keepKeys) (reduce.Reducer, error) {
+		"collapse_tools": reducerOf("keep", false, func(_ *reducerSet, _ configfile.KeyPath, c keepKeys) (reduce.Reducer, error) {
 			return reduce.CollapseTools(c.Keep)
 		}),
-		"budget": reducerOf("tokens", false, (*Project).budget),
+		"budget": reducerOf("tokens", false, (*reducerSet).budget),
 	}
 }
 
-// reducer makes the reducer used at a place.
-func (a *Project) reducer(at configfile.KeyPath, use string, config any) (reduce.Reducer, error) {
+// make makes the reducer used at a place.
+func (s *reducerSet) make(at configfile.KeyPath, use string, config any) (reduce.Reducer, error) {
 	name, ok := strings.CutPrefix(use, configfile.ReducePrefix)
 	kind, known := reducerKinds()[name]
 	if !ok || !known {
-		return nil, a.config.Unknown(at.To("use"), "reducer", use, configfile.ReducerNames())
+		return nil, s.config.Unknown(at.To("use"), "reducer", use, configfile.ReducerNames())
 	}
 	switch n := config.(type) {
 	case int, int64, uint64, float64:
 		config = map[string]any{kind.number: n}
 	}
-	return kind.make(a, at.To("config"), config)
+	return kind.make(s, at.To("config"), config)
 }
 
-// reducerProcessor returns a reducer as a processor before every model call.
-func (a *Project) reducerProcessor(at configfile.KeyPath, use configfile.Use) (host.Processor, error) {
-	r, err := a.reducer(at, use.Use, use.Config)
+// processor returns a reducer as a processor before every model call.
+func (s *reducerSet) processor(at configfile.KeyPath, use configfile.Use) (host.Processor, error) {
+	r, err := s.make(at, use.Use, use.Config)
 	if err != nil {
 		return nil, err
 	}
 	return reduce.Processor(strings.TrimPrefix(use.Use, configfile.ReducePrefix), r), nil
 }
 
-// asked returns the model that a reducer asks.
-func (a *Project) asked(at configfile.KeyPath, name string) (host.Model, error) {
-	m, err := a.model(at.To("model"), name)
+// model returns the model that a reducer asks.
+func (s *reducerSet) model(at configfile.KeyPath, name string) (host.Model, error) {
+	m, err := s.models.find(at.To("model"), name)
 	if err == nil && m == nil {
-		err = a.config.ErrorAt(at, "no model is named that summarizes").WithHint("write: config: {model: NAME, ...}, or name a model for all at the top")
+		err = s.config.ErrorAt(at, "no model is named that summarizes").WithHint("write: config: {model: NAME, ...}, or name a model for all at the top")
 	}
 	return m, err
 }
 
-func (a *Project) summarizing(at configfile.KeyPath, c summarizingKeys) (reduce.Reducer, error) {
-	m, err := a.asked(at, c.Model)
+func (s *reducerSet) summarizing(at configfile.KeyPath, c summarizingKeys) (reduce.Reducer, error) {
+	m, err := s.model(at, c.Model)
 	if err != nil {
 		return nil, err
 	}
 	opts := &reduce.SummarizingOptions{Threshold: c.Threshold, Prompt: c.Prompt, ToolPairs: c.ToolPairs, InputBytes: c.InputBytes}
-	if a.threads != nil && !a.elsewhere {
-		opts.Summaries = a.threads.Summaries()
+	if s.threads != nil {
+		opts.Summaries = s.threads.Summaries()
 	}
 	return reduce.Summarizing(m, c.Target, opts)
 }
 
 // progressive makes a reducer whose jobs are named after its configuration: two
 // reducers in one project do not run each other's jobs.
-func (a *Project) progressive(at configfile.KeyPath, c progressiveKeys) (reduce.Reducer, error) {
-	m, err := a.asked(at, c.Model)
+func (s *reducerSet) progressive(at configfile.KeyPath, c progressiveKeys) (reduce.Reducer, error) {
+	m, err := s.model(at, c.Model)
 	if err != nil {
 		return nil, err
 	}
-	if a.threads == nil || a.elsewhere {
-		return nil, a.config.ErrorAt(at, "progressive summaries are of threads that are kept in --data, or in memory").WithHint("use %ssummarizing", configfile.ReducePrefix)
+	if s.threads == nil {
+		return nil, s.config.ErrorAt(at, "progressive summaries are of threads that are kept in --data, or in memory").WithHint("use %ssummarizing", configfile.ReducePrefix)
 	}
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -170,28 +180,28 @@ func (a *Project) progressive(at configfile.KeyPath, c progressiveKeys) (reduce.
 	}
 	sum := sha256.Sum256(raw)
 	job := reduce.ProgressiveJob + "/" + hex.EncodeToString(sum[:8])
-	p, err := reduce.NewProgressive(m, c.Target, a.threads, renamed{a.queue, job}, a.threads.Summaries(),
+	p, err := reduce.NewProgressive(m, c.Target, s.threads, renamed{s.queue, job}, s.threads.Summaries(),
 		&reduce.ProgressiveOptions{Batch: c.Batch, Prompt: c.Prompt, ToolPairs: c.ToolPairs, InputBytes: c.InputBytes})
 	if err != nil {
 		return nil, err
 	}
-	a.queue.Handle(job, p.HandleJob)
+	s.queue.Handle(job, p.HandleJob)
 	return p, nil
 }
 
 // budget makes a ladder: reducers in order, until the conversation is within a
 // number of tokens.
-func (a *Project) budget(at configfile.KeyPath, c budgetKeys) (reduce.Reducer, error) {
+func (s *reducerSet) budget(at configfile.KeyPath, c budgetKeys) (reduce.Reducer, error) {
 	var steps []reduce.Reducer
 	for i, step := range c.Steps {
 		at := at.To("steps", i)
 		use, _ := step["use"].(string)
 		for _, key := range slices.Sorted(maps.Keys(step)) {
 			if key != "use" && key != "config" {
-				return nil, a.config.ErrorAt(at.To(key), "unknown key %q", key).WithHint("the keys here are: use, config")
+				return nil, s.config.ErrorAt(at.To(key), "unknown key %q", key).WithHint("the keys here are: use, config")
 			}
 		}
-		r, err := a.reducer(at, use, step["config"])
+		r, err := s.make(at, use, step["config"])
 		if err != nil {
 			return nil, err
 		}
@@ -222,18 +232,18 @@ func asksModel(use string, config any) bool {
 // decodeKeys reads a value of the configuration into a struct with JSON names.
 // A key that the struct does not have, or a value of another shape, is an error
 // at its place.
-func (a *Project) decodeKeys(at configfile.KeyPath, v, into any) error {
+func decodeKeys(c *configfile.Config, at configfile.KeyPath, v, into any) error {
 	if v == nil {
 		return nil
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return a.config.ErrorAt(at, "a map is due here").WithHint("the keys here are: %s", strings.Join(jsonNames(into), ", "))
+		return c.ErrorAt(at, "a map is due here").WithHint("the keys here are: %s", strings.Join(jsonNames(into), ", "))
 	}
 	have := jsonNames(into)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(have, key) {
-			e := a.config.ErrorAt(at.To(key), "unknown key %q", key)
+			e := c.ErrorAt(at.To(key), "unknown key %q", key)
 			if near := termtext.Nearest(key, have); near != "" {
 				return e.WithHint("did you mean %q?", near)
 			}
@@ -241,12 +251,12 @@ func (a *Project) decodeKeys(at configfile.KeyPath, v, into any) error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		raw, err := a.toJSON(at.To(key), map[string]any{key: m[key]})
+		raw, err := toJSON(c, at.To(key), map[string]any{key: m[key]})
 		if err != nil {
 			return err
 		}
 		if json.Unmarshal(raw, into) != nil {
-			return a.config.ErrorAt(at.To(key), "%s is due here", configfile.Shape(fieldOf(into, key)))
+			return c.ErrorAt(at.To(key), "%s is due here", configfile.Shape(fieldOf(into, key)))
 		}
 	}
 	return nil

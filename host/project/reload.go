@@ -23,8 +23,8 @@ import (
 // Reloader replaces the plugins of a host while it serves: on request, or because a
 // file was saved. It is safe for concurrent use.
 type Reloader struct {
-	app *Project
-	say func(format string, args ...any) // writes to the terminal
+	project *Project
+	say     func(format string, args ...any) // writes to the terminal
 
 	changing sync.Mutex             // held while plugins change, until the old versions' calls have ended
 	trees    map[string]*watch.Tree // nil entries are not watched
@@ -38,10 +38,10 @@ type Reloader struct {
 
 // NewReloader returns a reloader for a project that was opened with Replaceable. It
 // reports the reloading of saved files with say, whose arguments include errors.
-func NewReloader(a *Project, say func(format string, args ...any)) *Reloader {
-	r := &Reloader{app: a, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
-	for _, s := range a.runtime.Slots() {
-		r.sources[s.ID()] = a.whereIs(s.ID())
+func NewReloader(p *Project, say func(format string, args ...any)) *Reloader {
+	r := &Reloader{project: p, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
+	for _, s := range p.plugins.runtime.Slots() {
+		r.sources[s.ID()] = p.plugins.path(s.ID())
 		r.recordSource(s.ID(), 1, r.sources[s.ID()])
 	}
 	return r
@@ -57,7 +57,7 @@ type PluginStatus struct {
 func (r *Reloader) Plugins() []PluginStatus {
 	where := r.sourcePaths()
 	out := []PluginStatus{}
-	for _, s := range r.app.runtime.Slots() {
+	for _, s := range r.project.plugins.runtime.Slots() {
 		out = append(out, PluginStatus{s.State(), where[s.ID()]})
 	}
 	return out
@@ -71,11 +71,11 @@ func (r *Reloader) sourcePaths() map[string]string {
 }
 
 func (r *Reloader) slot(id string) (*plugin.Slot, error) {
-	if s := r.app.runtime.Slot(id); s != nil {
+	if s := r.project.plugins.runtime.Slot(id); s != nil {
 		return s, nil
 	}
 	var have []string
-	for _, s := range r.app.runtime.Slots() {
+	for _, s := range r.project.plugins.runtime.Slots() {
 		have = append(have, s.ID())
 	}
 	e := host.Errorf(host.NotFound, "the host has no plugin %q", id)
@@ -101,21 +101,21 @@ func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Pe
 	if id == "" || path == "" {
 		return nil, host.Errorf(host.InvalidArgument, "a load needs an id and a path")
 	}
-	from, err := r.app.modules.Read(ctx, r.app.runtime, path, nil)
+	from, err := r.project.plugins.modules.Read(ctx, r.project.plugins.runtime, path, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := r.app.runtime.Slot(id)
+	s := r.project.plugins.runtime.Slot(id)
 	if s == nil {
 		opts := &plugin.SlotOptions{}
 		if granted != nil {
 			opts.Granted = *granted
 		}
 		from.AddTo(&opts.LoadOptions)
-		if s, err = r.app.runtime.NewSlot(ctx, id, from.Wasm, opts); err != nil {
+		if s, err = r.project.plugins.runtime.NewSlot(ctx, id, from.Wasm, opts); err != nil {
 			return nil, err
 		}
-		r.app.plugins[id] = s
+		r.project.plugins.byID[id] = s
 		r.recordSource(id, 1, path)
 	} else if err := r.put(ctx, s, from.Wasm, path, granted); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (r *Reloader) recordSource(id string, version int, path string) {
 		r.versionSources[id] = map[int]string{}
 	}
 	r.versionSources[id][version] = path
-	slot := r.app.runtime.Slot(id)
+	slot := r.project.plugins.runtime.Slot(id)
 	if slot == nil {
 		return
 	}
@@ -176,7 +176,7 @@ func (r *Reloader) setSource(id, path string) {
 func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	slots := r.app.runtime.Slots()
+	slots := r.project.plugins.runtime.Slots()
 	if id != "" {
 		s, err := r.slot(id)
 		if err != nil {
@@ -197,7 +197,7 @@ func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 
 // reload reads a plugin's module again and replaces the plugin if the module differs.
 func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
-	wasm, err := r.app.modules.ReadModule(ctx, r.app.runtime, r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) })
+	wasm, err := r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) })
 	if err != nil {
 		return nil, ofPlugin(s.ID(), err)
 	}
@@ -223,7 +223,7 @@ func (r *Reloader) served(s *plugin.Slot) *Change {
 // rebuildTargets makes the agents again, since a version may offer more tools than the
 // one before it. If that fails, the old agents stay: a call of a removed tool then fails.
 func (r *Reloader) rebuildTargets() {
-	if err := r.app.makeTargets(); err != nil {
+	if err := r.project.makeTargets(); err != nil {
 		r.say("the agents stay as they were: %s", err)
 	}
 }
@@ -267,7 +267,7 @@ func (r *Reloader) Usage(id, tenant string) (*plugin.Usage, error) {
 	if p == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "plugin %q is unloaded", id).WithHint("load it: agenthost plugin load %s FILE", id)
 	}
-	u := p.Usage(r.app.Tenant(tenant))
+	u := p.Usage(r.project.Tenant(tenant))
 	return &u, nil
 }
 
@@ -280,7 +280,7 @@ func (r *Reloader) Watch() {
 			r.trees[id] = watch.NewTree(path)
 		}
 	}
-	r.config = watch.NewTree(r.app.config.Name)
+	r.config = watch.NewTree(r.project.config.Name)
 }
 
 // Refresh deploys the plugins and the configuration saved since the last call. Faults
@@ -330,7 +330,7 @@ func (r *Reloader) lookForSource(id string) {
 
 func (r *Reloader) sayFailed(id string, err error) {
 	r.say("%s", err)
-	s := r.app.runtime.Slot(id)
+	s := r.project.plugins.runtime.Slot(id)
 	if s == nil {
 		return
 	}
@@ -339,14 +339,14 @@ func (r *Reloader) sayFailed(id string, err error) {
 		r.say("%s: version %d stays", id, v.Number)
 	}
 	if state.Held {
-		r.say("grant what it asks for: agenthost plugin grant %s %s GRANT..., and it serves", termtext.ShellWord(r.app.config.Name), termtext.ShellWord(id))
+		r.say("grant what it asks for: agenthost plugin grant %s %s GRANT..., and it serves", termtext.ShellWord(r.project.config.Name), termtext.ShellWord(id))
 	}
 }
 
 // reconfigure applies the grants and tenants of a saved configuration. Its other
 // changes need a restart.
 func (r *Reloader) reconfigure(ctx context.Context) {
-	next, err := configfile.Read(nil, r.app.config.Name)
+	next, err := configfile.Read(nil, r.project.config.Name)
 	if err == nil {
 		err = r.regrant(ctx, next)
 	}
@@ -355,7 +355,7 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 		r.say("the configuration stays as it was")
 		return
 	}
-	if !reflect.DeepEqual(withoutGrants(r.app.config), withoutGrants(next)) {
+	if !reflect.DeepEqual(withoutGrants(r.project.config), withoutGrants(next)) {
 		r.say("%s: grants and tenants are taken; start again for the rest", next.Name)
 		return
 	}
@@ -376,18 +376,18 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 		granted[id] = p
 	}
 	for id, t := range opts.Tenants {
-		if err := r.app.runtime.SetTenant(id, t); err != nil {
+		if err := r.project.plugins.runtime.SetTenant(id, t); err != nil {
 			return next.Wrap(err, configfile.Keys("tenants", id))
 		}
 	}
-	for id := range r.app.config.Tenants {
+	for id := range r.project.config.Tenants {
 		if _, still := opts.Tenants[id]; !still {
-			if err := r.app.runtime.ResetTenant(id); err != nil {
+			if err := r.project.plugins.runtime.ResetTenant(id); err != nil {
 				return err
 			}
 		}
 	}
-	for _, s := range r.app.runtime.Slots() {
+	for _, s := range r.project.plugins.runtime.Slots() {
 		p, configured := granted[s.ID()]
 		if !configured {
 			continue
@@ -399,9 +399,9 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 			return next.Wrap(err, configfile.Keys("plugins", s.ID(), "grant"))
 		}
 	}
-	r.app.config.Tenants = next.Tenants
-	if r.app.retention != nil {
-		r.app.retention.take(next)
+	r.project.config.Tenants = next.Tenants
+	if r.project.retention != nil {
+		r.project.retention.take(next)
 	}
 	return nil
 }

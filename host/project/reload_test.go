@@ -26,7 +26,7 @@ func steerable(t *testing.T, say func(string, ...any)) *Reloader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(t.Context(), c, Options{Replaceable: true, Getenv: func(name string) string {
+	a, err := Open(t.Context(), c, &Options{Replaceable: true, Getenv: func(name string) string {
 		if name == "AGENTHOST_CACHE" {
 			return cache
 		}
@@ -74,7 +74,7 @@ func TestListDoesNotWaitForChanges(t *testing.T) {
 // A version that is rolled back to is read again from where it came.
 func TestRollbackGoesBackToTheFile(t *testing.T) {
 	l := steerable(t, func(string, ...any) {})
-	dir := strings.TrimSuffix(l.app.config.Name, "/"+configfile.FileName)
+	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
 	writeProjectFile(t, dir, "other.wasm", string(testguest.Modules()["state-get"]))
 	l.Watch()
 	if _, err := l.Load(t.Context(), "guest", dir+"/other.wasm", &plugin.Permissions{State: plugin.Read, Messages: true, HTTP: []plugin.HTTPAccess{{Scheme: "https", Host: "example.com"}}}); err != nil {
@@ -87,7 +87,7 @@ func TestRollbackGoesBackToTheFile(t *testing.T) {
 		}
 	}
 	is("loaded,", "other.wasm")
-	serving := l.app.runtime.Slot("guest").Current().Digest()
+	serving := l.project.plugins.runtime.Slot("guest").Current().Digest()
 	if _, err := l.Rollback(t.Context(), "guest"); err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +102,9 @@ func TestRollbackGoesBackToTheFile(t *testing.T) {
 // that stays.
 func TestAFailedLoadChangesNoGrants(t *testing.T) {
 	l := steerable(t, func(string, ...any) {})
-	dir := strings.TrimSuffix(l.app.config.Name, "/"+configfile.FileName)
+	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
 	writeProjectFile(t, dir, "bad.wasm", "\x00asm\x01\x00\x00\x00")
-	s := l.app.runtime.Slot("guest")
+	s := l.project.plugins.runtime.Slot("guest")
 	before := s.Granted()
 	if _, err := l.Load(t.Context(), "guest", dir+"/bad.wasm", &plugin.Permissions{Messages: true}); err == nil {
 		t.Fatal("a module without a manifest is loaded")
@@ -119,18 +119,18 @@ func TestAFailedLoadChangesNoGrants(t *testing.T) {
 func TestGrantsOfAHeldVersionAreTaken(t *testing.T) {
 	var said []string
 	l := steerable(t, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-	s := l.app.runtime.Slot("guest")
+	s := l.project.plugins.runtime.Slot("guest")
 	if _, err := s.Replace(t.Context(), testguest.Modules()["state-get"]); host.CodeOf(err) != host.PermissionDenied {
 		t.Fatalf("a version that asks for more: %v", err)
 	}
-	dir := strings.TrimSuffix(l.app.config.Name, "/"+configfile.FileName)
+	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
 	writeProjectFile(t, dir, "agenthost.yaml", strings.Replace(liveConfig("state: read"), "acme", "globex", 1))
 	l.reconfigure(context.Background())
 	if all := strings.Join(said, "\n"); !strings.Contains(all, "stays held back") || !strings.Contains(all, "grants and tenants are taken") || strings.Contains(all, "as it was") {
 		t.Errorf("it says %s", all)
 	}
-	if _, has := l.app.config.Tenants["globex"]; !has {
-		t.Errorf("the tenants are %v", l.app.config.Tenants)
+	if _, has := l.project.config.Tenants["globex"]; !has {
+		t.Errorf("the tenants are %v", l.project.config.Tenants)
 	}
 	if got := s.Current().Granted(); got.State != plugin.None && got.State != "" {
 		t.Errorf("the version that serves has %+v of what it did not ask for", got)

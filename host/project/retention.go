@@ -102,22 +102,22 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 
 // newRetention returns the removal of the threads that a project's configuration does
 // not keep.
-func newRetention(a *Project) *retention {
-	r := &retention{threads: a.threads, partitions: a.data.Tenants, expire: a.expire, resume: a.Erasures().Resume, logger: a.logger}
-	r.take(a.config)
+func newRetention(p *Project) *retention {
+	r := &retention{threads: p.threads, partitions: p.data.Tenants, expire: p.memories.expire, resume: p.Erasures().Resume, logger: p.logger}
+	r.take(p.config)
 	return r
 }
 
 // StartRetention removes such threads in the background while a host runs.
-func (a *Project) StartRetention() {
-	if a.data.Badger() == nil {
+func (p *Project) StartRetention() {
+	if p.data.Badger() == nil {
 		return
 	}
-	a.retention = newRetention(a)
+	p.retention = newRetention(p)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { a.retention.run(ctx) })
-	a.closers = append(a.closers, func() error {
+	running.Go(func() { p.retention.run(ctx) })
+	p.closers.add(func() error {
 		cancel()
 		running.Wait()
 		return nil

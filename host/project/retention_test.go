@@ -129,7 +129,7 @@ tenants:
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(t.Context(), c, Options{Data: filepath.Join(dir, "data"), Replaceable: true, Getenv: func(name string) string {
+	a, err := Open(t.Context(), c, &Options{Data: filepath.Join(dir, "data"), Replaceable: true, Getenv: func(name string) string {
 		return map[string]string{"AGENTHOST_CACHE": dir}[name]
 	}})
 	if err != nil {

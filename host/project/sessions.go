@@ -8,38 +8,38 @@ import (
 )
 
 // makeViews makes the view of each target's clients.
-func (a *Project) makeViews() error {
-	a.views = map[string]*stream.View{}
-	for name, nc := range a.config.Networks {
-		if err := a.makeView(configfile.Keys("networks", name), name, nc.Client); err != nil {
+func (p *Project) makeViews() error {
+	p.views = map[string]*stream.View{}
+	for name, nc := range p.config.Networks {
+		if err := p.makeView(configfile.Keys("networks", name), name, nc.Client); err != nil {
 			return err
 		}
 	}
-	for name, ac := range a.config.Agents {
-		if err := a.makeView(configfile.Keys("agents", name), name, ac.Client); err != nil {
+	for name, ac := range p.config.Agents {
+		if err := p.makeView(configfile.Keys("agents", name), name, ac.Client); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *Project) makeView(at configfile.KeyPath, name string, c configfile.Client) error {
+func (p *Project) makeView(at configfile.KeyPath, name string, c configfile.Client) error {
 	if len(c.Hide) == 0 {
 		return nil
 	}
 	var err error
-	a.views[name], err = stream.NewView(&stream.ViewOptions{Hide: c.Hide})
-	return a.config.Wrap(err, at.To("client"))
+	p.views[name], err = stream.NewView(&stream.ViewOptions{Hide: c.Hide})
+	return p.config.Wrap(err, at.To("client"))
 }
 
 // Sessions returns the sessions of a target, limited to the view of clients. Code
 // failed_precondition if threads are stored in a database.
-func (a *Project) Sessions(target host.Target) (*sessions.Service, error) {
-	if a.elsewhere {
+func (p *Project) Sessions(target host.Target) (*sessions.Service, error) {
+	if p.elsewhere {
 		return nil, host.Errorf(host.FailedPrecondition, "sessions are kept in the data directory, and the configuration names a database").
 			WithHint("leave out --history and history.address_env")
 	}
-	opts := &sessions.Options{Host: a.hostOptions, HistoryOptions: a.historyOptions, Store: a.threads, View: a.views[target.Name()]}
+	opts := &sessions.Options{Host: p.hostOptions, HistoryOptions: p.historyOptions, Store: p.threads, View: p.views[target.Name()]}
 	opts.Host.History = nil
 	return sessions.New(target, opts)
 }

@@ -7,6 +7,6 @@ import (
 )
 
 // Tenant returns the tenant that a flag or a request names, or the project's.
-func (a *Project) Tenant(name string) string {
-	return cmp.Or(name, a.config.Tenant, threads.DefaultTenant)
+func (p *Project) Tenant(name string) string {
+	return cmp.Or(name, p.config.Tenant, threads.DefaultTenant)
 }

@@ -10,17 +10,17 @@ import (
 )
 
 // checkToolOptions reports the first fault in the options of tools.
-func (a *Project) checkToolOptions() error {
-	have := a.toolNames()
-	for i, c := range a.config.ToolOptions {
+func (b *builder) checkToolOptions() error {
+	have := b.toolNames()
+	for i, c := range b.config.ToolOptions {
 		at := configfile.Keys("tool_options", i)
 		switch {
 		case c.Tool == "":
-			return a.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
+			return b.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
 		case c.Tool != anyTool && !have[c.Tool]:
-			return a.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
+			return b.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
 		case c.Retries < 0 || c.Retries > host.MaxToolRetries:
-			return a.config.ErrorAt(at.To("retries"), "retries is %d, not 0 to %d", c.Retries, host.MaxToolRetries)
+			return b.config.ErrorAt(at.To("retries"), "retries is %d, not 0 to %d", c.Retries, host.MaxToolRetries)
 		}
 	}
 	return nil
@@ -28,12 +28,12 @@ func (a *Project) checkToolOptions() error {
 
 // withOptions returns tools with the options of the configuration: those for a tool's
 // own name win over those for every tool.
-func (a *Project) withOptions(tools []*host.Tool) ([]*host.Tool, error) {
+func (b *builder) withOptions(tools []*host.Tool) ([]*host.Tool, error) {
 	out := make([]*host.Tool, len(tools))
 	for i, t := range tools {
 		opts := &host.ToolOptions{}
 		for _, name := range []string{anyTool, t.Name} {
-			for _, c := range a.config.ToolOptions {
+			for _, c := range b.config.ToolOptions {
 				if c.Tool != name {
 					continue
 				}
