@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Options are the thresholds of a breaker. A zero field is its default.
@@ -30,7 +30,7 @@ const maxTenants = 1024
 // FaultRate above 1.
 func (o Options) WithDefaults() (Options, error) {
 	if o.Window < 0 || o.MinCalls < 0 || o.FaultRate < 0 || o.FaultRate > 1 || o.FaultsInARow < 0 || o.Probation < 0 || o.BackOff < 0 || o.MaxBackOff < 0 {
-		return o, host.Errorf(host.InvalidArgument, "a plugin's guard has a negative field, or a FaultRate above 1").WithHint("leave it out for the default")
+		return o, fault.Errorf(fault.InvalidArgument, "a plugin's guard has a negative field, or a FaultRate above 1").WithHint("leave it out for the default")
 	}
 	o.Window = cmp.Or(o.Window, time.Minute)
 	o.MinCalls = cmp.Or(o.MinCalls, 20)
@@ -57,13 +57,13 @@ const (
 type OpenError struct {
 	Plugin string
 	Retry  time.Time // when it is tried again
-	err    *host.Error
+	err    *fault.Error
 }
 
 // Error says for how long, and why.
 func (e *OpenError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error as a [*host.Error].
+// Unwrap returns the error as a [*fault.Error].
 func (e *OpenError) Unwrap() error { return e.err }
 
 // OpenState describes a tenant whose calls a plugin does not receive.
@@ -134,7 +134,7 @@ func (t *tenant) openError(plugin string, now time.Time) error {
 	if t.probing {
 		when = "until a first call has succeeded"
 	}
-	err := host.Errorf(host.Unavailable, "plugin %q is not called %s: its calls failed, the last so: %v", plugin, when, t.last)
+	err := fault.Errorf(fault.Unavailable, "plugin %q is not called %s: its calls failed, the last so: %v", plugin, when, t.last)
 	return &OpenError{Plugin: plugin, Retry: t.retry, err: err}
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // defaultMaxBytes is the default size of a cache: the code of about 100 plugins in Go,
@@ -41,7 +41,7 @@ const codeFormat = "agenthost code 1"
 func Open(dir string, maxBytes int64, compile func(dir string, module []byte) error) (*Cache, error) {
 	switch {
 	case maxBytes < 0:
-		return nil, host.Errorf(host.InvalidArgument, "CacheBytes is %d", maxBytes).WithHint("leave it out for the default")
+		return nil, fault.Errorf(fault.InvalidArgument, "CacheBytes is %d", maxBytes).WithHint("leave it out for the default")
 	case maxBytes == 0:
 		maxBytes = defaultMaxBytes
 	}
@@ -49,18 +49,18 @@ func Open(dir string, maxBytes int64, compile func(dir string, module []byte) er
 		return nil, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
+		return nil, fault.Errorf(fault.FailedPrecondition, "open plugin cache: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "open plugin cache: %w", err)
+		return nil, fault.Errorf(fault.FailedPrecondition, "open plugin cache: %w", err)
 	}
 	if err := checkPrivate(dir, info); err != nil {
 		return nil, err
 	}
 	c := &Cache{dir: dir, maxBytes: maxBytes}
 	if c.engine, err = c.fingerprint(compile); err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "open plugin cache %s: %w", dir, err)
+		return nil, fault.Errorf(fault.FailedPrecondition, "open plugin cache %s: %w", dir, err)
 	}
 	return c, nil
 }
@@ -105,7 +105,7 @@ func (c *Cache) Code(metered [sha256.Size]byte) string {
 func (c *Cache) AddCode(metered [sha256.Size]byte, built string) error {
 	key := c.codeKey(metered)
 	if err := sealCode(built, key); err != nil {
-		return host.Errorf(host.Internal, "seal compiled code: %w", err)
+		return fault.Errorf(fault.Internal, "seal compiled code: %w", err)
 	}
 	return c.publish(key, built)
 }
@@ -138,7 +138,7 @@ func (c *Cache) publish(key, built string) error {
 		}
 		c.remove(dir)
 	}
-	return host.Errorf(host.FailedPrecondition, "keep a plugin in %s: what is there cannot be replaced", dir).
+	return fault.Errorf(fault.FailedPrecondition, "keep a plugin in %s: what is there cannot be replaced", dir).
 		WithHint("remove the directory; what it holds is made again")
 }
 

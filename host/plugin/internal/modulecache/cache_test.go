@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // compileFor returns a compiler whose code is the module itself, in a file that tells
@@ -55,7 +55,7 @@ func TestOpenWithoutADirectoryIsNoCache(t *testing.T) {
 	if c, err := Open("", 0, nil); c != nil || err != nil {
 		t.Errorf("Open = %v, %v, want nil", c, err)
 	}
-	if _, err := Open("", -1, nil); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := Open("", -1, nil); fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("a negative size: %v, want invalid_argument", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestAnEntryThatCannotBeReplacedIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Chmod(c.dir, 0o700)
-	if err := c.publish(filepath.Base(entry), t.TempDir()); host.CodeOf(err) != host.FailedPrecondition || !strings.Contains(err.Error(), "cannot be replaced") {
+	if err := c.publish(filepath.Base(entry), t.TempDir()); fault.CodeOf(err) != fault.FailedPrecondition || !strings.Contains(err.Error(), "cannot be replaced") {
 		t.Errorf("publish: %v, want failed_precondition", err)
 	}
 }

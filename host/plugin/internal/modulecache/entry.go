@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // sealFile is the seal's name in an entry.
@@ -134,7 +134,7 @@ func codeFile(dir string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", host.Errorf(host.Internal, "there are %d files of code, not one", len(found))
+		return "", fault.Errorf(fault.Internal, "there are %d files of code, not one", len(found))
 	}
 	return found[0], nil
 }
