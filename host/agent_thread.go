@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // AgentThread is a conversation with one agent that the caller holds: give it with
@@ -258,9 +260,9 @@ func (t *AgentThread) EditMessages(ctx context.Context, edit func(messages []*Me
 	}
 	list = slices.Clone(list)
 	for i, m := range list {
-		list[i] = withIdentity(m, nil)
+		list[i] = m.WithIdentity()
 	}
-	if err := checkHistory(list); err != nil {
+	if err := chat.Check(list); err != nil {
 		return Errorf(InvalidArgument, "edit the messages of thread %q: %w", t.opts.ID, err)
 	}
 	return t.setMessages(ctx, list)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,7 +72,7 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 		b = append(append(b, `,"state":`...), t.state...)
 	}
 	if len(t.providers) > 0 {
-		b = appendMetadata(append(b, `,"providers":`...), t.providers)
+		b = jsondoc.AppendMembers(append(b, `,"providers":`...), t.providers)
 	}
 	if len(t.answers) > 0 {
 		raw, err := json.Marshal(t.answers)
@@ -211,7 +212,7 @@ func readEnvelope(data []byte) (*envelope, error) {
 	if got, err := threadSum(data); err != nil || got != want {
 		return nil, fmt.Errorf("its sum is not that of its members")
 	}
-	err = firstError(jsondoc.DecodeString("kind", kind, (*string)(&e.kind)), jsondoc.DecodeString("id", id, &e.id), e.readAgent(agent), e.readService(service),
+	err = cmp.Or(jsondoc.DecodeString("kind", kind, (*string)(&e.kind)), jsondoc.DecodeString("id", id, &e.id), e.readAgent(agent), e.readService(service),
 		e.readStore(store), e.readOpen(open, known), e.readProviders(providers), e.readAnswers(answers), e.readWaiting(waiting))
 	if err == nil && tenant != nil {
 		err = jsondoc.DecodeString("tenant", tenant, &e.tenant)
@@ -254,7 +255,7 @@ func (e *envelope) readAgent(raw json.RawMessage) error {
 	if err := jsondoc.DecodeMembers(raw, jsondoc.Required("name", &name), jsondoc.Required("digest", &digest)); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	return firstError(jsondoc.DecodeString("agent's name", name, &e.agent), jsondoc.DecodeString("agent's digest", digest, &e.digest))
+	return cmp.Or(jsondoc.DecodeString("agent's name", name, &e.agent), jsondoc.DecodeString("agent's digest", digest, &e.digest))
 }
 
 func (e *envelope) readService(raw json.RawMessage) error {

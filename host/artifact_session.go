@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
@@ -174,7 +175,7 @@ func partBytes(p Part) int64 {
 	case *Media:
 		return int64(len(p.Data) + len(p.URL))
 	}
-	return int64(len(appendPart(nil, p)))
+	return int64(len(chat.AppendPartJSON(nil, p)))
 }
 
 func checkBroughtArtifacts(list []Artifact) error {

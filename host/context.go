@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
@@ -144,13 +145,13 @@ func (c *Call) AddArtifact(a Artifact) error {
 func (c *Call) Artifacts() []Artifact {
 	list := slices.Clone(c.before)
 	for _, a := range c.made() {
-		list = putArtifact(list, a)
+		list = chat.PutArtifact(list, a)
 	}
 	return list
 }
 
 func (c *Call) checkArtifact(a *Artifact) error {
-	raw := a.appendJSON(nil)
+	raw := a.AppendJSON(nil)
 	if len(raw) > c.limits.ArtifactBytes {
 		return Errorf(ResourceExhausted, "artifact %q is %d bytes, more than the limit ArtifactBytes of %d", a.Name, len(raw), c.limits.ArtifactBytes)
 	}

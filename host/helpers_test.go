@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -59,4 +60,15 @@ func readDocument(t interface{ Fatalf(string, ...any) }, raw string) *host.Docum
 		t.Fatalf("ReadDocument(%.200s): %v", raw, err)
 	}
 	return d
+}
+
+func encode(m *host.Message) string { return string(m.AppendJSON(nil)) }
+
+// ids returns the ids of messages, joined.
+func ids(messages []*host.Message) string {
+	var b strings.Builder
+	for _, m := range messages {
+		b.WriteString(m.ID)
+	}
+	return b.String()
 }

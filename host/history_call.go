@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -153,7 +154,7 @@ func (r *run) historyRequest() *HistoryRequest {
 		}
 	}
 	if r.conv.input != nil {
-		req.Input = r.conv.input.deepClone()
+		req.Input = r.conv.input.DeepClone()
 	}
 	if r.journal.recorder != nil && r.thread.history.journal != nil && r.host.opts.Journal == nil {
 		req.Fence = r.journal.recorder.ref.Fence
@@ -176,7 +177,7 @@ func (t *Turn) copyOf() *Turn {
 	}
 	c.Artifacts = slices.Clone(t.Artifacts)
 	for i := range c.Artifacts {
-		c.Artifacts[i].Parts = deepParts(c.Artifacts[i].Parts)
+		c.Artifacts[i].Parts = chat.DeepCloneParts(c.Artifacts[i].Parts)
 	}
 	return &c
 }
@@ -185,55 +186,8 @@ func (r *Result) deepClone() *Result {
 	c := *r
 	c.Messages = make([]*Message, len(r.Messages))
 	for i, m := range r.Messages {
-		c.Messages[i] = m.deepClone()
+		c.Messages[i] = m.DeepClone()
 	}
 	c.Output = slices.Clone(r.Output)
 	return &c
-}
-
-// deepClone returns a copy of m that shares nothing that can be written to.
-func (m *Message) deepClone() *Message {
-	c := m.Clone()
-	c.Parts = deepParts(c.Parts)
-	for k, v := range c.Metadata {
-		c.Metadata[k] = slices.Clone(v)
-	}
-	c.Extra = c.Extra.deepClone()
-	return c
-}
-
-func (e Extra) deepClone() Extra {
-	c := slices.Clone(e)
-	for i := range c {
-		c[i].Value = slices.Clone(c[i].Value)
-	}
-	return c
-}
-
-func deepParts(parts []Part) []Part {
-	out := make([]Part, len(parts))
-	for i, p := range parts {
-		out[i] = deepPart(p)
-	}
-	return out
-}
-
-func deepPart(p Part) Part {
-	switch p := p.(type) {
-	case *Text:
-		return &Text{p.Text, p.Extra.deepClone()}
-	case *Reasoning:
-		return &Reasoning{p.Text, p.Signature, p.Extra.deepClone()}
-	case *ToolCall:
-		return &ToolCall{p.ID, p.Name, slices.Clone(p.Arguments), p.Extra.deepClone()}
-	case *ToolResult:
-		return &ToolResult{p.ID, p.Name, slices.Clone(p.Content), p.IsError, p.Extra.deepClone()}
-	case *Media:
-		return &Media{p.MediaType, p.URL, slices.Clone(p.Data), p.Extra.deepClone()}
-	case *Data:
-		return &Data{slices.Clone(p.Value), p.Extra.deepClone()}
-	case *Unknown:
-		return &Unknown{p.Kind, slices.Clone(p.JSON)}
-	}
-	return p // the set is closed
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
@@ -149,12 +150,12 @@ func (a *Agent) hookMessages(after, before []*Message, name string) ([]*Message,
 		if m == nil {
 			return nil, a.hookError(Errorf(Internal, "message %d is nil", i), name)
 		}
-		if out[i] = withIdentity(m, nil); out[i].Agent == "" && m.Role != User && !slices.Contains(before, m) {
+		if out[i] = m.WithIdentity(); out[i].Agent == "" && m.Role != User && !slices.Contains(before, m) {
 			out[i].Agent = a.name
 		}
 	}
-	n, fault := faults(out)
-	if was, _ := faults(before); n > was {
+	n, fault := chat.Faults(out)
+	if was, _ := chat.Faults(before); n > was {
 		return nil, a.hookError(Errorf(Internal, "it leaves a broken history: %w", fault), name)
 	}
 	return out, nil

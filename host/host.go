@@ -6,6 +6,8 @@ import (
 	"iter"
 	"log/slog"
 	"time"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // Host runs agents and networks. It holds the defaults and limits of every run
@@ -209,6 +211,11 @@ type Result struct {
 	// They are not stored, so a run that was resumed has those of its last process.
 	Raw []json.RawMessage `json:"-"`
 }
+
+// Checksum returns a hash of the result's agent, its answers and tool results, and its
+// time of creation to the nanosecond. It depends on no time zone and on no id: see
+// [chat.Checksum].
+func (r *Result) Checksum() string { return chat.Checksum(r.Agent, r.CreatedAt, r.Messages...) }
 
 // Text returns the text of the agent's last answer.
 func (r *Result) Text() string {

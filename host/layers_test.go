@@ -28,10 +28,12 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/fault", "host/internal/jsondoc", "host/internal/redact", "host/internal/schema", "host/internal/statedoc"},
+	{"host", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/redact", "host/internal/schema", "host/internal/statedoc"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
+	{"host/chat", []string{"host/fault", "host/internal/jsondoc"},
+		"messages and their JSON: stores, models and protocols need them without the loop"},
 	{"host/internal/jsondoc", []string{"host/fault"},
 		"JSON in, JSON and operations out; it knows nothing of agents"},
 	{"host/internal/schema", []string{"host/internal/jsondoc"},
@@ -179,7 +181,7 @@ var layers = []layer{
 // fences says which directory may import a third-party module: it can then be
 // judged, faked and replaced in one place. Tests and kits are exempt.
 var fences = map[string]struct{ dir, why string }{
-	"github.com/google/uuid":                   {"host", "ids are made in one place"},
+	"github.com/google/uuid":                   {"host/chat", "ids are made in one place"},
 	"github.com/google/jsonschema-go":          {"host/internal/schema", "infers tools' schemas from Go types"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"host/internal/schema", "checks arguments against schemas"},
 	"github.com/tetratelabs/wazero":            {"host/plugin", "runs WebAssembly"},

@@ -186,15 +186,3 @@ func (c *Cost) Add(v *Cost) {
 	c.WaitUS += v.WaitUS
 	c.ThrottledUS += v.ThrottledUS
 }
-
-// TokenCounter counts tokens, for limits, processors and reports.
-// Implementations are safe for concurrent use.
-type TokenCounter interface {
-	// EncodingFor returns the encoding of a model. exact is false for a model
-	// whose tables are not known; the encoding is then the nearest guess.
-	EncodingFor(model string) (encoding string, exact bool)
-
-	// CountTokens returns the number of tokens of text in an encoding or custom
-	// tokenizer of that name; code invalid_argument for an unknown one.
-	CountTokens(ctx context.Context, encoding string, text []byte) (int, error)
-}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -132,7 +133,7 @@ func (c *modelCalls) checkAnswer(req *ModelRequest, resp *ModelResponse) (*Model
 		case *Unknown:
 			size += len(p.JSON)
 		}
-		for _, m := range p.extra() {
+		for _, m := range chat.ExtraOf(p) {
 			size += len(m.Value)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -84,7 +85,7 @@ func (c *modelCalls) countView(ctx context.Context, model string, messages []*Me
 	}
 	encoding, exact := counter.EncodingFor(model)
 	for _, m := range messages {
-		c, err := m.countTokens(ctx, counter, encoding)
+		c, err := m.CountTokens(ctx, counter, encoding)
 		if err != nil {
 			return -1, false
 		}
@@ -189,9 +190,9 @@ func withInstructions(instructions string, view []*Message) []*Message {
 	return append(out, view...)
 }
 
-// withoutOrphans is withoutOrphanResults for a request to a model, with a word in the log.
+// withoutOrphans is [chat.WithoutOrphans] for a request to a model, with a word in the log.
 func (c *modelCalls) withoutOrphans(messages []*Message) []*Message {
-	out, dropped := withoutOrphanResults(messages)
+	out, dropped := chat.WithoutOrphans(messages)
 	if dropped > 0 {
 		c.events.logger.Warn("tool results without a call are left out of a request to a model", "run", c.events.scope.Run, "results", dropped)
 	}

@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -73,7 +72,7 @@ func (v *View) Tokens(ctx context.Context, encoding string) ([]int, error) {
 	}
 	counts := make([]int, len(v.Messages))
 	for i, m := range v.Messages {
-		n, err := m.countTokens(ctx, v.counter, encoding)
+		n, err := m.CountTokens(ctx, v.counter, encoding)
 		if err != nil {
 			return nil, err
 		}
@@ -99,81 +98,6 @@ func (v *View) CountTokens(ctx context.Context, encoding string, text []byte) (i
 		encoding, _ = v.counter.EncodingFor(v.Model)
 	}
 	return v.counter.CountTokens(ctx, encoding, text)
-}
-
-// size holds the measures of a message's counted text. It is made once a message.
-type size struct {
-	bytes, chars int
-	tokens       []tokenCount
-}
-
-type tokenCount struct {
-	counter  TokenCounter
-	encoding string
-	n        int
-}
-
-// Size returns the bytes and the characters (UTF-16 units) of m's counted text:
-// see [Message.AppendCountedText].
-func (m *Message) Size() (bytes, chars int) {
-	s := m.sized()
-	return s.bytes, s.chars
-}
-
-func (m *Message) sized() *size {
-	if s := m.size.Load(); s != nil {
-		return s
-	}
-	s := &size{}
-	if t := m.onlyText(); t != nil {
-		s.bytes, s.chars = len(t.Text), utf16Len(t.Text)
-	} else {
-		text := m.AppendCountedText(nil)
-		s.bytes, s.chars = len(text), utf16Len(string(text))
-	}
-	m.size.Store(s)
-	return s
-}
-
-// onlyText spares the most common message a copy.
-func (m *Message) onlyText() *Text {
-	if len(m.Parts) != 1 {
-		return nil
-	}
-	t, _ := m.Parts[0].(*Text)
-	return t
-}
-
-func utf16Len(s string) int {
-	n := 0
-	for _, r := range s {
-		n++
-		if r >= 0x10000 && r <= utf8.MaxRune {
-			n++
-		}
-	}
-	return n
-}
-
-func (m *Message) countTokens(ctx context.Context, counter TokenCounter, encoding string) (int, error) {
-	if !reflect.ValueOf(counter).Comparable() { // no way to tell whose count it is
-		return counter.CountTokens(ctx, encoding, m.AppendCountedText(nil))
-	}
-	s := m.sized()
-	for _, c := range s.tokens {
-		if c.encoding == encoding && c.counter == counter {
-			return c.n, nil
-		}
-	}
-	n, err := counter.CountTokens(ctx, encoding, m.AppendCountedText(nil))
-	if err != nil {
-		return 0, err
-	}
-	// A message that two views count at once is counted twice; either result is
-	// the right one.
-	tokens := append(append([]tokenCount(nil), s.tokens...), tokenCount{counter, encoding, n})
-	m.size.Store(&size{bytes: s.bytes, chars: s.chars, tokens: tokens})
-	return n, nil
 }
 
 // ProcessorFunc returns a processor from a function from messages to messages.
@@ -232,7 +156,7 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 			if m == nil {
 				return nil, nil, Errorf(Internal, "processor %q returned no message at %d", p.Name(), i)
 			}
-			out[i] = withIdentity(m, nil)
+			out[i] = m.WithIdentity()
 		}
 	case len(done.Edits) > 0:
 		if out, err = ApplyEdits(view.Messages, done.Edits); err != nil {
@@ -241,8 +165,8 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 	default:
 		return out, done, nil
 	}
-	if n, fault := faults(out); n > 0 {
-		if was, _ := faults(view.Messages); n > was {
+	if n, fault := chat.Faults(out); n > 0 {
+		if was, _ := chat.Faults(view.Messages); n > was {
 			return nil, nil, Errorf(Internal, "processor %q leaves a broken history: %w", p.Name(), fault)
 		}
 	}

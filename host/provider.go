@@ -56,7 +56,7 @@ const MetadataProvider = "provider"
 func attributed(messages []*Message, provider string) []*Message {
 	out := make([]*Message, len(messages))
 	for i, m := range messages {
-		m = withIdentity(m, nil).Clone()
+		m = m.WithIdentity().Clone()
 		m.Metadata = maps.Clone(m.Metadata)
 		if m.Metadata == nil {
 			m.Metadata = map[string]json.RawMessage{}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/agenthost/agenthost/host/chat"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
@@ -82,7 +82,7 @@ type Resumption struct {
 
 // newQuestionID returns an id with 122 random bits: with the run's tenant it is
 // all that an answer must show.
-func newQuestionID() string { return uuid.NewString() }
+func newQuestionID() string { return chat.RandomID() }
 
 // maxDenialReason bounds the reason of a denial that a model receives.
 const maxDenialReason = 4 << 10

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // replay is a run rebuilt from its steps.
@@ -185,7 +187,7 @@ func (p *replay) joinOutcomes(in string, t *savedTurn) {
 			artifacts, stack, cost = &p.artifacts, &p.stack, &p.cost
 		}
 		for _, a := range o.done.Artifacts {
-			*artifacts = putArtifact(*artifacts, a)
+			*artifacts = chat.PutArtifact(*artifacts, a)
 		}
 		*stack = append(*stack, o.done.Schedule...)
 		cost.Add(o.done.Cost)
@@ -254,7 +256,7 @@ func (r *run) applyReplay(p *replay) error {
 	r.ledger.spent.instructions.Add(p.cost.Instructions)
 	for i := range p.made {
 		r.ledger.spent.artifacts.Add(1)
-		r.ledger.spent.artifactBytes.Add(int64(len(p.made[i].appendJSON(nil))))
+		r.ledger.spent.artifactBytes.Add(int64(len(p.made[i].AppendJSON(nil))))
 	}
 	r.journal.steps.restore(p.named)
 	r.journal.branches = &branches{byKey: p.branches}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 )
 
@@ -210,7 +211,7 @@ func (r *run) reopenThread(ctx context.Context, p *replay) error {
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.conv.past = closeCalls(r.conv.past, p.begin.From == nil)
+	r.conv.past = chat.CloseCalls(r.conv.past, p.begin.From == nil)
 	r.service.takeReplay(loaded, r.conv.messages(), p)
 	switch c := p.begin.From; {
 	case p.end != nil: // only the results are still to be stored, and perhaps not even these
@@ -347,7 +348,7 @@ func (r *run) loadInterrupted(ctx context.Context, c *checkpoint) error {
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.conv.past = closeCalls(r.conv.past, false)
+	r.conv.past = chat.CloseCalls(r.conv.past, false)
 	if err := r.thread.checkLastMessage(c); err != nil || !r.resume.fromClient() {
 		return err
 	}

@@ -165,9 +165,9 @@ func readInput(req *Request, limits *Limits) (*Message, error) {
 		return nil, Errorf(InvalidArgument, "input message has an id of %d bytes that no store takes", len(m.ID)).
 			WithHint("use at most %d bytes of UTF-8 without control characters, or leave it out", maxMessageID)
 	default:
-		m = withIdentity(m, nil)
+		m = m.WithIdentity()
 	}
-	if err := m.checkStrings(); err != nil {
+	if err := m.CheckUTF8(); err != nil {
 		return nil, err
 	}
 	raw := m.AppendJSON(nil)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // runLedger counts a run's usage and artifacts.
@@ -119,7 +121,7 @@ func (l *runLedger) madeBefore() []Artifact {
 		return slices.Clone(l.artifacts)
 	}
 	for _, a := range l.artifacts {
-		list = putArtifact(list, a)
+		list = chat.PutArtifact(list, a)
 	}
 	return list
 }

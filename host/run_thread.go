@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // The thread of a run: open, load, store.
@@ -53,7 +55,7 @@ func (r *run) open(ctx context.Context) error {
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.conv.past = closeOpenCalls(r.conv.past)
+	r.conv.past = chat.CloseCalls(r.conv.past, true)
 	if r.conv.input == nil && len(r.conv.past) == 0 {
 		return errNothingSaid()
 	}
@@ -196,7 +198,7 @@ func (t *runThread) pastMessages(loaded *Loaded) ([]*Message, error) {
 	past := make([]*Message, 0, len(loaded.Messages))
 	at := -1
 	for _, m := range loaded.Messages {
-		m = withIdentity(m, nil)
+		m = m.WithIdentity()
 		if seen[m.ID] {
 			continue
 		}
@@ -313,7 +315,7 @@ func (t *runThread) notStored(result *Result) []*Message {
 			t.storedIDs = map[string]bool{}
 		}
 		t.storedIDs[m.ID] = true
-		out = append(out, m.deepClone())
+		out = append(out, m.DeepClone())
 	}
 	return out
 }

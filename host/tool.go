@@ -98,13 +98,6 @@ type Interrupt struct {
 	Terms  *QuestionTerms  `json:"-"` // nil: those of the rules
 }
 
-// Artifact is something a run made: a named or unnamed list of parts.
-type Artifact struct {
-	Name     string
-	Parts    []Part
-	Metadata map[string]json.RawMessage
-}
-
 // NewTool returns a tool whose parameters' JSON Schema is inferred from In and
 // whose result is Out as JSON; an Out of struct{} says only that it was
 // executed. An Out of *[ToolOutput] is the whole answer, as a [ToolHandler] gives

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -95,7 +96,7 @@ func (t *turn) addResult(c *toolCall) {
 		t.run.routes.stack = slices.Concat(t.run.routes.stack, c.attempt.scheduled(), c.output.Schedule)
 	}
 	for _, a := range c.attempt.made() {
-		t.run.ledger.artifacts = putArtifact(t.run.ledger.artifacts, a)
+		t.run.ledger.artifacts = chat.PutArtifact(t.run.ledger.artifacts, a)
 	}
 	c.attempt.release()
 	t.calls.sendArtifacts(c.attempt)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // turn is one agent's run inside a run: rounds of model call and tools until
@@ -92,7 +94,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 			continue
 		}
 		t.run.ledger.addCost(got.Cost)
-		if err := checkHistory(got.Messages); err != nil {
+		if err := chat.Check(got.Messages); err != nil {
 			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
 		}
 		if got.Instructions != "" {

@@ -2,6 +2,7 @@ package jsondoc
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 )
@@ -161,4 +162,18 @@ func Shared(a, b any) bool {
 
 func sameAddress(a, b any) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// AppendMembers appends an object with the members given to dst, in the order of their
+// names. Their values must be valid JSON.
+func AppendMembers(dst []byte, members map[string]json.RawMessage) []byte {
+	dst = append(dst, '{')
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(AppendString(dst, name), ':')
+		dst = AppendRaw(dst, members[name])
+	}
+	return append(dst, '}')
 }

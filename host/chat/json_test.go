@@ -1,4 +1,4 @@
-package host_test
+package chat_test
 
 import (
 	"encoding/json"
@@ -9,20 +9,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // decode reads a message that the test knows to be right.
-func decode(t testing.TB, raw string) *host.Message {
+func decode(t testing.TB, raw string) *chat.Message {
 	t.Helper()
-	m := &host.Message{}
+	m := &chat.Message{}
 	if err := m.UnmarshalJSON([]byte(raw)); err != nil {
 		t.Fatalf("UnmarshalJSON(%s): %v", raw, err)
 	}
 	return m
 }
 
-func encode(m *host.Message) string { return string(m.AppendJSON(nil)) }
+func encode(m *chat.Message) string { return string(m.AppendJSON(nil)) }
 
 func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	for name, raw := range map[string]string{
@@ -79,9 +80,9 @@ func TestMessagesRefused(t *testing.T) {
 		"data that is no base64":     {`{"role":"user","parts":[{"type":"media","media_type":"a/b","data":"?"}]}`, "data"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := new(host.Message).UnmarshalJSON([]byte(c.raw))
-			if host.CodeOf(err) != host.InvalidArgument {
-				t.Fatalf("UnmarshalJSON(%s): %v; want code %s", c.raw, err, host.InvalidArgument)
+			err := new(chat.Message).UnmarshalJSON([]byte(c.raw))
+			if fault.CodeOf(err) != fault.InvalidArgument {
+				t.Fatalf("UnmarshalJSON(%s): %v; want code %s", c.raw, err, fault.InvalidArgument)
 			}
 			if !strings.Contains(err.Error(), c.says) {
 				t.Errorf("UnmarshalJSON(%s): %v; want it to say %q", c.raw, err, c.says)
@@ -92,7 +93,7 @@ func TestMessagesRefused(t *testing.T) {
 
 func TestDecodeMessagesDoesNotAliasItsInput(t *testing.T) {
 	raw := []byte(`[{"id":"m","role":"user","parts":[{"type":"data","value":{"a":1}}]}]`)
-	messages, err := host.DecodeMessages(raw)
+	messages, err := chat.DecodeMessages(raw)
 	if err != nil || len(messages) != 1 {
 		t.Fatalf("DecodeMessages: %d messages, %v", len(messages), err)
 	}
@@ -103,15 +104,15 @@ func TestDecodeMessagesDoesNotAliasItsInput(t *testing.T) {
 	if after := encode(messages[0]); after != before {
 		t.Errorf("after the input was overwritten the message is %s, was %s", after, before)
 	}
-	if _, err := host.DecodeMessages([]byte(`[{"role":"user"},{"role":"x"}]`)); err == nil || !strings.Contains(err.Error(), "message 1") {
+	if _, err := chat.DecodeMessages([]byte(`[{"role":"user"},{"role":"x"}]`)); err == nil || !strings.Contains(err.Error(), "message 1") {
 		t.Errorf("DecodeMessages with a bad second message: %v; want it to name message 1", err)
 	}
 }
 
 func TestProgramsMessagesAreAlwaysJSON(t *testing.T) {
-	m := &host.Message{Role: host.Assistant, Parts: []host.Part{
-		&host.Text{Text: "bad \xff utf-8 \u0000"}, &host.ToolCall{ID: "c", Name: "n"}, &host.ToolResult{ID: "c", Name: "n"},
-		&host.Data{}, &host.Unknown{Kind: "x"}, &host.Media{MediaType: "a/b", Data: []byte{}},
+	m := &chat.Message{Role: chat.Assistant, Parts: []chat.Part{
+		&chat.Text{Text: "bad \xff utf-8 \u0000"}, &chat.ToolCall{ID: "c", Name: "n"}, &chat.ToolResult{ID: "c", Name: "n"},
+		&chat.Data{}, &chat.Unknown{Kind: "x"}, &chat.Media{MediaType: "a/b", Data: []byte{}},
 	}, Metadata: map[string]json.RawMessage{"a": nil}}
 	if raw := m.AppendJSON(nil); !json.Valid(raw) {
 		t.Errorf("AppendJSON writes %s, which is not JSON", raw)
@@ -125,7 +126,7 @@ func TestCloneLeavesTheOriginalAlone(t *testing.T) {
 	if got := encode(c); got != before {
 		t.Errorf("the clone is %s, want %s", got, before)
 	}
-	c.Parts[0] = &host.Text{Text: "b"}
+	c.Parts[0] = &chat.Text{Text: "b"}
 	c.Metadata["k"] = json.RawMessage("2")
 	if after := encode(m); after != before {
 		t.Errorf("changing the clone changes the original: %s", after)
@@ -151,7 +152,7 @@ func TestWhatIsCounted(t *testing.T) {
 func TestNewIDsSortByTime(t *testing.T) {
 	last := ""
 	for range 1000 {
-		id := host.NewID()
+		id := chat.NewID()
 		if id <= last {
 			t.Fatalf("id %s does not sort after %s", id, last)
 		}
@@ -160,10 +161,10 @@ func TestNewIDsSortByTime(t *testing.T) {
 }
 
 // anyMessage draws messages with every kind of part.
-func anyMessage() *rapid.Generator[*host.Message] {
-	return rapid.Custom(func(t *rapid.T) *host.Message {
-		m := &host.Message{
-			ID: rapid.String().Draw(t, "id"), Role: rapid.SampledFrom([]host.Role{host.System, host.User, host.Assistant, host.ToolRole}).Draw(t, "role"),
+func anyMessage() *rapid.Generator[*chat.Message] {
+	return rapid.Custom(func(t *rapid.T) *chat.Message {
+		m := &chat.Message{
+			ID: rapid.String().Draw(t, "id"), Role: rapid.SampledFrom([]chat.Role{chat.System, chat.User, chat.Assistant, chat.ToolRole}).Draw(t, "role"),
 			Agent: rapid.String().Draw(t, "agent"), Parts: rapid.SliceOfN(anyPart(), 0, 5).Draw(t, "parts"),
 		}
 		if rapid.Bool().Draw(t, "has time") {
@@ -173,8 +174,8 @@ func anyMessage() *rapid.Generator[*host.Message] {
 	})
 }
 
-func anyPart() *rapid.Generator[host.Part] {
-	return rapid.Custom(func(t *rapid.T) host.Part {
+func anyPart() *rapid.Generator[chat.Part] {
+	return rapid.Custom(func(t *rapid.T) chat.Part {
 		raw, err := json.Marshal(rapid.Map(rapid.SliceOf(rapid.String()), func(s []string) any { return s }).Draw(t, "json"))
 		if err != nil {
 			t.Fatal(err)
@@ -183,17 +184,17 @@ func anyPart() *rapid.Generator[host.Part] {
 		text := rapid.String().Draw(t, "text")
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
-			return &host.Text{Text: text}
+			return &chat.Text{Text: text}
 		case 1:
-			return &host.Reasoning{Text: text, Signature: name}
+			return &chat.Reasoning{Text: text, Signature: name}
 		case 2:
-			return &host.ToolCall{ID: name, Name: name, Arguments: raw}
+			return &chat.ToolCall{ID: name, Name: name, Arguments: raw}
 		case 3:
-			return &host.ToolResult{ID: name, Name: name, Content: raw, IsError: rapid.Bool().Draw(t, "error")}
+			return &chat.ToolResult{ID: name, Name: name, Content: raw, IsError: rapid.Bool().Draw(t, "error")}
 		case 4:
-			return &host.Media{MediaType: name, Data: []byte(text)}
+			return &chat.Media{MediaType: name, Data: []byte(text)}
 		}
-		return &host.Data{Value: raw}
+		return &chat.Data{Value: raw}
 	})
 }
 
@@ -201,7 +202,7 @@ func TestEveryMessageSurvives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMessage().Draw(t, "message")
 		raw := m.AppendJSON(nil)
-		back := &host.Message{}
+		back := &chat.Message{}
 		if err := back.UnmarshalJSON(raw); err != nil {
 			t.Fatalf("UnmarshalJSON(%s): %v", raw, err)
 		}
@@ -224,10 +225,10 @@ func FuzzMessageJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m := &host.Message{}
+		m := &chat.Message{}
 		if err := m.UnmarshalJSON(raw); err != nil {
-			if host.CodeOf(err) != host.InvalidArgument {
-				t.Errorf("UnmarshalJSON(%q): %v; want code %s", raw, err, host.InvalidArgument)
+			if fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("UnmarshalJSON(%q): %v; want code %s", raw, err, fault.InvalidArgument)
 			}
 			return
 		}
@@ -235,7 +236,7 @@ func FuzzMessageJSON(f *testing.F) {
 		if !json.Valid(first) {
 			t.Fatalf("%q is written as %q, which is not JSON", raw, first)
 		}
-		again := &host.Message{}
+		again := &chat.Message{}
 		if err := again.UnmarshalJSON(first); err != nil {
 			t.Fatalf("%q is written as %q, which is not read: %v", raw, first, err)
 		}
@@ -244,4 +245,30 @@ func FuzzMessageJSON(f *testing.F) {
 		}
 		m.Size()
 	})
+}
+
+func TestPartsKeepTheirTypeInJSON(t *testing.T) {
+	parts := []chat.Part{
+		&chat.Text{Text: "<hi>"}, &chat.Reasoning{Text: "hm", Signature: "s"},
+		&chat.ToolCall{ID: "c1", Name: "look", Arguments: json.RawMessage(`{"n":1}`)},
+		&chat.ToolResult{ID: "c1", Name: "look", Content: json.RawMessage(`"x"`), IsError: true},
+		&chat.Media{MediaType: "image/png", Data: []byte{1, 2}}, &chat.Data{Value: json.RawMessage(`[1]`)},
+		&chat.Unknown{Kind: "later", JSON: json.RawMessage(`{"type":"later","x":1}`)},
+	}
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := chat.DecodeParts(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(0, 0)
+	want := (&chat.Message{Role: chat.User, CreatedAt: at, Parts: parts}).Checksum()
+	if got := (&chat.Message{Role: chat.User, CreatedAt: at, Parts: back}).Checksum(); got != want {
+		t.Errorf("%s is read as %v", raw, back)
+	}
+	if _, err := chat.DecodeParts([]byte(`[{"text":"no type"}]`)); fault.CodeOf(err) != fault.InvalidArgument {
+		t.Errorf("DecodeParts of a part without a type = %v", err)
+	}
 }

@@ -1,16 +1,25 @@
-package host
+package chat
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// appendJSON appends {"name"?,"parts","metadata"?}.
-func (a *Artifact) appendJSON(dst []byte) []byte {
+// Artifact is a product of a run: a named or unnamed list of parts.
+type Artifact struct {
+	Name     string
+	Parts    []Part
+	Metadata map[string]json.RawMessage
+}
+
+// AppendJSON appends {"name"?,"parts","metadata"?}.
+func (a *Artifact) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '{')
 	if a.Name != "" {
 		dst = append(dst, `"name":`...)
@@ -21,24 +30,24 @@ func (a *Artifact) appendJSON(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendPart(dst, p)
+		dst = AppendPartJSON(dst, p)
 	}
 	dst = append(dst, ']')
 	if a.Metadata != nil {
 		dst = append(dst, `,"metadata":`...)
-		dst = appendMetadata(dst, a.Metadata)
+		dst = jsondoc.AppendMembers(dst, a.Metadata)
 	}
 	return append(dst, '}')
 }
 
 // MarshalJSON writes {"name"?,"parts","metadata"?}.
-func (a *Artifact) MarshalJSON() ([]byte, error) { return a.appendJSON(nil), nil }
+func (a *Artifact) MarshalJSON() ([]byte, error) { return a.AppendJSON(nil), nil }
 
 // UnmarshalJSON reads what MarshalJSON writes; code invalid_argument for
 // anything else.
 func (a *Artifact) UnmarshalJSON(b []byte) error {
 	if err := jsondoc.Check(b); err != nil {
-		return Errorf(InvalidArgument, "read artifact: %w", err)
+		return fault.Errorf(fault.InvalidArgument, "read artifact: %w", err)
 	}
 	var out Artifact
 	var seen jsondoc.MemberSet
@@ -57,14 +66,15 @@ func (a *Artifact) UnmarshalJSON(b []byte) error {
 		return nil
 	})
 	if err != nil {
-		return Errorf(InvalidArgument, "read artifact: %w", err)
+		return fault.Errorf(fault.InvalidArgument, "read artifact: %w", err)
 	}
 	*a = out
 	return nil
 }
 
-// putArtifact adds a to list: a named one replaces the one of its name.
-func putArtifact(list []Artifact, a Artifact) []Artifact {
+// PutArtifact adds a to list and returns the list: a named artifact replaces the one of
+// its name, in its place.
+func PutArtifact(list []Artifact, a Artifact) []Artifact {
 	for i := range list {
 		if a.Name != "" && list[i].Name == a.Name {
 			list[i] = a
@@ -87,7 +97,7 @@ func (a *Artifact) Content() (data []byte, mediaType string) {
 	for _, p := range a.Parts {
 		t, ok := p.(*Text)
 		if !ok {
-			return a.appendJSON(nil), "application/json"
+			return a.AppendJSON(nil), "application/json"
 		}
 		text.WriteString(t.Text)
 	}

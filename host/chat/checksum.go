@@ -1,4 +1,4 @@
-package host
+package chat
 
 import (
 	"bytes"
@@ -9,15 +9,18 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Checksums are for stores that keep results or messages in tables of their own:
-// the same thing, sent again after its answer got lost or read on another
-// machine, has the same sum. AgentKit's are of local time in whole seconds, so
-// they differ between time zones and agree for different results; these do
-// neither.
+// Checksums are for stores that keep results or messages in tables of their own: the
+// same message, sent again after its answer got lost or read on another machine, has
+// the same sum. AgentKit's are of local time in whole seconds, so they differ between
+// time zones and agree for different results; these do neither.
 
-// Checksum returns a hash of the result's agent, its answers and tool results, and
-// its time of creation to the nanosecond. It depends on no time zone and on no id.
-// It is, in hexadecimal, the SHA-256 of the JSON text
+// Checksum returns a hash of the contents and the time of a message: that of
+// [Checksum] for its agent, its time and this one message.
+func (m *Message) Checksum() string { return Checksum(m.Agent, m.CreatedAt, m) }
+
+// Checksum returns a hash of an agent, a time to the nanosecond, and messages. It
+// depends on no time zone and on no id. It is, in hexadecimal, the SHA-256 of the JSON
+// text
 //
 //	["AGENT","2006-01-02T15:04:05.999999999Z",["ROLE",PARTS],...]
 //
@@ -26,14 +29,7 @@ import (
 // themselves also in arguments, contents and unknown members, where
 // [encoding/json] writes them as \u003c and so on: a message that it has written and
 // read has the sum that it had.
-func (r *Result) Checksum() string { return checksum(r.Agent, r.CreatedAt, r.Messages...) }
-
-// Checksum returns a hash of the message's contents and time: that of
-// [Result.Checksum] for a result of the message's agent and time that holds this
-// one message.
-func (m *Message) Checksum() string { return checksum(m.Agent, m.CreatedAt, m) }
-
-func checksum(agent string, created time.Time, messages ...*Message) string {
+func Checksum(agent string, created time.Time, messages ...*Message) string {
 	b := jsondoc.AppendString([]byte{'['}, agent)
 	b = append(b, `,"`...)
 	b = created.UTC().AppendFormat(b, time.RFC3339Nano)

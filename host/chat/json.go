@@ -1,15 +1,15 @@
-package host
+package chat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 	"unicode/utf8"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -34,7 +34,7 @@ func (m *Message) AppendJSON(dst []byte) []byte {
 	}
 	if m.Metadata != nil {
 		dst = append(dst, `,"metadata":`...)
-		dst = appendMetadata(dst, m.Metadata)
+		dst = jsondoc.AppendMembers(dst, m.Metadata)
 	}
 	return append(appendExtra(dst, m.Extra), '}')
 }
@@ -45,13 +45,13 @@ func appendParts(dst []byte, parts []Part) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendPart(dst, p)
+		dst = AppendPartJSON(dst, p)
 	}
 	return append(dst, ']')
 }
 
-// AppendJSONString appends s to dst as a JSON string, escaping what JSON
-// requires and nothing else.
+// AppendJSONString appends s to dst as a JSON string. It escapes only the characters
+// that JSON requires to be escaped.
 func AppendJSONString(dst []byte, s string) []byte { return jsondoc.AppendString(dst, s) }
 
 // MarshalJSON writes m as the plugin contract has it.
@@ -77,11 +77,11 @@ func AppendMessagesJSON(dst []byte, messages []*Message) []byte {
 // created_at stays empty: the host fills it.
 func (m *Message) UnmarshalJSON(b []byte) error {
 	if err := jsondoc.Check(b); err != nil {
-		return Errorf(InvalidArgument, "read message: %w", err)
+		return fault.Errorf(fault.InvalidArgument, "read message: %w", err)
 	}
 	out, err := decodeMessage(bytes.Clone(b))
 	if err != nil {
-		return Errorf(InvalidArgument, "read message: %w", err)
+		return fault.Errorf(fault.InvalidArgument, "read message: %w", err)
 	}
 	m.ID, m.Role, m.Agent, m.Parts = out.ID, out.Role, out.Agent, out.Parts
 	m.CreatedAt, m.Metadata, m.Extra = out.CreatedAt, out.Metadata, out.Extra
@@ -94,7 +94,7 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 // [Message.UnmarshalJSON]. The messages do not alias b.
 func DecodeMessages(b []byte) ([]*Message, error) {
 	if err := jsondoc.Check(b); err != nil {
-		return nil, Errorf(InvalidArgument, "read messages: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "read messages: %w", err)
 	}
 	var out []*Message
 	err := jsondoc.EachElement(bytes.Clone(b), func(i int, v []byte) error {
@@ -106,7 +106,7 @@ func DecodeMessages(b []byte) ([]*Message, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, Errorf(InvalidArgument, "read messages: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "read messages: %w", err)
 	}
 	return out, nil
 }
@@ -116,17 +116,18 @@ func DecodeMessages(b []byte) ([]*Message, error) {
 // arguments, contents or unknown fields that are not JSON. A message read from JSON
 // is valid; one that a program made is validated before it is stored.
 func (m *Message) Validate() error {
-	if err := m.checkStrings(); err != nil {
+	if err := m.CheckUTF8(); err != nil {
 		return err
 	}
 	if err := jsondoc.Check(m.AppendJSON(nil)); err != nil {
-		return Errorf(InvalidArgument, "message: %w", err)
+		return fault.Errorf(fault.InvalidArgument, "message: %w", err)
 	}
 	return nil
 }
 
-// checkStrings refuses strings that AppendJSON would write with U+FFFD in them.
-func (m *Message) checkStrings() error {
+// CheckUTF8 returns an error of code invalid_argument if a string of m is not UTF-8:
+// AppendJSON would write U+FFFD in its place. A part that is nil has that code too.
+func (m *Message) CheckUTF8() error {
 	if !utf8.ValidString(m.ID) || !utf8.ValidString(string(m.Role)) || !utf8.ValidString(m.Agent) || !validNames(m.Extra) {
 		return errNotUTF8("a name of the message")
 	}
@@ -137,7 +138,7 @@ func (m *Message) checkStrings() error {
 	}
 	for i, p := range m.Parts {
 		if p == nil {
-			return Errorf(InvalidArgument, "part %d of the message is nil", i)
+			return fault.Errorf(fault.InvalidArgument, "part %d of the message is nil", i)
 		}
 		for _, s := range partStrings(p) {
 			if !utf8.ValidString(s) {
@@ -151,8 +152,8 @@ func (m *Message) checkStrings() error {
 	return nil
 }
 
-func errNotUTF8(what string) *Error {
-	return Errorf(InvalidArgument, "%s is not UTF-8", what).WithHint("convert it to UTF-8, as with: iconv -f latin1 -t utf-8")
+func errNotUTF8(what string) *fault.Error {
+	return fault.Errorf(fault.InvalidArgument, "%s is not UTF-8", what).WithHint("convert it to UTF-8, as with: iconv -f latin1 -t utf-8")
 }
 
 func validNames(extra Extra) bool {
@@ -230,7 +231,7 @@ func decodePart(b []byte) (Part, error) {
 		if name != "type" {
 			return nil
 		}
-		return firstError(seen.Add(name, "type"), jsondoc.DecodeString(name, v, &kind))
+		return cmp.Or(seen.Add(name, "type"), jsondoc.DecodeString(name, v, &kind))
 	})
 	if err != nil {
 		return nil, err
@@ -247,11 +248,11 @@ func decodePart(b []byte) (Part, error) {
 	case "tool_call":
 		p := &ToolCall{}
 		err := decodeFields(b, &p.Extra, field{"id", &p.ID}, field{"name", &p.Name}, field{"arguments", &p.Arguments})
-		return p, firstError(err, needed(kind, p.ID, p.Name))
+		return p, cmp.Or(err, needed(kind, p.ID, p.Name))
 	case "tool_result":
 		p := &ToolResult{}
 		err := decodeFields(b, &p.Extra, field{"id", &p.ID}, field{"name", &p.Name}, field{"content", &p.Content}, field{"is_error", &p.IsError})
-		return p, firstError(err, needed(kind, p.ID, p.Name))
+		return p, cmp.Or(err, needed(kind, p.ID, p.Name))
 	case "media":
 		p := &Media{}
 		return p, decodeFields(b, &p.Extra, field{"media_type", &p.MediaType}, field{"url", &p.URL}, field{"data", &p.Data})
@@ -265,15 +266,6 @@ func decodePart(b []byte) (Part, error) {
 func needed(kind, id, name string) error {
 	if id == "" || name == "" {
 		return fmt.Errorf("a %s needs an id and a name", kind)
-	}
-	return nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -326,43 +318,41 @@ func (f field) set(v []byte) error {
 // that encoding/json writes a []Part that [DecodeParts] reads.
 
 // MarshalJSON implements [json.Marshaler].
-func (p *Text) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+func (p *Text) MarshalJSON() ([]byte, error) { return AppendPartJSON(nil, p), nil }
 
 // MarshalJSON implements [json.Marshaler].
-func (p *Reasoning) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+func (p *Reasoning) MarshalJSON() ([]byte, error) { return AppendPartJSON(nil, p), nil }
 
 // MarshalJSON implements [json.Marshaler].
-func (p *ToolCall) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+func (p *ToolCall) MarshalJSON() ([]byte, error) { return AppendPartJSON(nil, p), nil }
 
 // MarshalJSON implements [json.Marshaler].
-func (p *ToolResult) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+func (p *ToolResult) MarshalJSON() ([]byte, error) { return AppendPartJSON(nil, p), nil }
 
 // MarshalJSON implements [json.Marshaler].
-func (p *Media) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+func (p *Media) MarshalJSON() ([]byte, error) { return AppendPartJSON(nil, p), nil }
 
 // MarshalJSON implements [json.Marshaler].
-func (p *Data) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+func (p *Data) MarshalJSON() ([]byte, error) { return AppendPartJSON(nil, p), nil }
 
 // MarshalJSON implements [json.Marshaler].
-func (p *Unknown) MarshalJSON() ([]byte, error) { return appendPart(nil, p), nil }
+func (p *Unknown) MarshalJSON() ([]byte, error) { return AppendPartJSON(nil, p), nil }
 
 // DecodeParts reads a JSON array of parts, with the checks of
 // [Message.UnmarshalJSON]. The parts do not alias b.
 func DecodeParts(b []byte) ([]Part, error) {
 	if err := jsondoc.Check(b); err != nil {
-		return nil, Errorf(InvalidArgument, "read parts: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "read parts: %w", err)
 	}
 	var parts []Part
 	if err := decodeParts(bytes.Clone(b), &parts); err != nil {
-		return nil, Errorf(InvalidArgument, "read parts: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "read parts: %w", err)
 	}
 	return parts, nil
 }
 
 // AppendPartJSON appends a part's JSON to dst.
-func AppendPartJSON(dst []byte, p Part) []byte { return appendPart(dst, p) }
-
-func appendPart(dst []byte, p Part) []byte {
+func AppendPartJSON(dst []byte, p Part) []byte {
 	switch p := p.(type) {
 	case *Text:
 		dst = append(dst, `{"type":"text","text":`...)
@@ -395,7 +385,7 @@ func appendPart(dst []byte, p Part) []byte {
 	case *Unknown:
 		return jsondoc.AppendRaw(dst, p.JSON)
 	default:
-		panic(fmt.Sprintf("host: message part of unknown Go type %T", p))
+		panic(fmt.Sprintf("chat: message part of unknown Go type %T", p))
 	}
 	return append(appendExtra(dst, p.extra()), '}')
 }
@@ -430,19 +420,6 @@ func appendExtra(dst []byte, extra Extra) []byte {
 		dst = append(dst, m.Value...)
 	}
 	return dst
-}
-
-// appendMetadata appends an object, its members in order of their names.
-func appendMetadata(dst []byte, metadata map[string]json.RawMessage) []byte {
-	dst = append(dst, '{')
-	for i, name := range slices.Sorted(maps.Keys(metadata)) {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(jsondoc.AppendString(dst, name), ':')
-		dst = jsondoc.AppendRaw(dst, metadata[name])
-	}
-	return append(dst, '}')
 }
 
 func metadataValue(name string, v []byte, into *map[string]json.RawMessage) error {

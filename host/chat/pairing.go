@@ -1,4 +1,4 @@
-package host
+package chat
 
 import (
 	"fmt"
@@ -8,19 +8,18 @@ import (
 )
 
 // Providers refuse a conversation in which a tool call has no result, or a
-// result no call. This file checks that a conversation is whole, and makes it
-// whole.
+// result no call. This file finds such faults of a conversation and repairs them.
 
-// checkHistory returns the first fault of a history.
-func checkHistory(messages []*Message) error {
-	_, first := faults(messages)
+// Check returns the first fault of a conversation: see [Faults].
+func Check(messages []*Message) error {
+	_, first := Faults(messages)
 	return first
 }
 
-// faults counts the faults of a history and returns the first: unknown roles, ids
-// that occur twice, calls that are not answered (one still open at the very end is
-// not a fault), results without a call.
-func faults(messages []*Message) (n int, first error) {
+// Faults counts the faults of a conversation and returns the first: messages that are
+// nil, unknown roles, ids that occur twice, calls that are not answered (one still open
+// at the very end is not a fault), results without a call.
+func Faults(messages []*Message) (n int, first error) {
 	fault := func(format string, args ...any) {
 		if n++; first == nil {
 			first = fmt.Errorf(format, args...)
@@ -105,12 +104,9 @@ func movesOn(m *Message) bool {
 	return false
 }
 
-// closeOpenCalls returns messages with an error result for each call that an
-// earlier run left open, at the place where providers want it.
-func closeOpenCalls(messages []*Message) []*Message { return closeCalls(messages, true) }
-
-// closeCalls is closeOpenCalls, with or without the calls at the very end.
-func closeCalls(messages []*Message, atEnd bool) []*Message {
+// CloseCalls returns messages with an error result for each call that has none, at the
+// place where providers want it. Calls at the very end stay open unless atEnd is set.
+func CloseCalls(messages []*Message, atEnd bool) []*Message {
 	var pairs pairing
 	var out []*Message // nil until something must be added
 	closeAt := func(i int) {
@@ -126,7 +122,7 @@ func closeCalls(messages []*Message, atEnd bool) []*Message {
 		if movesOn(m) {
 			closeAt(i)
 		}
-		pairs.read(m) // an orphan result is for a processor to judge, see withoutOrphanResults
+		pairs.read(m) // an orphan result is for a processor to judge, see WithoutOrphans
 		if out != nil {
 			out = append(out, m)
 		}
@@ -140,11 +136,10 @@ func closeCalls(messages []*Message, atEnd bool) []*Message {
 	return out
 }
 
-// withoutOrphanResults returns messages without the tool results that have no open call
-// before them, and how many it left out. Providers refuse those, and a model would take
-// such a result for one of a call that it has made. Stores and reducers may leave some,
-// and processors are shown them; no model is.
-func withoutOrphanResults(messages []*Message) (out []*Message, dropped int) {
+// WithoutOrphans returns messages without the tool results that have no open call
+// before them, and the number of those results. Providers refuse them, and a model would
+// take such a result for one of a call that it has made.
+func WithoutOrphans(messages []*Message) (out []*Message, dropped int) {
 	var pairs pairing
 	for i, m := range messages {
 		if movesOn(m) {

@@ -1,4 +1,4 @@
-package host
+package chat
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -48,7 +49,7 @@ func (Replace) isEdit()  {}
 // is an error of code invalid_argument: a redaction must not fail open.
 func DecodeEdits(raw json.RawMessage) ([]Edit, error) {
 	if err := jsondoc.Check(raw); err != nil {
-		return nil, Errorf(InvalidArgument, "read edits: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "read edits: %w", err)
 	}
 	var edits []Edit
 	err := jsondoc.EachElement(slices.Clone(raw), func(i int, v []byte) error {
@@ -60,7 +61,7 @@ func DecodeEdits(raw json.RawMessage) ([]Edit, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, Errorf(InvalidArgument, "read edits: %w", err)
+		return nil, fault.Errorf(fault.InvalidArgument, "read edits: %w", err)
 	}
 	return edits, nil
 }
@@ -180,7 +181,7 @@ func EncodeEdits(edits []Edit) json.RawMessage {
 			b = e.Message.AppendJSON(fmt.Appendf(b, `{"replace":{"at":%d,"message":`, e.At))
 			b = append(b, "}}"...)
 		default:
-			panic(fmt.Sprintf("host: edit of unknown Go type %T", e))
+			panic(fmt.Sprintf("chat: edit of unknown Go type %T", e))
 		}
 	}
 	return append(b, ']')
@@ -196,7 +197,7 @@ func ApplyEdits(messages []*Message, edits []Edit) ([]*Message, error) {
 	p := editPlan{in: messages, fate: make([]fate, len(messages))}
 	for i, e := range edits {
 		if err := p.add(e); err != nil {
-			return nil, Errorf(InvalidArgument, "edit %d: %w", i, err)
+			return nil, fault.Errorf(fault.InvalidArgument, "edit %d: %w", i, err)
 		}
 	}
 	return p.result(), nil
@@ -292,7 +293,7 @@ func (p *editPlan) result() []*Message {
 	out := make([]*Message, 0, len(p.in)+p.added)
 	for i := 0; i <= len(p.in); i++ {
 		for _, m := range p.inserts[i] {
-			out = append(out, withIdentity(m, nil))
+			out = append(out, m.WithIdentity())
 		}
 		if i == len(p.in) {
 			break
@@ -332,21 +333,17 @@ func (p *editPlan) trim(i int) *Message {
 	return t
 }
 
-// withIdentity fills in an absent id and time, from old if there is one.
+// withIdentity returns m with an absent id and time filled in from old.
 func withIdentity(m, old *Message) *Message {
 	if m.ID != "" && !m.CreatedAt.IsZero() {
 		return m
 	}
 	m = m.Clone()
-	fresh := old
-	if fresh == nil {
-		fresh = NewMessage(m.Role)
-	}
 	if m.ID == "" {
-		m.ID = fresh.ID
+		m.ID = old.ID
 	}
 	if m.CreatedAt.IsZero() {
-		m.CreatedAt = fresh.CreatedAt
+		m.CreatedAt = old.CreatedAt
 	}
 	return m
 }

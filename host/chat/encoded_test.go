@@ -1,17 +1,17 @@
-package host_test
+package chat_test
 
 import (
 	"encoding/json"
 	"errors"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 func TestMessagesAreWrittenOnceForEachForm(t *testing.T) {
-	m := host.UserText("hi")
+	m := chat.UserText("hi")
 	writes := 0
-	write := func(m *host.Message) ([]byte, error) {
+	write := func(m *chat.Message) ([]byte, error) {
 		writes++
 		return []byte(m.Text()), nil
 	}
@@ -33,7 +33,7 @@ func TestMessagesAreWrittenOnceForEachForm(t *testing.T) {
 			}
 		}
 	}
-	if b, _ := m.Clone().Encoded(form(0), func(*host.Message) ([]byte, error) { return []byte("anew"), nil }); string(b) != "anew" {
+	if b, _ := m.Clone().Encoded(form(0), func(*chat.Message) ([]byte, error) { return []byte("anew"), nil }); string(b) != "anew" {
 		t.Errorf("a clone, which may be changed, has the bytes of the original: %q", b)
 	}
 	if err := json.Unmarshal([]byte(`{"id":"m","role":"user","parts":[{"type":"text","text":"other"}]}`), m); err != nil {
@@ -45,14 +45,14 @@ func TestMessagesAreWrittenOnceForEachForm(t *testing.T) {
 }
 
 func TestEncodingErrorsAreNotKept(t *testing.T) {
-	m := host.UserText("hi")
+	m := chat.UserText("hi")
 	refused := errors.New("refused")
 	for range 2 {
-		if _, err := m.Encoded("form", func(*host.Message) ([]byte, error) { return nil, refused }); !errors.Is(err, refused) {
+		if _, err := m.Encoded("form", func(*chat.Message) ([]byte, error) { return nil, refused }); !errors.Is(err, refused) {
 			t.Fatalf("Encoded: %v", err)
 		}
 	}
-	if b, err := m.Encoded("form", func(*host.Message) ([]byte, error) { return []byte("x"), nil }); string(b) != "x" || err != nil {
+	if b, err := m.Encoded("form", func(*chat.Message) ([]byte, error) { return []byte("x"), nil }); string(b) != "x" || err != nil {
 		t.Errorf("Encoded after an error: %q, %v", b, err)
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package chat
 
 // encoded is the encoding of a message for one protocol. The others are behind it.
 type encoded struct {

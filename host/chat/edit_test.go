@@ -1,4 +1,4 @@
-package host_test
+package chat_test
 
 import (
 	"encoding/json"
@@ -10,21 +10,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // letters returns one message for each letter, with that id and two parts.
-func letters(ids string) []*host.Message {
-	var out []*host.Message
+func letters(ids string) []*chat.Message {
+	var out []*chat.Message
 	for _, id := range strings.Split(ids, "") {
-		m := host.NewMessage(host.User, &host.Text{Text: id + "0"}, &host.Text{Text: id + "1"})
+		m := chat.NewMessage(chat.User, &chat.Text{Text: id + "0"}, &chat.Text{Text: id + "1"})
 		m.ID = id
 		out = append(out, m)
 	}
 	return out
 }
 
-func ids(messages []*host.Message) string {
+func ids(messages []*chat.Message) string {
 	var b strings.Builder
 	for _, m := range messages {
 		b.WriteString(m.ID)
@@ -32,32 +33,32 @@ func ids(messages []*host.Message) string {
 	return b.String()
 }
 
-func named(id string) *host.Message {
-	m := host.UserText("new")
+func named(id string) *chat.Message {
+	m := chat.UserText("new")
 	m.ID = id
 	return m
 }
 
 func TestApplyEdits(t *testing.T) {
 	for name, c := range map[string]struct {
-		edits []host.Edit
+		edits []chat.Edit
 		want  string
 	}{
 		"nothing":                                {nil, "abcd"},
-		"drops a range":                          {[]host.Edit{host.Drop{From: 1, To: 3}}, "ad"},
-		"drops all":                              {[]host.Edit{host.Drop{From: 0, To: 4}}, ""},
-		"drops twice against the same indices":   {[]host.Edit{host.Drop{From: 0, To: 1}, host.Drop{From: 2, To: 3}}, "bd"},
-		"inserts before":                         {[]host.Edit{host.Insert{At: 0, Message: named("x")}}, "xabcd"},
-		"inserts at the end":                     {[]host.Edit{host.Insert{At: 4, Message: named("x")}}, "abcdx"},
-		"inserts at one index in order":          {[]host.Edit{host.Insert{At: 1, Message: named("x")}, host.Insert{At: 1, Message: named("y")}}, "axybcd"},
-		"inserts where something is dropped":     {[]host.Edit{host.Drop{From: 1, To: 2}, host.Insert{At: 1, Message: named("x")}}, "axcd"},
-		"replaces":                               {[]host.Edit{host.Replace{At: 2, Message: named("x")}}, "abxd"},
-		"drops one part":                         {[]host.Edit{host.DropPart{Message: 1, Part: 0}}, "abcd"},
-		"a message that has lost its parts goes": {[]host.Edit{host.DropPart{Message: 1, Part: 1}, host.DropPart{Message: 1, Part: 0}}, "acd"},
+		"drops a range":                          {[]chat.Edit{chat.Drop{From: 1, To: 3}}, "ad"},
+		"drops all":                              {[]chat.Edit{chat.Drop{From: 0, To: 4}}, ""},
+		"drops twice against the same indices":   {[]chat.Edit{chat.Drop{From: 0, To: 1}, chat.Drop{From: 2, To: 3}}, "bd"},
+		"inserts before":                         {[]chat.Edit{chat.Insert{At: 0, Message: named("x")}}, "xabcd"},
+		"inserts at the end":                     {[]chat.Edit{chat.Insert{At: 4, Message: named("x")}}, "abcdx"},
+		"inserts at one index in order":          {[]chat.Edit{chat.Insert{At: 1, Message: named("x")}, chat.Insert{At: 1, Message: named("y")}}, "axybcd"},
+		"inserts where something is dropped":     {[]chat.Edit{chat.Drop{From: 1, To: 2}, chat.Insert{At: 1, Message: named("x")}}, "axcd"},
+		"replaces":                               {[]chat.Edit{chat.Replace{At: 2, Message: named("x")}}, "abxd"},
+		"drops one part":                         {[]chat.Edit{chat.DropPart{Message: 1, Part: 0}}, "abcd"},
+		"a message that has lost its parts goes": {[]chat.Edit{chat.DropPart{Message: 1, Part: 1}, chat.DropPart{Message: 1, Part: 0}}, "acd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := letters("abcd")
-			got, err := host.ApplyEdits(in, c.edits)
+			got, err := chat.ApplyEdits(in, c.edits)
 			if err != nil {
 				t.Fatalf("ApplyEdits: %v", err)
 			}
@@ -72,7 +73,7 @@ func TestApplyEdits(t *testing.T) {
 }
 
 func TestDropPartKeepsTheOthers(t *testing.T) {
-	got, err := host.ApplyEdits(letters("a"), []host.Edit{host.DropPart{Message: 0, Part: 0}})
+	got, err := chat.ApplyEdits(letters("a"), []chat.Edit{chat.DropPart{Message: 0, Part: 0}})
 	if err != nil || len(got) != 1 || got[0].Text() != "a1" {
 		t.Errorf("dropping part 0 leaves %v, %v; want a1", got, err)
 	}
@@ -80,8 +81,8 @@ func TestDropPartKeepsTheOthers(t *testing.T) {
 
 func TestEditsFillInWhatIsAbsent(t *testing.T) {
 	in := letters("a")
-	got, err := host.ApplyEdits(in, []host.Edit{
-		host.Replace{At: 0, Message: &host.Message{Role: host.User}}, host.Insert{At: 1, Message: &host.Message{Role: host.User}}})
+	got, err := chat.ApplyEdits(in, []chat.Edit{
+		chat.Replace{At: 0, Message: &chat.Message{Role: chat.User}}, chat.Insert{At: 1, Message: &chat.Message{Role: chat.User}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,29 +96,29 @@ func TestEditsFillInWhatIsAbsent(t *testing.T) {
 
 func TestEditsThatDoNotFit(t *testing.T) {
 	m := named("x")
-	for name, edits := range map[string][]host.Edit{
-		"drop of nothing":           {host.Drop{From: 1, To: 1}},
-		"drop backwards":            {host.Drop{From: 2, To: 1}},
-		"drop before the first":     {host.Drop{From: -1, To: 1}},
-		"drop past the end":         {host.Drop{From: 0, To: 5}},
-		"overlapping drops":         {host.Drop{From: 0, To: 2}, host.Drop{From: 1, To: 3}},
-		"drop and replace":          {host.Drop{From: 0, To: 2}, host.Replace{At: 1, Message: m}},
-		"two replacements":          {host.Replace{At: 1, Message: m}, host.Replace{At: 1, Message: m}},
-		"replace past the end":      {host.Replace{At: 4, Message: m}},
-		"replace without a message": {host.Replace{At: 1}},
-		"drop part of a replaced":   {host.Replace{At: 1, Message: m}, host.DropPart{Message: 1, Part: 0}},
-		"drop part twice":           {host.DropPart{Message: 1, Part: 0}, host.DropPart{Message: 1, Part: 0}},
-		"drop part that is not":     {host.DropPart{Message: 1, Part: 2}},
-		"drop part before":          {host.DropPart{Message: 1, Part: -1}},
-		"drop part of no message":   {host.DropPart{Message: 4, Part: 0}},
-		"insert past the end":       {host.Insert{At: 5, Message: m}},
-		"insert before the first":   {host.Insert{At: -1, Message: m}},
-		"insert of nothing":         {host.Insert{At: 0}},
+	for name, edits := range map[string][]chat.Edit{
+		"drop of nothing":           {chat.Drop{From: 1, To: 1}},
+		"drop backwards":            {chat.Drop{From: 2, To: 1}},
+		"drop before the first":     {chat.Drop{From: -1, To: 1}},
+		"drop past the end":         {chat.Drop{From: 0, To: 5}},
+		"overlapping drops":         {chat.Drop{From: 0, To: 2}, chat.Drop{From: 1, To: 3}},
+		"drop and replace":          {chat.Drop{From: 0, To: 2}, chat.Replace{At: 1, Message: m}},
+		"two replacements":          {chat.Replace{At: 1, Message: m}, chat.Replace{At: 1, Message: m}},
+		"replace past the end":      {chat.Replace{At: 4, Message: m}},
+		"replace without a message": {chat.Replace{At: 1}},
+		"drop part of a replaced":   {chat.Replace{At: 1, Message: m}, chat.DropPart{Message: 1, Part: 0}},
+		"drop part twice":           {chat.DropPart{Message: 1, Part: 0}, chat.DropPart{Message: 1, Part: 0}},
+		"drop part that is not":     {chat.DropPart{Message: 1, Part: 2}},
+		"drop part before":          {chat.DropPart{Message: 1, Part: -1}},
+		"drop part of no message":   {chat.DropPart{Message: 4, Part: 0}},
+		"insert past the end":       {chat.Insert{At: 5, Message: m}},
+		"insert before the first":   {chat.Insert{At: -1, Message: m}},
+		"insert of nothing":         {chat.Insert{At: 0}},
 		"nil":                       {nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := host.ApplyEdits(letters("abcd"), edits); host.CodeOf(err) != host.InvalidArgument {
-				t.Errorf("ApplyEdits gives %q, %v; want code %s", ids(got), err, host.InvalidArgument)
+			if got, err := chat.ApplyEdits(letters("abcd"), edits); fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("ApplyEdits gives %q, %v; want code %s", ids(got), err, fault.InvalidArgument)
 			}
 		})
 	}
@@ -147,25 +148,25 @@ func TestDecodeEditsRefusesWhatItDoesNotKnow(t *testing.T) {
 		"a replace with a bad role": `[{"replace":{"at":0,"message":{"role":"x","parts":[]}}}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if edits, err := host.DecodeEdits([]byte(raw)); host.CodeOf(err) != host.InvalidArgument {
-				t.Errorf("DecodeEdits(%s) gives %v, %v; want code %s", raw, edits, err, host.InvalidArgument)
+			if edits, err := chat.DecodeEdits([]byte(raw)); fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("DecodeEdits(%s) gives %v, %v; want code %s", raw, edits, err, fault.InvalidArgument)
 			}
 		})
 	}
 }
 
-func anyEdits(n int) *rapid.Generator[[]host.Edit] {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) host.Edit {
+func anyEdits(n int) *rapid.Generator[[]chat.Edit] {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) chat.Edit {
 		at := rapid.IntRange(0, n).Draw(t, "at")
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
-			return host.Drop{From: at, To: rapid.IntRange(0, n).Draw(t, "to")}
+			return chat.Drop{From: at, To: rapid.IntRange(0, n).Draw(t, "to")}
 		case 1:
-			return host.DropPart{Message: at, Part: rapid.IntRange(0, 1).Draw(t, "part")}
+			return chat.DropPart{Message: at, Part: rapid.IntRange(0, 1).Draw(t, "part")}
 		case 2:
-			return host.Insert{At: at, Message: named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))}
+			return chat.Insert{At: at, Message: named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))}
 		}
-		return host.Replace{At: at, Message: named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))}
+		return chat.Replace{At: at, Message: named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))}
 	}), 0, 5)
 }
 
@@ -175,7 +176,7 @@ func TestEditsAgreeWithDoingThemOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := letters("abcdef")
 		edits := anyEdits(len(in)).Draw(t, "edits")
-		got, err := host.ApplyEdits(in, edits)
+		got, err := chat.ApplyEdits(in, edits)
 		if err != nil {
 			return
 		}
@@ -185,7 +186,7 @@ func TestEditsAgreeWithDoingThemOneByOne(t *testing.T) {
 	})
 }
 
-func oneByOne(in []*host.Message, edits []host.Edit) string {
+func oneByOne(in []*chat.Message, edits []chat.Edit) string {
 	parts := map[int]int{}
 	out := ""
 	for i := len(in); i >= 0; i-- {
@@ -195,21 +196,21 @@ func oneByOne(in []*host.Message, edits []host.Edit) string {
 		}
 		for _, e := range edits {
 			switch e := e.(type) {
-			case host.Drop:
+			case chat.Drop:
 				if i >= e.From && i < e.To {
 					here = ""
 				}
-			case host.DropPart:
+			case chat.DropPart:
 				if i == e.Message {
 					if parts[i]++; parts[i] == 2 {
 						here = ""
 					}
 				}
-			case host.Replace:
+			case chat.Replace:
 				if i == e.At {
 					here = e.Message.ID
 				}
-			case host.Insert:
+			case chat.Insert:
 				if i == e.At {
 					before += e.Message.ID
 				}
@@ -223,12 +224,12 @@ func oneByOne(in []*host.Message, edits []host.Edit) string {
 func TestEditsSurviveTheirEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		edits := anyEdits(9).Draw(t, "edits")
-		raw := host.EncodeEdits(edits)
-		back, err := host.DecodeEdits(raw)
+		raw := chat.EncodeEdits(edits)
+		back, err := chat.DecodeEdits(raw)
 		if err != nil {
 			t.Fatalf("DecodeEdits(%s): %v", raw, err)
 		}
-		if diff := cmp.Diff(string(raw), string(host.EncodeEdits(back))); diff != "" {
+		if diff := cmp.Diff(string(raw), string(chat.EncodeEdits(back))); diff != "" {
 			t.Errorf("edits come back changed:\n%s", diff)
 		}
 	})
@@ -245,21 +246,21 @@ func FuzzEdits(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		edits, err := host.DecodeEdits(raw)
+		edits, err := chat.DecodeEdits(raw)
 		if err != nil {
-			if host.CodeOf(err) != host.InvalidArgument {
-				t.Errorf("DecodeEdits(%q): %v; want code %s", raw, err, host.InvalidArgument)
+			if fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("DecodeEdits(%q): %v; want code %s", raw, err, fault.InvalidArgument)
 			}
 			return
 		}
 		in := letters("abcd")
 		before := slices.Clone(in)
-		got, err := host.ApplyEdits(in, edits)
+		got, err := chat.ApplyEdits(in, edits)
 		if !slices.Equal(in, before) || len(in[0].Parts) != 2 {
 			t.Errorf("edits %q change the view they are applied to", raw)
 		}
-		if err != nil && host.CodeOf(err) != host.InvalidArgument {
-			t.Errorf("ApplyEdits(%q): %v; want code %s", raw, err, host.InvalidArgument)
+		if err != nil && fault.CodeOf(err) != fault.InvalidArgument {
+			t.Errorf("ApplyEdits(%q): %v; want code %s", raw, err, fault.InvalidArgument)
 		}
 		for i, m := range got {
 			if m == nil || m.ID == "" || m.CreatedAt.IsZero() {
@@ -273,13 +274,13 @@ func FuzzEdits(f *testing.F) {
 // of what is left, its size and tokens, is kept.
 func TestTrimmedMessagesAreKept(t *testing.T) {
 	in := letters("abcd")
-	trim := func(parts ...int) *host.Message {
+	trim := func(parts ...int) *chat.Message {
 		t.Helper()
-		var edits []host.Edit
+		var edits []chat.Edit
 		for _, p := range parts {
-			edits = append(edits, host.DropPart{Message: 1, Part: p})
+			edits = append(edits, chat.DropPart{Message: 1, Part: p})
 		}
-		out, err := host.ApplyEdits(in, edits)
+		out, err := chat.ApplyEdits(in, edits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +293,7 @@ func TestTrimmedMessagesAreKept(t *testing.T) {
 	if other := trim(1); other == first || len(other.Parts) != 1 || other.Parts[0] != in[1].Parts[0] {
 		t.Errorf("another trimming leaves %v", other.Parts)
 	}
-	in[1].Parts = append(in[1].Parts, &host.Text{Text: "more"})
+	in[1].Parts = append(in[1].Parts, &chat.Text{Text: "more"})
 	if again := trim(0); len(again.Parts) != 2 || len(first.Parts) != 1 {
 		t.Errorf("of a message that has grown %d parts are left, and of the one before %d", len(again.Parts), len(first.Parts))
 	}
@@ -310,11 +311,11 @@ func FuzzPairs(f *testing.F) {
 		}
 		var want []*int
 		ok := json.Unmarshal([]byte(pair), &want) == nil && len(want) == 2 && want[0] != nil && want[1] != nil
-		got, err := host.DecodeEdits(json.RawMessage(`[{"drop":` + pair + `}]`))
+		got, err := chat.DecodeEdits(json.RawMessage(`[{"drop":` + pair + `}]`))
 		if ok != (err == nil) {
 			t.Fatalf("DecodeEdits of %s: %v, but encoding/json takes it: %v", pair, err, ok)
 		}
-		if ok && got[0] != (host.Drop{From: *want[0], To: *want[1]}) {
+		if ok && got[0] != (chat.Drop{From: *want[0], To: *want[1]}) {
 			t.Errorf("DecodeEdits of %s is %+v", pair, got[0])
 		}
 	})
