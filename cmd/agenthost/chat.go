@@ -45,7 +45,7 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 		RunE: func(c *cobra.Command, list []string) error {
 			path, err := f.path()
 			if err != nil {
-				return usageError{err, c.CommandPath()}
+				return usageError(err, c.CommandPath())
 			}
 			text := list[0]
 			if text == "-" {

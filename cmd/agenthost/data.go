@@ -45,7 +45,7 @@ func shareData(d *datadir.Dir, dir string) (stop func() error, shared bool, err 
 // checkData refuses a data directory that does not exist, which opening would make.
 func checkData(dir, command string) error {
 	if dir == "" {
-		return usageError{errors.New("--data is required: the directory that keeps the threads"), command}
+		return usageError(errors.New("--data is required: the directory that keeps the threads"), command)
 	}
 	if _, err := os.Stat(datadir.StorePath(dir)); err != nil {
 		return host.Errorf(host.NotFound, "there are no threads in %s: %w", dir, err).
@@ -77,7 +77,7 @@ directory is made, it is encrypted, and needs that key from then on:
   export ` + datadir.KeyFileVariable + `=$PWD/data.key
 
 To encrypt a directory that is not, restore a backup of it with the key set.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory (required)")
@@ -203,7 +203,7 @@ tenants that were deleted since.`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if g.data == "" {
-				return usageError{errors.New("--data is required: the directory to make"), "agenthost data restore"}
+				return usageError(errors.New("--data is required: the directory to make"), "agenthost data restore")
 			}
 			info, err := g.restoreFile(c.Context(), list[0])
 			if err != nil {
@@ -294,13 +294,13 @@ func (g *dataFlags) rekey() *cobra.Command {
 --new-key-file. It is done at once, whole or not at all, and no host may have the
 directory open. Every tenant gets a new data key as well, for what is written from then
 on. Backups keep the key that they were made with.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkData(g.data, "agenthost data rekey"); err != nil {
 				return err
 			}
 			if file == "" {
-				return usageError{errors.New("--new-key-file is required: the file with the new key"), "agenthost data rekey"}
+				return usageError(errors.New("--new-key-file is required: the file with the new key"), "agenthost data rekey")
 			}
 			old, err := datadir.Key(g.dirs.getenv)
 			if err != nil {
@@ -333,7 +333,7 @@ func (g *dataFlags) verify() *cobra.Command {
 		Long: `Check that everything is what was stored: the checksums of the files, the digest of
 every entry, and of every tenant's threads each message, turn, state and artifact. A host that has the directory
 open does it for this command, and serves on. With --backup it reads a backup instead.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if backup != "" {
 				return g.verifyBackup(c.Context(), backup)

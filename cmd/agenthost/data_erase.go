@@ -65,7 +65,7 @@ read, and a restore leaves the tenant out only if it is given the key file.`,
 				return err
 			}
 			if !yes {
-				return usageError{fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), "agenthost data erase"}
+				return usageError(fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), "agenthost data erase")
 			}
 			report, err := g.withTenants(c.Context(), "data.erase", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
 				return eraseAndProve(c.Context(), all, list[0])
@@ -155,7 +155,7 @@ func (g *dataFlags) purge() *cobra.Command {
 		Long: `Remove from the files what was deleted: threads, messages, memories. They are out of
 sight at once when they are deleted, and their bytes leave the files within ` + fmt.Sprint(badgerkv.DefaultPurgeInterval) + `
 of a running host; this does it now.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkData(g.data, "agenthost data purge"); err != nil {
 				return err

@@ -26,7 +26,7 @@ func demoCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a small support network on real input; needs no key and no network",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return demo(c.Context(), t, projects, data, model, json)
 		},

@@ -48,7 +48,7 @@ are built; the cache of compiled code, which must be this user's alone; the data
 directory; the servers of models, which are only connected to; the terminal.
 The exit code is 0 if nothing is broken, and 3 otherwise.`,
 		Example: "  agenthost doctor --project shop --data ./data",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return (&checkup{t, plugins, dirs}).run(c.Context(), f)
 		},

@@ -68,7 +68,7 @@ Templates:
 		RunE: func(c *cobra.Command, list []string) error {
 			i := slices.Index(names, name)
 			if i < 0 {
-				return usageError{fmt.Errorf("--template: there is no %q; there are: %s", name, strings.Join(names, ", ")), c.CommandPath()}
+				return usageError(fmt.Errorf("--template: there is no %q; there are: %s", name, strings.Join(names, ", ")), c.CommandPath())
 			}
 			dir := "."
 			if len(list) > 0 && list[0] != "" {

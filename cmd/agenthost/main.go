@@ -84,9 +84,12 @@ func (env *environment) terminal() *ui.Terminal {
 func run(ctx context.Context, args []string, env *environment) int {
 	root := newRoot(env)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if context.Cause(ctx) == errClosedPipe {
 		return exitPipe // the reader has left: no message can be shown
+	}
+	if err != nil && command == root { // which does nothing itself: there is no such command
+		err = usageError(err, root.CommandPath())
 	}
 	return exit(env.stderr, err, wantsJSON(args))
 }

@@ -24,7 +24,7 @@ func pluginCommand(t *ui.Terminal, plugins *pluginOpener, projects *projectOpene
 		Short: "Build plugins, look into them, and steer those of a running host",
 		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, an Extism
 manifest (.json), the directory of a Go source, or one that every binary has: ` + strings.Join(project.Builtins(), ", ") + ".",
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	l := &local{t, plugins}

@@ -107,7 +107,7 @@ func (f *callFlags) addLimits(c *cobra.Command) {
 // checkLimits refuses limits that no plugin could run within.
 func (f *callFlags) checkLimits(command string) error {
 	if text := f.limitFault(); text != "" {
-		return usageError{errors.New(text), command}
+		return usageError(errors.New(text), command)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ type rawCall struct {
 }
 
 func (r *rawCall) usage(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...), r.command}
+	return usageError(fmt.Errorf(format, args...), r.command)
 }
 
 // read reads the inputs that the command line names, before any plugin is loaded.
@@ -218,7 +218,7 @@ func jsonValue(stdin io.Reader, command, flag, from string) (b []byte, err error
 	if b = bytes.TrimSpace(b); json.Valid(b) {
 		return b, nil
 	}
-	return nil, usageError{fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command}
+	return nil, usageError(fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command)
 }
 
 // value reads the text of a flag, of @FILE, or of stdin for "-".

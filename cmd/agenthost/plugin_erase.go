@@ -52,7 +52,7 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 
 func (f *eraseFlags) check(c *cobra.Command, list []string) error {
 	if f.all == (len(list) == 1) {
-		return usageError{errors.New("name one plugin by its ID, or all with --all"), c.CommandPath()}
+		return usageError(errors.New("name one plugin by its ID, or all with --all"), c.CommandPath())
 	}
 	return checkData(f.data, c.CommandPath())
 }

@@ -84,7 +84,7 @@ type granting struct {
 }
 
 func (g *granting) usage(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...), g.command}
+	return usageError(fmt.Errorf(format, args...), g.command)
 }
 
 func (g *granting) run(ctx context.Context) (err error) {

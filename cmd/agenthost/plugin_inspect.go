@@ -53,7 +53,7 @@ left out ("left_out" in JSON).`,
 				return l.inspectIn(c.Context(), projects, projectName, list[0], tenantOr(tenant), asJSON)
 			}
 			if tenant != "" {
-				return usageError{errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath()}
+				return usageError(errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath())
 			}
 			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
 				return l.inspect(c.Context(), rt, list[0], asJSON)

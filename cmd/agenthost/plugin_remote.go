@@ -44,7 +44,7 @@ func (r *remote) add(c *cobra.Command) *cobra.Command {
 func (r *remote) ask(c *cobra.Command, op string, args, result any) error {
 	path, err := r.path()
 	if err != nil {
-		return usageError{err, c.CommandPath()}
+		return usageError(err, c.CommandPath())
 	}
 	return control.Call(c.Context(), path, op, args, result)
 }
@@ -90,7 +90,7 @@ func remoteList(t *ui.Terminal) *cobra.Command {
 		Use:     "list",
 		Short:   "List the plugins of a running host",
 		Example: "  agenthost plugin list --data ./data",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var plugins []project.PluginStatus
 			if err := r.ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
@@ -162,7 +162,7 @@ plugin grant PROJECT PLUGIN, which a running host takes).`,
 		Args:    args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if _, err := grantwords.Parse(grants); err != nil {
-				return usageError{err, c.CommandPath()}
+				return usageError(err, c.CommandPath())
 			}
 			from := list[1]
 			if !strings.HasPrefix(from, project.BuiltinPrefix) {

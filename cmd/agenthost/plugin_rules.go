@@ -89,11 +89,11 @@ func (t *guestTest) run(ctx context.Context) error {
 		return err
 	}
 	if t.flags.repeats < 1 {
-		return usageError{fmt.Errorf("--repeats is %d; it must be 1 or more", t.flags.repeats), t.command}
+		return usageError(fmt.Errorf("--repeats is %d; it must be 1 or more", t.flags.repeats), t.command)
 	}
 	granted, err := grantwords.Parse(t.flags.grants)
 	if err != nil {
-		return usageError{err, t.command}
+		return usageError(err, t.command)
 	}
 	cases, err := t.cases()
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *guestTest) cases() (string, error) {
 		return dir, nil
 	}
 	if t.flags.update {
-		return "", usageError{fmt.Errorf("there are no cases to update: name their directory with --cases"), t.command}
+		return "", usageError(fmt.Errorf("there are no cases to update: name their directory with --cases"), t.command)
 	}
 	return "", nil
 }

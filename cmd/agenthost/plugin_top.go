@@ -67,13 +67,13 @@ ctrl-C; otherwise, and with --json, once.
 
 A percentile is at most twice too long.`,
 		Example: "  agenthost plugin top --data ./data --by-tenant",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.interval < minTopInterval {
-				return usageError{fmt.Errorf("--interval is %s; it must be at least %s", f.interval, minTopInterval), c.CommandPath()}
+				return usageError(fmt.Errorf("--interval is %s; it must be at least %s", f.interval, minTopInterval), c.CommandPath())
 			}
 			if f.Lines < 1 || f.Lines > maxTopLines {
-				return usageError{fmt.Errorf("--lines is %d; it must be from 1 to %d", f.Lines, maxTopLines), c.CommandPath()}
+				return usageError(fmt.Errorf("--lines is %d; it must be from 1 to %d", f.Lines, maxTopLines), c.CommandPath())
 			}
 			return r.top(c, f)
 		},

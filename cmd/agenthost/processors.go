@@ -30,7 +30,7 @@ func processorsCommand(t *ui.Terminal, plugins *pluginOpener, projects *projectO
 	c := &cobra.Command{
 		Use:   "processors",
 		Short: "See what history processors do to a conversation",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(processorsTry(t, plugins, projects))
@@ -100,7 +100,7 @@ type link struct {
 }
 
 func (t *processorsTrial) usage(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...), t.command}
+	return usageError(fmt.Errorf(format, args...), t.command)
 }
 
 func (t *processorsTrial) run(ctx context.Context, chain []string, history string) (err error) {

@@ -37,7 +37,7 @@ func queueCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 project: list shows those that wait for one. A job that fails too often, or that
 was asked wrongly, is given up: dead shows it, with its error, until somebody has
 it run again or drops it. JOB may be the beginning of its id.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps the jobs (required)")
@@ -52,7 +52,7 @@ it run again or drops it. JOB may be the beginning of its id.`,
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
 func (g *queueFlags) withQueue(fn func(*queue.Queue) error) (err error) {
 	if g.data == "" {
-		return usageError{errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue"}
+		return usageError(errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue")
 	}
 	if _, err := os.Stat(datadir.StorePath(g.data)); err != nil {
 		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", g.data, err).
@@ -73,7 +73,7 @@ func (g *queueFlags) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs that wait, the one that is due first first",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(func(q *queue.Queue) error {
 				jobs, err := q.Pending(c.Context(), g.tenant, limit)
@@ -122,7 +122,7 @@ func (g *queueFlags) dead() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dead",
 		Short: "List jobs that were given up, the latest first",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(func(q *queue.Queue) error {
 				dead, err := q.Dead(c.Context(), g.tenant, limit)

@@ -33,7 +33,13 @@ Start with:   agenthost demo`,
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{err, c.CommandPath()} })
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { // before cobra does it, whose error has no type
+		if err := c.ValidateFlagGroups(); err != nil {
+			return usageError(err, root.CommandPath())
+		}
+		return nil
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError(err, c.CommandPath()) })
 	t := env.terminal()
 	dirs := newDataOpener(t, env.getenv)
 	plugins := newPluginOpener(t, env.getenv, env.compiler.option())
@@ -67,25 +73,37 @@ func version() string {
 	return "(devel)"
 }
 
-// usageError is an error in the command line: exit code 2.
-type usageError struct {
+// usageError makes err an error in the command line of a command: exit code 2, with a
+// pointer to the command's help.
+func usageError(err error, command string) error { return usageFault{err, command} }
+
+type usageFault struct {
 	err     error
 	command string
 }
 
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
+func (e usageFault) Error() string { return e.err.Error() }
+func (e usageFault) Unwrap() error { return e.err }
+
+// noArgs refuses every argument: of a command with others below it, an argument is the
+// name of none of them.
+func noArgs(c *cobra.Command, list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return usageError(fmt.Errorf("unknown command %q for %q", list[0], c.CommandPath()), c.CommandPath())
+}
 
 // args makes cobra's checks of positional arguments usage errors.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		err := check(c, list)
 		var hinted *hintedUsage
-		if err != nil && !errors.As(err, &hinted) && !strings.HasPrefix(err.Error(), "unknown command") {
+		if err != nil && !errors.As(err, &hinted) {
 			err = fmt.Errorf("%s given; the command is: %s", ui.Plural(len(list), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
 		}
 		if err != nil {
-			return usageError{err, c.CommandPath()}
+			return usageError(err, c.CommandPath())
 		}
 		return nil
 	}
@@ -158,7 +176,7 @@ type writtenError struct {
 
 // exit prints an error, for people or as JSON, and returns the exit code.
 func exit(stderr io.Writer, err error, asJSON bool) int {
-	var usage usageError
+	var usage usageFault
 	var quiet quietExit
 	isUsage := errors.As(err, &usage)
 	switch {
@@ -166,7 +184,7 @@ func exit(stderr io.Writer, err error, asJSON bool) int {
 		return exitOK
 	case errors.As(err, &quiet):
 		return int(quiet)
-	case asJSON && (isUsage || isParseError(err)):
+	case asJSON && isUsage:
 		_ = ui.PrintJSON(stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
 		return exitUsage
 	case asJSON:
@@ -178,9 +196,6 @@ func exit(stderr io.Writer, err error, asJSON bool) int {
 			err = fmt.Errorf("%w\n  → %s", err, hinted.hint)
 		}
 		fmt.Fprintf(stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
-		return exitUsage
-	case isParseError(err):
-		fmt.Fprintf(stderr, "agenthost: %v\nSee: agenthost --help\n", err)
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "agenthost: %s\n", ui.ErrorText(err))
@@ -206,14 +221,6 @@ func exitCode(err error) int {
 		code = host.Unavailable
 	}
 	return code.ExitCode()
-}
-
-// isParseError recognises cobra's untyped errors: an unknown command, and flags that
-// exclude each other.
-func isParseError(err error) bool {
-	var e *host.Error
-	text := err.Error()
-	return !errors.As(err, &e) && (strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "if any flags in the group"))
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

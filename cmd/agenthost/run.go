@@ -56,7 +56,7 @@ on with a run whose process was killed.`,
 		Args: args(oneText(1, "put the prompt in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
 			if err := f.check(list[1:]); err != nil {
-				return usageError{err, c.CommandPath()}
+				return usageError(err, c.CommandPath())
 			}
 			if f.resume != "" || f.question != "" || f.expired {
 				return runProject(c.Context(), t, projects, list[0], "", false, f)
@@ -66,7 +66,7 @@ on with a run whose process was killed.`,
 			}
 			prompt, talk, err := readPrompt(t, list[1:], f.thread != "")
 			if errors.Is(err, errNoPrompt) {
-				return usageError{err, c.CommandPath()}
+				return usageError(err, c.CommandPath())
 			}
 			if err != nil {
 				return err

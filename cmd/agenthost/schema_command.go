@@ -18,7 +18,7 @@ completes and checks a configuration whose first line is
 
 and that has the schema beside it under that name.`,
 		Example: "  agenthost schema > " + project.SchemaFileName,
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := t.Out.Write(project.Schema())
 			return err

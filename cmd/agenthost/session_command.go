@@ -32,7 +32,7 @@ func sessionCommand(t *ui.Terminal) *cobra.Command {
 that agenthost chat --detach has begun. Each is known by its snapshot. A host that
 is killed or stopped leaves them to the next one, which goes on behind their last
 step.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(sessionList(t), sessionStatus(t), sessionWait(t), sessionAbort(t))
@@ -82,7 +82,7 @@ func sessionList(t *ui.Terminal) *cobra.Command {
 ended without leaving a turn in their session, with why. One that has ended and is
 stored is in its session: see agenthost thread show.`,
 		Example: "  agenthost session list --data ./data",
-		Args:    args(cobra.NoArgs),
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var turns []*sessions.Snapshot
 			if err := f.ask(c, "session.list", f.args(""), &turns); err != nil {
@@ -150,7 +150,7 @@ With --timeout the command waits no longer than that; the turn goes on.`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if f.timeout < 0 {
-				return usageError{fmt.Errorf("--timeout is %s", f.timeout), c.CommandPath()}
+				return usageError(fmt.Errorf("--timeout is %s", f.timeout), c.CommandPath())
 			}
 			return f.wait(c, list[0])
 		},
@@ -162,7 +162,7 @@ With --timeout the command waits no longer than that; the turn goes on.`,
 func (f *sessionFlags) wait(c *cobra.Command, id string) error {
 	path, err := f.path()
 	if err != nil {
-		return usageError{err, c.CommandPath()}
+		return usageError(err, c.CommandPath())
 	}
 	ctx, until := c.Context(), time.Now().Add(f.timeout)
 	if f.timeout > 0 {

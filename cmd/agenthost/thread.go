@@ -32,7 +32,7 @@ func threadCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "thread",
 		Short: "Look at stored conversations, change and move them",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps threads (required)")
@@ -86,7 +86,7 @@ func (g *threadFlags) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List threads, the one that moved last first",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.readThreads(c.Context(), func(s *threads.Store) error {
 				page, err := s.For(g.tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})

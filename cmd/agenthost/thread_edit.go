@@ -201,7 +201,7 @@ branch; to rewind to a branch is to resume it.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if m == (momentFlags{}) {
-				return usageError{errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath()}
+				return usageError(errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath())
 			}
 			return m.withMoment(c, g, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.For(g.tenant).Rewind(c.Context(), list[0], at, nil)

@@ -166,7 +166,7 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 
 func (g *threadFlags) importFile(ctx context.Context, file, thread string, format transfer.Format) (err error) {
 	if g.data == "" {
-		return usageError{errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import"}
+		return usageError(errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import")
 	}
 	in, closeIn, err := openInput(g.term.In, file)
 	if err != nil {
@@ -239,7 +239,7 @@ func importHint(err error, file string) error {
 // importTraining imports each line of a training file as a thread of its own.
 func (g *threadFlags) importTraining(ctx context.Context, file, prefix string, in io.Reader) (err error) {
 	if prefix == "" {
-		return usageError{errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import"}
+		return usageError(errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import")
 	}
 	sources, err := transfer.NewSources(transfer.FormatOpenAITraining, in)
 	if err != nil {

@@ -19,7 +19,7 @@ func (g *threadFlags) runs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "runs",
 		Short: "List the runs that wait for an answer, or whose process ended",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.readThreads(c.Context(), func(s *threads.Store) error {
 				runs, err := s.For(g.tenant).Runs(c.Context())

@@ -88,11 +88,11 @@ func (g *threadFlags) prune() *cobra.Command {
 		Short: "Remove old threads, or many, or large ones",
 		Long: `Remove the threads of a tenant that any of the flags names. What a thread that
 stays was forked from stays with it.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			opts, err := p.options(time.Now())
 			if err != nil {
-				return usageError{err, c.CommandPath()}
+				return usageError(err, c.CommandPath())
 			}
 			return g.withThreads(func(s *threads.Store) error {
 				pruned, err := s.For(g.tenant).Prune(c.Context(), opts)

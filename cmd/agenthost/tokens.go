@@ -66,14 +66,14 @@ func countTokens(c *cobra.Command, t *ui.Terminal, f tokensFlags, file string) e
 	}
 	encoding, err := counter.Encoding(count.Encoding)
 	if errors.Is(err, tokens.ErrUnknown) {
-		return usageError{unknownEncoding(f.encoding), c.CommandPath()}
+		return usageError(unknownEncoding(f.encoding), c.CommandPath())
 	}
 	if err != nil {
 		return err
 	}
 	text, err := readText(t, file)
 	if errors.Is(err, errNoText) {
-		return usageError{err, c.CommandPath()}
+		return usageError(err, c.CommandPath())
 	}
 	if err != nil {
 		return err

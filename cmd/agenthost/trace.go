@@ -32,7 +32,7 @@ func traceCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 		Long: `See what the last runs did: who was next and why, what models were asked and how
 long they took, which tools were called, what processors changed, what the sandbox
 ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns) + ` runs; nothing else is needed.`,
-		Args: args(cobra.NoArgs),
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory of the host (required)")
@@ -44,7 +44,7 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 
 func (g *traceFlags) dir(command string) (string, error) {
 	if g.data == "" {
-		return "", usageError{errors.New("--data is required: the data directory of the host"), command}
+		return "", usageError(errors.New("--data is required: the data directory of the host"), command)
 	}
 	return datadir.TracesPath(g.data), nil
 }
@@ -119,7 +119,7 @@ func (g *traceFlags) list() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the runs that are kept, the last one first",
-		Args:  args(cobra.NoArgs),
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := g.dir(c.CommandPath())
 			if err != nil {
