@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -271,7 +270,7 @@ func backupError(file string, err error) error {
 	e := host.AsError(datadir.Error("", err))
 	e.Message = "backup " + file + ": " + err.Error()
 	switch {
-	case errors.Is(err, kv.ErrKey) && strings.Contains(err.Error(), "key file"):
+	case errors.Is(err, badgerkv.ErrKeyFile):
 		e.Hint = "name the key file of the directory it is from with --key-file; it is " + badgerkv.KeyFile + " in DIR/" + datadir.StoreName
 	case errors.Is(err, kv.ErrKey):
 		e.Hint = "set " + datadir.KeyFileVariable + ", or name the key's file with --backup-key-file"

@@ -357,9 +357,8 @@ func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin,
 // tooTight adds the flags to blame to the error of a plugin that cannot start within
 // its limits.
 func (r *rawCall) tooTight(err error) error {
-	text := err.Error()
 	switch {
-	case r.flags.memory > 0 && strings.Contains(text, "memory begins with"):
+	case r.flags.memory > 0 && errors.Is(err, plugin.ErrInitialMemory):
 		return host.Errorf(host.CodeOf(err), "--memory is too small: %w", err)
 	case r.flags.timeout > 0 && host.CodeOf(err) == host.DeadlineExceeded:
 		return host.Errorf(host.CodeOf(err), "--timeout is too short to start in: %w", err).WithHint("a Go plugin takes some milliseconds to start; raise --timeout")

@@ -226,9 +226,9 @@ func importHint(err error, file string) error {
 	e.Err = err
 	e.Message = strings.Replace(e.Message, "import:", "import "+cmp.Or(file, "-")+":", 1)
 	switch {
-	case strings.Contains(e.Message, "more after the end"):
+	case errors.Is(err, transfer.ErrTrailing):
 		e.Hint = "a file with a conversation on each line is imported with --format " + string(transfer.FormatOpenAITraining)
-	case strings.Contains(e.Message, "which thread it is"):
+	case errors.Is(err, transfer.ErrNoThread):
 		e.Hint = "name one with --thread"
 	case e.Code == host.AlreadyExists:
 		e.Hint = "what the thread has is as it was; import under another id with --thread"

@@ -1,6 +1,13 @@
 package plugin
 
-import "github.com/agenthost/agenthost/host"
+import (
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+)
+
+// ErrInitialMemory is in the chain of the error for a module whose memory begins with
+// more than [Limits].MemoryBytes.
+var ErrInitialMemory = wasmmeter.ErrInitialMemory
 
 // refuse returns the error for a module that is malformed or beyond a limit: the
 // fault found and the value allowed. WithHint adds the remedy. Its code is

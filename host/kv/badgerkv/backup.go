@@ -531,7 +531,7 @@ func (f *filler) open(h backupHeader, key, value []byte) ([]byte, error) {
 		return append([]byte{}, value...), nil
 	}
 	if f.old == nil {
-		return nil, fmt.Errorf("%w: the values of the backup are sealed with data keys; name the key file of the store it is from (%s), or a copy of it", kv.ErrKey, KeyFile)
+		return nil, fmt.Errorf("%w: the values of the backup are sealed with data keys; name the key file of the store it is from (%s), or a copy of it", ErrKeyFile, KeyFile)
 	}
 	if len(value) < revisionBytes {
 		return nil, fmt.Errorf("%w: the backup has an entry that no store has", kv.ErrCorrupt)
@@ -541,7 +541,7 @@ func (f *filler) open(h backupHeader, key, value []byte) ([]byte, error) {
 	case errors.Is(err, errNoDataKey) && !f.old.erasedAt(partition).IsZero():
 		return nil, nil
 	case errors.Is(err, errNoDataKey):
-		return nil, fmt.Errorf("%w: the key file has no key for a partition of the backup; name one that is not older than the backup", kv.ErrKey)
+		return nil, fmt.Errorf("%w: the key file has no key for a partition of the backup; name one that is not older than the backup", ErrKeyFile)
 	case err != nil:
 		return nil, err
 	}

@@ -30,6 +30,10 @@ import (
 // erasure undoes the erasure.
 const KeyFile = "KEYS"
 
+// ErrKeyFile is the [kv.ErrKey] of a key file: the file is missing, sealed with another
+// key, or older than the backup.
+var ErrKeyFile = fmt.Errorf("%w", kv.ErrKey)
+
 const (
 	keyFileFormat   = "agenthost.keys"
 	keyFileVersion  = 2 // version 1 has only narrow keys
@@ -164,9 +168,9 @@ func (h *keyFileHeader) open(sealed, storeKey []byte) (*keyFileBody, error) {
 	text := sealed
 	switch {
 	case len(h.Wraps) == 0 && len(storeKey) > 0:
-		return nil, fmt.Errorf("%w: the key file is of a store without a key, and a key was given", kv.ErrKey)
+		return nil, fmt.Errorf("%w: the key file is of a store without a key, and a key was given", ErrKeyFile)
 	case len(h.Wraps) > 0 && len(storeKey) == 0:
-		return nil, fmt.Errorf("%w: the key file is sealed, and no key was given", kv.ErrKey)
+		return nil, fmt.Errorf("%w: the key file is sealed, and no key was given", ErrKeyFile)
 	case len(h.Wraps) > 0:
 		own, err := h.unwrap(storeKey)
 		if err != nil {
@@ -198,7 +202,7 @@ func (h *keyFileHeader) unwrap(storeKey []byte) ([]byte, error) {
 			return own, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: the key file is sealed with another key; give the one of its store", kv.ErrKey)
+	return nil, fmt.Errorf("%w: the key file is sealed with another key; give the one of its store", ErrKeyFile)
 }
 
 // wrapper seals keys of key files with a store's key.

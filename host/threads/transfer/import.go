@@ -16,6 +16,14 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
 )
 
+// Causes of import errors, each in the chain of an error of code invalid_argument.
+var (
+	// ErrTrailing: a document has content after its end, such as a second conversation.
+	ErrTrailing = errors.New("there is more after the end")
+	// ErrNoThread: neither the source nor [ImportOptions] names the thread.
+	ErrNoThread = errors.New("what is read does not say which thread it is")
+)
+
 // Source is a conversation that comes from elsewhere, in pieces, so that a long
 // one is never held whole. [NewSource] reads the forms that [Export]
 // writes; a form of another system is another Source.
@@ -209,7 +217,7 @@ func (im *importer) begin(ctx context.Context) error {
 		id = im.from.ID
 	}
 	if id == "" {
-		return host.Errorf(host.InvalidArgument, "import: what is read does not say which thread it is").WithHint("name one")
+		return host.Errorf(host.InvalidArgument, "import: %w", ErrNoThread).WithHint("name one")
 	}
 	var err error
 	if im.to, err = im.tenant.Restore(ctx, id, &im.from); err != nil {

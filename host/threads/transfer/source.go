@@ -181,7 +181,7 @@ func (d *document) open(bracket json.Delim) error {
 func (d *document) end() error {
 	if _, err := d.dec.Token(); err != io.EOF {
 		if err == nil {
-			return d.wrong("there is more after the end")
+			return d.wrong("%w", ErrTrailing)
 		}
 		return d.failed(err)
 	}

@@ -108,9 +108,11 @@ func pagesSize(pages uint32) string {
 func (m *Module) sizeProblems(l *Limits) (list []error) {
 	for _, mem := range m.memories {
 		if mem.Min > l.MemoryPages {
-			list = append(list, refuse("the module's memory begins with %d pages (%s), and the limit is %d pages (%s)",
+			e := refuse("the module's memory begins with %d pages (%s), and the limit is %d pages (%s)",
 				mem.Min, pagesSize(mem.Min), l.MemoryPages, pagesSize(l.MemoryPages)).
-				WithHint("build it with a smaller initial memory or stack, or raise the memory limit"))
+				WithHint("build it with a smaller initial memory or stack, or raise the memory limit")
+			e.Err = ErrInitialMemory
+			list = append(list, e)
 		}
 	}
 	for i, t := range m.Tables {

@@ -1,6 +1,14 @@
 package wasmmeter
 
-import "github.com/agenthost/agenthost/host/fault"
+import (
+	"errors"
+
+	"github.com/agenthost/agenthost/host/fault"
+)
+
+// ErrInitialMemory is in the chain of the error for a module whose memory begins with
+// more pages than the limit.
+var ErrInitialMemory = errors.New("the initial memory is more than the limit")
 
 // refuse returns the error for a module that is malformed or beyond a limit, with the
 // finding and the bound. WithHint adds the remedy. Its code is invalid_argument, also
