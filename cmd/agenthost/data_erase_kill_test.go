@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/trace"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // The tests here kill a process that erases a tenant from a data directory, and scan
@@ -51,8 +52,8 @@ func TestAKilledEraseOfATenantEnds(t *testing.T) {
 	kills := fewEraseKills
 	if text := os.Getenv(eraseKillsEnv); text != "" {
 		kills, _ = strconv.Atoi(text)
-	} else if testing.Short() {
-		t.Skip("it starts processes that write for seconds")
+	} else {
+		longtest.Need(t, "it starts processes that write for seconds")
 	}
 	for name, key := range map[string]string{"without a key": "", "with a key": strings.Repeat("5a", 32)} {
 		t.Run(name, func(t *testing.T) {

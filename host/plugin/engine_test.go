@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // footprint is what a process holds.
@@ -45,10 +47,7 @@ func residentBytes() int64 {
 // TestLoadAndUnloadDoesNotGrow loads, calls and unloads modules of which no two
 // are the same, each with types of its own.
 func TestLoadAndUnloadDoesNotGrow(t *testing.T) {
-	rounds := 10_000
-	if testing.Short() {
-		rounds = 500
-	}
+	rounds := longtest.Rounds(500, 10_000)
 	const most = 20 << 20 // bytes that a process may grow by
 	rt := startRuntime(t, nil)
 	ctx := context.Background()

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // Plugins that Extism's own kits make give the same output here and on
@@ -122,7 +123,7 @@ func ourEngine(t testing.TB, wasm []byte) func() caller {
 // namedEngine is the SDK as the engine of that name. It compiles a module at
 // every load, which takes seconds, so each instance is another tenant's.
 func namedEngine(t testing.TB, wasm []byte) func() caller {
-	if testing.Short() {
+	if !longtest.Enabled() {
 		return sdkEngine(t, wasm) // which is the same but for what is ours
 	}
 	rt := newRuntime(t, &plugin.Options{Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}})
@@ -268,9 +269,7 @@ func buildAS(t testing.TB, source string) []byte {
 	if _, err := os.Stat(asc); err != nil {
 		t.Skip("needs AssemblyScript: run .ci/toolchains.sh, or npm ci in examples/extism/assemblyscript")
 	}
-	if testing.Short() {
-		t.Skip("building AssemblyScript takes seconds")
-	}
+	longtest.Need(t, "building AssemblyScript takes seconds")
 	if wasm, ok := asBuilt.Load(source); ok {
 		return wasm.([]byte)
 	}

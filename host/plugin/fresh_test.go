@@ -8,15 +8,13 @@ import (
 	"testing/synctest"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // A Go guest begins every one of 10,000 calls as if it were its first, whatever
 // it left behind, and costs the same.
 func TestFreshGoGuest(t *testing.T) {
-	calls := 10_000
-	if testing.Short() {
-		calls = 500
-	}
+	calls := longtest.Rounds(500, 10_000)
 	rt := newRuntime(t, nil)
 	p := load(t, rt, "restless", buildGuest(t, "host/plugin/testdata/guests/restless"), &plugin.LoadOptions{Isolation: plugin.IsolationFresh})
 	first := map[int]string{}

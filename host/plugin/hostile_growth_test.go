@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // hostileGrowth is what a process may have grown by after any number of repeats
@@ -65,9 +66,7 @@ func (r *corpusRun) once() {
 }
 
 func TestHostileCorpusLeavesNothingBehind(t *testing.T) {
-	if testing.Short() {
-		t.Skip("with -short the corpus runs once, in TestHostileCorpus")
-	}
+	longtest.Need(t, "otherwise the corpus runs once, in TestHostileCorpus")
 	const repeats = 8
 	for _, e := range hostileEngines {
 		t.Run(e.name, func(t *testing.T) {

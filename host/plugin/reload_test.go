@@ -17,15 +17,8 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
-
-// reloads returns many or, with -short, few.
-func reloads(many, few int) int {
-	if testing.Short() {
-		return few
-	}
-	return many
-}
 
 // TestReloadsLoseAndFailNoCall replaces a plugin 200 times while calls go on,
 // and lets 50 of them end between two replacements: what 2,000 calls a second
@@ -34,7 +27,7 @@ func reloads(many, few int) int {
 func TestReloadsLoseAndFailNoCall(t *testing.T) {
 	ctx := context.Background()
 	const callers, between = 8, 50
-	n := reloads(200, 20)
+	n := longtest.Rounds(20, 200)
 	s := newSlot(t, startRuntime(t, nil), numbered(t, 0), nil)
 
 	var published, starting, begun, answered atomic.Int64
@@ -95,7 +88,7 @@ func TestReplacesLeaveNothing(t *testing.T) {
 		replace(t, s, numbered(t, i))
 		wantAnswer(t, ctx, s, fmt.Sprint(i))
 	}
-	n := reloads(1000, 60)
+	n := longtest.Rounds(60, 1000)
 	var before uint64
 	for i := range n {
 		round(i)

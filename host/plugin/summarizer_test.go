@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/plugins/summarizer"
 )
 
@@ -75,10 +76,7 @@ func TestSummarizerInRuns(t *testing.T) {
 }
 
 func TestSummarizerKeepsTheContract(t *testing.T) {
-	repeats := 1000
-	if testing.Short() {
-		repeats = 50
-	}
+	repeats := longtest.Rounds(50, 1000)
 	for r := range plugintest.Check(t.Context(), summarizer.Wasm, &plugintest.Options{
 		Repeats: repeats, Calls: []plugintest.Call{{Export: "process", Input: `{"processor":"summarizer","config":5,"scope":{},"outline":{"count":1,"roles":"u","bytes":[1],"chars":[1],"parts":[1],"keep":[],"tools":[]}}`}},
 	}) {

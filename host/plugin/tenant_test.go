@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 const readsState = `{"path":""}`
@@ -452,7 +453,7 @@ func TestAccountsAreClaimedAtOnce(t *testing.T) {
 		}
 	})
 	tries := 2_000
-	if !testing.Short() {
+	if longtest.Enabled() {
 		tries = 20_000
 	}
 	for i := range tries {

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // A child process leaves jobs, prints the id of each when it is acknowledged, and
@@ -72,10 +73,7 @@ func TestSurvivesAKill(t *testing.T) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		crashChild(dir)
 	}
-	rounds := crashRounds
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := longtest.Rounds(2, crashRounds)
 	dir := t.TempDir()
 	left := map[string]bool{}
 	for range rounds {

@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // aTurn stores a question and an answer of 1 kB with state and an artifact.
@@ -28,10 +29,7 @@ func aTurn(t testing.TB, s *threads.Store, thread string, i int) {
 func TestTurnCostsTheSameOnALongThread(t *testing.T) {
 	type cost struct{ bytes, commits, reads int }
 	costs := map[int]cost{}
-	far := 100_000
-	if testing.Short() {
-		far = 10_000
-	}
+	far := longtest.Rounds(10_000, 100_000)
 	for _, n := range []int{10, far} {
 		d := &spy{Driver: kv.NewMemory()}
 		s := threads.New(d, nil)

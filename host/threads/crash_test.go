@@ -24,6 +24,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // A child process runs durable runs on a Badger directory and is killed; the
@@ -215,7 +216,7 @@ func itHappened(questions []*host.Question) []host.Answer {
 // doubled, wherever the process is killed.
 func TestKilledProcessesLoseAndRepeatNothing(t *testing.T) {
 	runs, kills := 500, 20
-	if testing.Short() {
+	if !longtest.Enabled() {
 		runs, kills = 60, 5
 	}
 	const steps = 6

@@ -23,6 +23,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // A child process stores turns of many threads through the group committer, on
@@ -175,7 +176,7 @@ func (p *promised) compare(t *testing.T, found []int) {
 // snapshot can be gone on from, wherever the process is killed.
 func TestKilledProcessesLoseNoTurn(t *testing.T) {
 	turns, kills := 5000, 100
-	if testing.Short() {
+	if !longtest.Enabled() {
 		turns, kills = 500, 8
 	}
 	dir := filepath.Join(t.TempDir(), "db")

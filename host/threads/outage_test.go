@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // outage is a driver on which one commit fails: the power is gone, or the disk is
@@ -164,10 +165,7 @@ func TestAnyCommitMayFail(t *testing.T) {
 		"it is written and not said": {err: kv.ErrInDoubt, written: true, for_: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			every := 1
-			if testing.Short() {
-				every = 3
-			}
+			every := longtest.Rounds(3, 1)
 			for at := 1 + rand.IntN(every); at <= clean.n; at += every {
 				o := o
 				o.Driver, o.at = kv.NewMemory(), at

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // An upload's memory is measured where it is used: a process of its own uploads to a
@@ -37,9 +38,7 @@ func TestAnUploadTakesLittleMemory(t *testing.T) {
 	if dir := os.Getenv(uploadChildEnv); dir != "" {
 		uploadChild(dir)
 	}
-	if testing.Short() {
-		t.Skip("uploads 200 MB")
-	}
+	longtest.Need(t, "uploads 200 MB")
 	size := int64(smallUpload)
 	if os.Getenv(largeUploadEnv) != "" {
 		size = largeUpload

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/search"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // damaging changes one value on its way from a driver to its reader.
@@ -183,7 +184,7 @@ func TestAChangedByteIsFoundByReads(t *testing.T) {
 		}
 	}
 	changes, met, silent := 3000, 0, 0
-	if testing.Short() {
+	if !longtest.Enabled() {
 		changes = 600
 	}
 	for range changes {

@@ -25,6 +25,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // Variable is the environment variable that sets how many damages a test tries, over
@@ -63,7 +65,7 @@ type Test struct {
 	// of them is as likely as another.
 	Candidates func(r *rand.Rand, files []string) []string
 	// Default is how many damages are tried where [Variable] does not say so; a quarter
-	// of it with -short.
+	// of it in tests that are not long.
 	Default int
 }
 
@@ -92,7 +94,7 @@ func (test *Test) runs(t *testing.T) int {
 		return 0
 	case text != "":
 		return runs
-	case testing.Short():
+	case !longtest.Enabled():
 		return test.Default / 4
 	}
 	return test.Default

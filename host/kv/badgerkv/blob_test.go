@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // largeValue is the size of the values that these tests have in files of their own.
@@ -463,9 +464,7 @@ func openSmallBlobs(dir string, opts *badgerkv.Options) (kv.Driver, error) {
 }
 
 func TestStoreWithLargeValues(t *testing.T) {
-	if testing.Short() {
-		t.Skip("every rule of TestStore again, twice")
-	}
+	longtest.Need(t, "every rule of TestStore again, twice")
 	keyed(t, func(t *testing.T, opts *badgerkv.Options) {
 		kvtest.Run(t, func(t *testing.T) kvtest.Store {
 			dir := t.TempDir()
@@ -519,9 +518,7 @@ func TestCrashWithLargeValues(t *testing.T) {
 }
 
 func TestCrashWithLargeSealedValues(t *testing.T) {
-	if testing.Short() {
-		t.Skip("TestCrashWithLargeValues is the same without a key")
-	}
+	longtest.Need(t, "TestCrashWithLargeValues is the same without a key")
 	kvtest.Crash(t, func(dir string) (kv.Driver, error) { return openCollecting(dir, encrypted('k')) })
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/filedamage"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 const (
@@ -107,7 +108,7 @@ func TestManifestCutAnywhereIsDamage(t *testing.T) {
 		filedamage.Fill(t, "TestDamageIsFound", base, filedamage.Case{Killed: !clean})
 		whole := must(os.ReadFile(filepath.Join(base, "MANIFEST")))(t)
 		for n := range len(whole) {
-			if testing.Short() && n%8 != 5 {
+			if !longtest.Enabled() && n%8 != 5 {
 				continue
 			}
 			dir := filepath.Join(t.TempDir(), "store")

@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 func keyOf(letter byte) []byte { return bytes.Repeat([]byte{letter}, 32) }
@@ -19,9 +20,7 @@ func keyOf(letter byte) []byte { return bytes.Repeat([]byte{letter}, 32) }
 func encrypted(letter byte) *badgerkv.Options { return &badgerkv.Options{Key: keyOf(letter)} }
 
 func TestEncryptedStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("TestStore is the same without a key")
-	}
+	longtest.Need(t, "TestStore is the same without a key")
 	kvtest.Run(t, func(t *testing.T) kvtest.Store {
 		dir := t.TempDir()
 		return kvtest.Store{

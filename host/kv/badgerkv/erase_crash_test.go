@@ -19,6 +19,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // The tests here run this test binary as other processes: an eraser that is killed,
@@ -139,8 +140,8 @@ func TestAnErasureThatIsKilledEnds(t *testing.T) {
 	kills := fewKills
 	if text := os.Getenv(killsOf); text != "" {
 		kills, _ = strconv.Atoi(text)
-	} else if testing.Short() {
-		t.Skip("it starts processes that write for seconds")
+	} else {
+		longtest.Need(t, "it starts processes that write for seconds")
 	}
 	for name, key := range map[string]string{"without a key": "", "with a key": "k"} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // mergeCounter is a log handler that counts the merges that the store asks Badger for,
@@ -68,6 +69,7 @@ func writeWithoutRest(t *testing.T, s kv.Driver) (stop func()) {
 // Writers that fill level 0 again before the tables below are merged keep neither an
 // erasure nor a purge from its end.
 func TestMergesEndWhileOthersWriteWithoutRest(t *testing.T) {
+	longtest.Need(t, "it writes for a minute")
 	const atMost = 300
 	for name, remove := range map[string]func(context.Context, *badgerkv.Store) error{
 		"an erasure": func(ctx context.Context, s *badgerkv.Store) error { return s.Erase(ctx, "leaves") },

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -87,9 +88,7 @@ func mustCall(t *testing.T, p *plugin.Plugin, tenant, function, input string) st
 // One load, for compiling the probe takes seconds, and what each call finds and
 // is held to.
 func TestEngine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiling the probe takes seconds")
-	}
+	longtest.Need(t, "compiling the probe takes seconds")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("remember the milk"), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
 // repeats is how often a call is repeated in a test of what memory does.
 func repeats() int {
-	if testing.Short() {
+	if !longtest.Enabled() {
 		return 500
 	}
 	return DefaultRepeats
@@ -27,9 +28,7 @@ func TestShippedPlugins(t *testing.T) {
 	t.Parallel()
 	t.Run("toolcallfilter", func(t *testing.T) { TestGuest(t, toolcallfilter.Wasm, &Options{Repeats: repeats()}) })
 	t.Run("tokenlimiter", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("with -short one of the shipped plugins is checked")
-		}
+		longtest.Need(t, "otherwise one of the shipped plugins is checked")
 		TestGuest(t, tokenlimiter.Wasm, &Options{Calls: []Call{
 			{"process", `{"processor":"tokenlimiter","config":100,` + scope + `,"model":"m",` + outline + `}`},
 			{"process", `{"processor":"tokenlimiter","config":0,` + scope + `,"model":"m",` + outline + `}`},
@@ -125,8 +124,8 @@ func TestBrokenGuest(t *testing.T) {
 		{Call{"observe", `{"provider":"invents"}`}, []string{"bad input is answered with an error", answersRule}},
 	} {
 		t.Run(c.call.Export+" "+c.call.Input, func(t *testing.T) {
-			if testing.Short() && i%8 != 0 {
-				t.Skip("with -short every eighth guest is checked")
+			if !longtest.Enabled() && i%8 != 0 {
+				t.Skip("otherwise every eighth guest is checked")
 			}
 			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 1_000_000_000}}
 			opts.Granted.Clock = c.call == tool("tells")
@@ -186,8 +185,8 @@ func TestGuestsThatMisread(t *testing.T) {
 		{process("either"), []string{vectorsRule}},
 	} {
 		t.Run(c.call.Export+" "+c.call.Input[:25], func(t *testing.T) {
-			if testing.Short() && i%6 != 0 {
-				t.Skip("with -short every sixth guest is checked")
+			if !longtest.Enabled() && i%6 != 0 {
+				t.Skip("otherwise every sixth guest is checked")
 			}
 			got := brokenRules(t, wasm, &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1}, reading...)
 			if !slices.Equal(got, c.wants) {

@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // hooked is a driver with a hook that runs before each Tx, and whose error is the Tx's.
@@ -124,10 +125,7 @@ func (e *endless) Items() iter.Seq2[transfer.Item, error] {
 
 // However long a thread is, what is read and not stored yet is bounded.
 func TestImportHoldsNoThreadWhole(t *testing.T) {
-	n := 20_000
-	if testing.Short() {
-		n = 2_000
-	}
+	n := longtest.Rounds(2_000, 20_000)
 	src, stored, most := &endless{n: n}, 0, 0
 	d := &hooked{Driver: kv.NewMemory()}
 	d.before = func(kv.Tx) error {
@@ -312,10 +310,7 @@ func TestTruncatedFilesLeaveNothing(t *testing.T) {
 // thread that cannot be read.
 func TestFlippedBits(t *testing.T) {
 	whole := threadtest.ExportOf(t, threadtest.ExportStore(t), "acme", "t1", transfer.FormatThread)
-	step := 3
-	if testing.Short() {
-		step = 17
-	}
+	step := longtest.Rounds(17, 3)
 	for n := 0; n < len(whole); n += step {
 		b := []byte(whole)
 		b[n] ^= 1 << (n % 8)
@@ -343,9 +338,7 @@ func (r repeating) Read(b []byte) (int, error) {
 }
 
 func TestOversizedItemsAreRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads 64 MiB for each")
-	}
+	longtest.Need(t, "reads 64 MiB for each")
 	for _, begin := range []string{`{"format":"agenthost.thread","version":1,"thread":{"id":"t"},"messages":[{"id":"`, `[`} {
 		filler := repeating{"x"}
 		if begin == `[` {

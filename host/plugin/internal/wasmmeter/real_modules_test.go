@@ -20,6 +20,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // realModules are the plugins that the repository holds as they were built.
@@ -29,7 +30,7 @@ var realModules = []string{
 
 // someRealModules is one of them where time is short.
 func someRealModules() []string {
-	if testing.Short() {
+	if !longtest.Enabled() {
 		return realModules[:1]
 	}
 	return realModules
@@ -234,7 +235,7 @@ func TestMeteredRealModules(t *testing.T) {
 			code := realCodeOf(t, path)
 			answers := map[string]bool{}
 			for i, input := range processInputs(t) {
-				if testing.Short() && i%4 != 0 {
+				if !longtest.Enabled() && i%4 != 0 {
 					continue
 				}
 				code.compare(t, input)

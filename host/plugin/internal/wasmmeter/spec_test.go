@@ -20,6 +20,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // TestSpecification runs the WebAssembly 2.0 test suite, which wazero's module
@@ -34,7 +35,7 @@ func TestSpecification(t *testing.T) {
 	total := specCounts{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		if testing.Short() && strings.HasPrefix(name, "simd_") {
+		if !longtest.Enabled() && strings.HasPrefix(name, "simd_") {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
