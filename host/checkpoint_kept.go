@@ -152,5 +152,5 @@ func (c *Checkpoint) record() (*RunRecord, error) {
 	if err != nil {
 		return nil, Errorf(InvalidArgument, "checkpoint of run %q: %w", c.run, err)
 	}
-	return &RunRecord{RunRef: RunRef{Tenant: c.tenant, Thread: c.thread, Run: c.run}, Target: c.target, Status: RunInterrupted, Steps: []json.RawMessage{step}}, nil
+	return &RunRecord{Ref: RunRef{Tenant: c.tenant, Thread: c.thread, Run: c.run}, Target: c.target, Status: RunInterrupted, Steps: []json.RawMessage{step}}, nil
 }

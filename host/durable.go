@@ -215,7 +215,7 @@ func (r *run) createRecord(ctx context.Context, begin *beginning) error {
 	if err := j.CreateRun(ctx, rec); err != nil {
 		return wrapError(err, "begin the journal of run %q", r.scope.Run)
 	}
-	r.journal.startRecording(newRecorder(r.state, j, rec.RunRef, 1))
+	r.journal.startRecording(newRecorder(r.state, j, rec.Ref, 1))
 	return nil
 }
 

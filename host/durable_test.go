@@ -439,7 +439,7 @@ func TestDamagedJournal(t *testing.T) {
 		{`{"begin":{"v":2,"state":{}}}`},
 	} {
 		o := newOffice(t)
-		rec := &host.RunRecord{RunRef: host.RunRef{Tenant: "acme", Thread: "T1", Run: "r1"}, Target: "office", Status: host.RunOpen}
+		rec := &host.RunRecord{Ref: host.RunRef{Tenant: "acme", Thread: "T1", Run: "r1"}, Target: "office", Status: host.RunOpen}
 		for _, s := range steps {
 			rec.Steps = append(rec.Steps, json.RawMessage(s))
 		}

@@ -54,3 +54,6 @@ func ClientError(err error, run string) *Error { return fault.ForClient(err, run
 
 // Disclose returns err as an error whose text clients may read: see [fault.Disclose].
 func Disclose(err error) *Error { return fault.Disclose(err) }
+
+// wrapError adds the operation to err's message and keeps its code: see [fault.Wrap].
+func wrapError(err error, format string, args ...any) error { return fault.Wrap(err, format, args...) }

@@ -2,82 +2,47 @@ package host
 
 import (
 	"context"
-	"encoding/json"
-	"time"
+
+	"github.com/agenthost/agenthost/host/runlog"
 )
 
-// Journal keeps the data of a run that must outlive its process: the questions of
-// an interrupted run with its checkpoint, and the steps of a durable one. Records
-// are the host's: a journal stores and returns them unchanged.
-//
-// Implementations are safe for concurrent use, keep tenants apart, and have
-// stored what they return without an error. They prove themselves with
-// hosttest.TestJournal. A history adapter that is a journal as well is the
-// journal of its runs: see [NewHistory].
-//
-// Each call must heed its context, which ends after [Limits].CommitTimeout, for
-// ReadRun after HistoryTimeout. A call that does not return then is abandoned, and
-// one that panics fails; the run ends in both cases.
-type Journal interface {
-	// CreateRun stores a new run with its first steps, under fence 1; the fence
-	// of rec is not looked at. If rec.Answers names a run, that one is marked as
-	// answered by the new one in the same commit; code conflict if it is not
-	// interrupted (any more), not_found if it does not exist. Code already_exists if
-	// the new run exists.
-	CreateRun(ctx context.Context, rec *RunRecord) error
+// The journal's contract is that of the package runlog, which stores import alone.
+type (
+	// Journal keeps the data of a run that must outlive its process: the questions of
+	// an interrupted run with its checkpoint, and the steps of a durable one. See
+	// [runlog.Journal] for its methods and promises.
+	Journal = runlog.Journal
 
-	// ReadRun returns a run with all its steps; code not_found if it does not exist.
-	ReadRun(ctx context.Context, tenant, run string) (*RunRecord, error)
+	// QuestionKeeper is an optional interface of a [Journal], so that questions are
+	// found by their keys and times: see [runlog.QuestionKeeper].
+	QuestionKeeper = runlog.QuestionKeeper
 
-	// TakeRun makes the caller the owner of an open run: ref.Fence must be the
-	// run's, and the next one is returned. An owner with the old fence can store
-	// nothing any more. Code conflict if another was faster, or if the run is not
-	// open.
-	TakeRun(ctx context.Context, ref RunRef) (fence int64, err error)
+	// RunRecord is a run as a journal has it: see [runlog.Record].
+	RunRecord = runlog.Record
 
-	// AppendSteps stores steps behind the first at ones, all or none; the same
-	// steps at the same place again change nothing. Code conflict if ref.Fence is
-	// not the run's, or if it is not open.
-	AppendSteps(ctx context.Context, ref RunRef, at int, steps []json.RawMessage) error
+	// RunRef names a run and its owner: see [runlog.Ref].
+	RunRef = runlog.Ref
 
-	// EndRun gives an open run its last status, interrupted or ended, and replaces
-	// all its steps by rest; with a nil rest it has none. Code conflict if ref.Fence
-	// is not the run's, or if it is not open. A run that has ended may be forgotten.
-	EndRun(ctx context.Context, ref RunRef, status RunStatus, rest json.RawMessage) error
-}
+	// RunStatus is the status of a journaled run.
+	RunStatus = runlog.Status
 
-// RunRef names a run and its owner: a commit with a fence that is not the run's is
-// refused, so that a host that was taken for dead changes nothing.
-type RunRef struct {
-	Tenant string
-	Thread string // "" for a run without a history
-	Run    string
-	Fence  int64 // counts the owners, from 1
-}
+	// AskedQuestion is the record of a question in a [QuestionKeeper].
+	AskedQuestion = runlog.Asked
 
-// RunStatus is the status of a journaled run.
-type RunStatus string
+	// WaitingFilter chooses runs that wait for answers: see [runlog.WaitingFilter].
+	WaitingFilter = runlog.WaitingFilter
+)
 
 // The statuses of a run.
 const (
-	RunOpen        RunStatus = "open"        // it is running, or its process has ended
-	RunInterrupted RunStatus = "interrupted" // it waits for answers
-	RunAnswered    RunStatus = "answered"    // another run continues with the answers
-	RunEnded       RunStatus = "ended"
+	RunOpen        = runlog.Open        // it is running, or its process has ended
+	RunInterrupted = runlog.Interrupted // it waits for answers
+	RunAnswered    = runlog.Answered    // another run continues with the answers
+	RunEnded       = runlog.Ended
 )
 
-// RunRecord is a run as a journal has it.
-type RunRecord struct {
-	RunRef
-	Target     string // the network or agent
-	Status     RunStatus
-	Answers    string // the run whose questions this one has answers to
-	AnsweredBy string // the run that has answers to this one's questions
-	Created    time.Time
-	Updated    time.Time
-	Asks       []AskedQuestion // of an interrupted run, for a [QuestionKeeper]
-	Steps      []json.RawMessage
-}
+// MaxWaitingRuns is how many runs a [QuestionKeeper] returns at once.
+const MaxWaitingRuns = runlog.MaxWaitingRuns
 
 // journalOf returns the journal of a network's runs, or nil: the host's, or its
 // history's. It is guarded: see [guardedJournal].

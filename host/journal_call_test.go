@@ -65,7 +65,7 @@ func TestABadJournalEndsTheRunAndNothingElse(t *testing.T) {
 			t.Run(method+" "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					journal := hosttest.NewJournal()
-					left := &host.RunRecord{RunRef: host.RunRef{Run: "r1", Fence: 1}, Target: "clerk", Status: host.RunOpen,
+					left := &host.RunRecord{Ref: host.RunRef{Run: "r1", Fence: 1}, Target: "clerk", Status: host.RunOpen,
 						Steps: []json.RawMessage{json.RawMessage(`{"begin":{"v":1,"state":{},"input":{"id":"m1","role":"user","parts":[{"type":"text","text":"hi"}]}}}`)}}
 					if err := journal.CreateRun(t.Context(), left); err != nil {
 						t.Fatal(err)

@@ -1,177 +1,273 @@
 package host
 
 import (
+	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
 
-	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/runlog"
 )
 
-// QuestionKind is the kind of answer that a run waits for.
-type QuestionKind string
+// The questions of interrupted runs and their answers are those of the package runlog.
+type (
+	// Question is the question of an interrupted run about one tool call. The run
+	// continues when each of its questions has an [Answer]. See [runlog.Question].
+	Question = runlog.Question
+
+	// QuestionKind is the kind of answer that a run waits for.
+	QuestionKind = runlog.QuestionKind
+
+	// Answer answers a [Question]: see [runlog.Answer].
+	Answer = runlog.Answer
+
+	// Decision is the decision of an answer.
+	Decision = runlog.Decision
+
+	// Resumption is a person's answer to a question that a call has asked. Its JSON
+	// is the plugin contract's.
+	Resumption = runlog.Resumption
+
+	// QuestionTerms give a question a name to be found by and a time to expire: see
+	// [runlog.Terms].
+	QuestionTerms = runlog.Terms
+)
 
 // The kinds of questions.
 const (
-	// AskApproval asks whether a tool may run: see [ApprovalRule].
-	AskApproval QuestionKind = "approval"
-	// AskInput is a tool's own question: see [Interrupt].
-	AskInput QuestionKind = "input"
-	// AskResult asks for the result of a call that the client executes: see
-	// [NewClientTool].
-	AskResult QuestionKind = "result"
-	// AskUnknown asks for the outcome of a call: the process ended while the tool
-	// ran, and the tool must not run twice.
-	AskUnknown QuestionKind = "unknown"
+	AskApproval = runlog.AskApproval // whether a tool may run: see [ApprovalRule]
+	AskInput    = runlog.AskInput    // a tool's own question: see [Interrupt]
+	AskResult   = runlog.AskResult   // the result of a call that the client executes: see [NewClientTool]
+	AskUnknown  = runlog.AskUnknown  // the outcome of a call whose process ended while the tool ran
 )
-
-// Question is the question of an interrupted run about one tool call. The run
-// continues when each of its questions has an [Answer].
-type Question struct {
-	ID        string          `json:"id"` // given by the host, and not to be guessed: only who was asked can answer
-	Kind      QuestionKind    `json:"kind"`
-	Agent     string          `json:"agent,omitempty"`
-	ToolCall  string          `json:"tool_call"`
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"`
-	Reason    string          `json:"reason,omitempty"`
-	Data      json.RawMessage `json:"data,omitempty"` // of a tool's own question
-
-	Key     string     `json:"key,omitempty"`        // by which the program finds it: see [QuestionTerms]
-	Expires *time.Time `json:"expires_at,omitempty"` // after which no answer is taken but Default; nil is never
-	Default *Answer    `json:"default,omitempty"`    // nil: the run ends
-
-	// Via are the calls of agents used as tools that lead to it, the outermost first:
-	// their ids.
-	Via []string `json:"via,omitempty"`
-}
-
-// Decision is the decision of an answer.
-type Decision string
 
 // The decisions.
 const (
-	// Approve lets the tool run, with other arguments if the answer has some.
-	// Where the outcome is unknown it lets it run again.
-	Approve Decision = "approve"
-	// Deny makes the call fail: the model receives the reason.
-	Deny Decision = "deny"
-	// Reply gives a value: to a tool's own question its answer, with which the
-	// tool is called again; to any other question the result of the call, which
-	// then does not run.
-	Reply Decision = "reply"
+	Approve = runlog.Approve // lets the tool run, with other arguments if the answer has some
+	Deny    = runlog.Deny    // makes the call fail: the model receives the reason
+	Reply   = runlog.Reply   // gives a value: the answer to a tool's own question, or the result of the call
 )
 
-// Answer answers a [Question].
-type Answer struct {
-	Question  string          `json:"question"` // its ID
-	Decision  Decision        `json:"decision"`
-	Arguments json.RawMessage `json:"arguments,omitempty"` // of an approval: instead of the model's
-	Reason    string          `json:"reason,omitempty"`    // of a denial
-	Value     json.RawMessage `json:"value,omitempty"`     // of a reply: any JSON
-}
-
-// Resumption is a person's answer to a question that a call has asked. Its JSON
-// is the plugin contract's.
-type Resumption struct {
-	Question string          `json:"interrupt_id"`
-	Answer   json.RawMessage `json:"answer"`
-}
+// MaxQuestionTimeout is the longest [QuestionTerms].Timeout.
+const MaxQuestionTimeout = runlog.MaxTimeout
 
 // newQuestionID returns an id with 122 random bits: with the run's tenant it is
 // all that an answer must show.
 func newQuestionID() string { return chat.RandomID() }
 
-// maxDenialReason bounds the reason of a denial that a model receives.
-const maxDenialReason = 4 << 10
-
-// check says whether an answer fits the question, before anything is done.
-func (a *Answer) check(q *Question, limits *Limits) error {
-	misfit := func(format string, args ...any) error {
-		return Errorf(InvalidArgument, "answer to question %q about %s: %w", q.ID, q.Tool, Errorf(InvalidArgument, format, args...))
-	}
-	switch a.Decision {
-	case Approve:
-		switch {
-		case q.Kind == AskInput || q.Kind == AskResult:
-			return misfit("it asks for a value, not an approval; decide %s or %s", Reply, Deny)
-		case len(a.Value) > 0 || a.Reason != "":
-			return misfit("an approval has neither value nor reason")
-		case len(a.Arguments) > 0 && q.Kind == AskUnknown:
-			return misfit("a call whose outcome is unknown can only be repeated as it was")
-		case len(a.Arguments) > limits.ArgumentBytes:
-			return Errorf(ResourceExhausted, "answer to question %q is %d bytes, more than the limit ArgumentBytes of %d", q.ID, len(a.Arguments), limits.ArgumentBytes)
-		case len(a.Arguments) > 0 && jsondoc.Check(a.Arguments) != nil:
-			return misfit("the arguments are not JSON")
-		}
-	case Deny:
-		if len(a.Value) > 0 || len(a.Arguments) > 0 {
-			return misfit("a denial has neither value nor arguments")
-		}
-		if len(a.Reason) > maxDenialReason {
-			return misfit("the reason is %d bytes, more than %d", len(a.Reason), maxDenialReason)
-		}
-	case Reply:
-		switch {
-		case len(a.Arguments) > 0 || a.Reason != "":
-			return misfit("a reply has neither arguments nor reason")
-		case len(a.Value) == 0 || jsondoc.Check(a.Value) != nil:
-			return misfit("the value is not JSON")
-		case len(a.Value) > limits.ResultBytes:
-			return Errorf(ResourceExhausted, "answer to question %q is %d bytes, more than the limit ResultBytes of %d", q.ID, len(a.Value), limits.ResultBytes)
-		}
-	default:
-		return misfit("the decision is %q, not %s, %s or %s", a.Decision, Approve, Deny, Reply)
-	}
-	return nil
+// forAnswers returns the bounds of answers to questions.
+func (l *Limits) forAnswers() runlog.AnswerLimits {
+	return runlog.AnswerLimits{Arguments: l.ArgumentBytes, Value: l.ResultBytes}
 }
 
-// denied returns the error by which a model learns of a denial.
-func (a *Answer) denied(q *Question) *Error {
-	text := "A person did not allow this call."
-	switch q.Kind {
-	case AskInput:
-		text = "A person did not answer the question of this tool."
-	case AskResult:
-		text = "The client did not execute this call."
-	case AskUnknown:
-		text = "It is not known whether this call took effect: the process ended while it ran. It was not repeated."
+// TermsRule returns the terms of a question about a call; nil is none. A tool may
+// have a rule, and so may a network and a host: the first that gives terms counts,
+// after those of the tool's own [Interrupt]. It is asked in the run's goroutine,
+// once for each question, and may read the state and the scope. An error fails the
+// call.
+type TermsRule func(ctx context.Context, call *Call, q *Question) (*QuestionTerms, error)
+
+// setTerms gives a call's question its terms.
+func (tc *toolCalls) setTerms(ctx context.Context, c *toolCall) error {
+	terms, err := tc.termsOf(ctx, c)
+	if err != nil || terms == nil {
+		return wrapError(err, "how long a question about %s stands cannot be decided", c.part.Name)
 	}
-	if reason := strings.TrimSpace(a.Reason); reason != "" {
-		text += " Reason: " + reason
+	if terms.Key != "" {
+		if err := ValidateID("question", terms.Key, MaxIDBytes); err != nil {
+			return wrapError(err, "key of a question about %s", c.part.Name)
+		}
 	}
-	return Errorf(PermissionDenied, "%s", text)
+	return terms.Apply(c.question, time.Now(), tc.limits.forAnswers())
 }
 
-// matchAnswers pairs answers with questions: each question has one.
-func matchAnswers(run string, questions []*Question, answers []Answer, limits *Limits) (map[string]*Answer, error) {
-	byID := make(map[string]*Question, len(questions))
-	for _, q := range questions {
-		byID[q.ID] = q
+func (tc *toolCalls) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, error) {
+	if ask := c.output.Interrupt; ask != nil && ask.Terms != nil {
+		return ask.Terms, nil
 	}
-	matched := make(map[string]*Answer, len(answers))
-	for i := range answers {
-		a := &answers[i]
-		q := byID[a.Question]
-		if q == nil {
-			return nil, Errorf(PermissionDenied, "run %q asks no question %q", run, a.Question).
-				WithHint("name a question by the id that its event carried")
-		}
-		if matched[a.Question] != nil {
-			return nil, Errorf(InvalidArgument, "question %q has two answers", a.Question)
-		}
-		if err := a.check(q, limits); err != nil {
-			return nil, err
-		}
-		matched[a.Question] = a
+	var ofTool TermsRule
+	if tool := tc.toolNamed(c.part.Name); tool != nil {
+		ofTool = tool.terms
 	}
-	for _, q := range questions {
-		if matched[q.ID] == nil {
-			return nil, Errorf(InvalidArgument, "question %q of run %q, about %s, has no answer", q.ID, run, q.Tool).
-				WithHint("answer all of its %d questions at once", len(questions))
+	for _, rule := range []TermsRule{ofTool, tc.net.opts.Terms, tc.host.opts.Terms} {
+		if rule == nil {
+			continue
+		}
+		var terms *QuestionTerms
+		q := *c.question
+		err := tc.guardCall(c.part.Name, func() (err error) { terms, err = rule(ctx, c.attempt, &q); return err })
+		if terms != nil || err != nil {
+			return terms, err
 		}
 	}
-	return matched, nil
+	return nil, nil
+}
+
+// WaitingRun is a run that waits for answers.
+type WaitingRun struct {
+	Run       string      `json:"run"`
+	Thread    string      `json:"thread,omitempty"`
+	Questions []*Question `json:"questions"` // all of the run's
+}
+
+// FindQuestions returns the runs of a target that ask a question of a key, for a
+// tenant. Code not_found if none does, failed_precondition for a host whose journal
+// is no [QuestionKeeper], invalid_argument without a key.
+func (h *Host) FindQuestions(ctx context.Context, target Target, tenant, key string) ([]*WaitingRun, error) {
+	if key == "" {
+		return nil, Errorf(InvalidArgument, "questions are looked for without a key")
+	}
+	var found []*WaitingRun
+	err := h.eachWaiting(ctx, target, tenant, WaitingFilter{Key: key}, func(rec *RunRecord) error {
+		questions, err := h.Questions(ctx, target, tenant, rec.Run)
+		switch CodeOf(err) {
+		case "":
+			found = append(found, &WaitingRun{rec.Run, rec.Thread, questions})
+		case Conflict, NotFound, FailedPrecondition: // it was answered meanwhile
+		default:
+			return err
+		}
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = Errorf(NotFound, "no run of %q asks a question of the key %q", target.Name(), key).
+			WithHint("it was answered, has expired, or was never asked")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// AnswerQuestion answers the question of a key and resumes its run: req is the
+// request to resume it, without Resume and Answers. Errors are those of
+// FindQuestions and Run; code conflict if two runs ask questions of the key, and
+// invalid_argument if the run asks something else as well, which must be answered
+// with it.
+func (h *Host) AnswerQuestion(ctx context.Context, target Target, key string, answer Answer, req *Request) (*RunResult, error) {
+	if req == nil {
+		req = &Request{}
+	}
+	found, err := h.FindQuestions(ctx, target, req.Tenant, key)
+	if err != nil {
+		return nil, err
+	}
+	own := *req
+	own.Resume = ""
+	for _, w := range found {
+		for _, q := range w.Questions {
+			if q.Key != key {
+				continue
+			}
+			if own.Resume != "" {
+				return nil, Errorf(Conflict, "more than one question has the key %q", key).
+					WithHint("answer one by the id of its run: FindQuestions names them")
+			}
+			answer.Question = q.ID
+			own.Resume, own.Answers = w.Run, []Answer{answer}
+		}
+	}
+	return h.Run(ctx, target, &own)
+}
+
+// SettleExpired resumes the runs of a target, for a tenant, that ask a question
+// whose time is over: those with defaults continue with them, the others end. A run
+// that also asks a question that has not expired waits for it, unless it ends. It
+// returns how many continued or ended, and the first error of another kind, after
+// all were tried. A program calls it now and then, such as every minute; several
+// may at once, for a question is answered once. Sessions that a threads.Store keeps
+// are settled by a host on that store. Code failed_precondition for a host whose
+// journal is no [QuestionKeeper].
+func (h *Host) SettleExpired(ctx context.Context, target Target, tenant string) (n int, err error) {
+	var first error
+	now := time.Now()
+	err = h.eachWaiting(ctx, target, tenant, WaitingFilter{Due: now}, func(rec *RunRecord) error {
+		switch waits, err := h.waitsForOthers(ctx, target, tenant, rec.Run, now); {
+		case ctx.Err() != nil:
+			return ContextError(ctx)
+		case waits || CodeOf(err) == Conflict || CodeOf(err) == NotFound:
+			return nil
+		}
+		result, err := h.Run(ctx, target, &Request{Tenant: tenant, Resume: rec.Run})
+		switch {
+		case ctx.Err() != nil:
+			return ContextError(ctx)
+		case err == nil, result != nil && result.Run != "" && CodeOf(err) == DeadlineExceeded:
+			n++
+		case CodeOf(err) == Conflict || CodeOf(err) == NotFound: // another was faster
+		case first == nil:
+			first = wrapError(err, "run %q", rec.Run)
+		}
+		return nil
+	})
+	if err == nil {
+		err = first
+	}
+	return n, err
+}
+
+// waitsForOthers reports whether a run asks, beside its expired questions with
+// defaults, another that must be answered with them.
+func (h *Host) waitsForOthers(ctx context.Context, target Target, tenant, run string, now time.Time) (bool, error) {
+	questions, err := h.Questions(ctx, target, tenant, run)
+	if err != nil {
+		return false, err
+	}
+	answers, over, err := runlog.Settle(questions, nil, now)
+	return err == nil && over == nil && len(answers) < len(questions), err
+}
+
+// eachWaiting calls fn for runs of a target that wait for answers.
+func (h *Host) eachWaiting(ctx context.Context, target Target, tenant string, filter WaitingFilter, fn func(*RunRecord) error) error {
+	tenant, err := h.Tenant(tenant)
+	if err != nil {
+		return err
+	}
+	j := h.journalOf(h.historyOf(target.network()))
+	if j == nil {
+		return errNoJournal()
+	}
+	for {
+		page, err := j.WaitingRuns(ctx, tenant, filter)
+		if err != nil {
+			return wrapError(err, "look for questions")
+		}
+		for _, rec := range page {
+			if filter.After = rec.Run; rec.Target != target.Name() {
+				continue
+			}
+			if err := fn(rec); err != nil {
+				return err
+			}
+		}
+		if len(page) < MaxWaitingRuns {
+			return nil
+		}
+	}
+}
+
+var _ QuestionKeeper = (*guardedJournal)(nil)
+
+// LeaveRun stores the questions too, if the journal keeps them.
+func (g *guardedJournal) LeaveRun(ctx context.Context, ref RunRef, rest json.RawMessage, asks []AskedQuestion) error {
+	keeper, ok := g.journal.(QuestionKeeper)
+	if !ok {
+		return g.EndRun(ctx, ref, RunInterrupted, rest)
+	}
+	_, err := callJournal(ctx, g, "LeaveRun", ref.Run, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, keeper.LeaveRun(ctx, ref, rest, asks)
+	})
+	return err
+}
+
+func (g *guardedJournal) WaitingRuns(ctx context.Context, tenant string, filter WaitingFilter) ([]*RunRecord, error) {
+	keeper, ok := g.journal.(QuestionKeeper)
+	if !ok {
+		return nil, Errorf(FailedPrecondition, "the journal finds no questions by their keys or times").
+			WithHint("use one that is a QuestionKeeper, such as a threads.Store")
+	}
+	return callJournal(ctx, g, "WaitingRuns", "", func(ctx context.Context) ([]*RunRecord, error) {
+		return keeper.WaitingRuns(ctx, tenant, filter)
+	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
+	"github.com/agenthost/agenthost/host/runlog"
 )
 
 // How a run stores its questions, and how another continues with the answers.
@@ -27,7 +28,7 @@ func (r *run) storeQuestions(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if rec.Asks = asksOf(questionsOf(r.journal.openCalls)); r.journal.recorder != nil {
+	if rec.Asks = runlog.AsksOf(questionsOf(r.journal.openCalls)); r.journal.recorder != nil {
 		err = j.LeaveRun(ctx, r.journal.recorder.ref, rec.Steps[0], rec.Asks)
 	} else {
 		err = j.CreateRun(ctx, rec)
@@ -102,7 +103,7 @@ func (r *run) resumeInterrupted(ctx context.Context, rec *RunRecord) error {
 	if err != nil {
 		return err
 	}
-	answers, over, err := settled(questionsOf(c.Calls), r.resume.answers, time.Now())
+	answers, over, err := runlog.Settle(questionsOf(c.Calls), r.resume.answers, time.Now())
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 	if movedOn != nil && CodeOf(movedOn) != Conflict {
 		return movedOn
 	}
-	ref := rec.RunRef
+	ref := rec.Ref
 	if ref.Fence, err = r.journal.store().TakeRun(ctx, ref); err != nil {
 		return wrapError(err, "take run %q over", rec.Run)
 	}
@@ -257,10 +258,10 @@ func (t *runThread) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 // answers. over is the expired question that ends the run, nil if it continues.
 func (r *run) restoreWithAnswers(ctx context.Context, c *checkpoint, given []Answer, over *Question) error {
 	if over != nil {
-		r.startFailure = errExpired(r.journal.resumes, over)
+		r.startFailure = runlog.ErrExpired(r.journal.resumes, over)
 		return r.restoreCheckpoint(c)
 	}
-	answers, err := matchAnswers(r.journal.resumes, questionsOf(c.Calls), given, r.limits)
+	answers, err := runlog.Match(r.journal.resumes, questionsOf(c.Calls), given, r.limits.forAnswers())
 	if err != nil {
 		return err
 	}
@@ -458,13 +459,13 @@ func (c *toolCall) applyAnswer(o *openCall) {
 	a := o.answer
 	switch {
 	case a.Decision == Deny:
-		c.settled, c.err = true, a.denied(o.Question)
+		c.settled, c.err = true, a.Denied(o.Question)
 		c.ensureOutput(c.attempt.Scope.Run)
 	case a.Decision == Approve && o.Question.Kind == AskUnknown:
 		c.attempt.Arguments = o.Question.Arguments
 	case a.Decision == Reply && o.Question.Kind == AskInput:
 		c.attempt.Arguments = o.Question.Arguments
-		c.attempt.Resumed = append(c.attempt.Resumed[:len(o.Resumed):len(o.Resumed)], Resumption{o.Question.ID, a.Value})
+		c.attempt.Resumed = append(c.attempt.Resumed[:len(o.Resumed):len(o.Resumed)], Resumption{Question: o.Question.ID, Answer: a.Value})
 	case a.Decision == Reply:
 		c.settled, c.output = true, &ToolOutput{Content: a.Value}
 	case len(a.Arguments) > 0:

@@ -334,19 +334,6 @@ func (r *run) finish(reason FinishReason, err error) error {
 	return result.Error
 }
 
-// wrapError adds the operation to err's message and keeps its code.
-func wrapError(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	out := &Error{Code: CodeOf(err), Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
-	var inner *Error
-	if errors.As(err, &inner) {
-		out.Retryable, out.Limit, out.RetryAfter = inner.Retryable, inner.Limit, inner.RetryAfter
-	}
-	return out
-}
-
 // sendStarted sends the first event, once.
 func (r *run) sendStarted() {
 	if r.events.opened {

@@ -40,7 +40,7 @@ func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error)
 		return nil, Errorf(Internal, "write down run %q: %w", j.scope.Run, err)
 	}
 	now := time.Now().UTC()
-	return &RunRecord{RunRef: RunRef{Tenant: j.scope.Tenant, Thread: j.scope.Thread, Run: j.scope.Run, Fence: 1}, Target: j.scope.Network,
+	return &RunRecord{Ref: RunRef{Tenant: j.scope.Tenant, Thread: j.scope.Thread, Run: j.scope.Run, Fence: 1}, Target: j.scope.Network,
 		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
 }
 

@@ -210,4 +210,17 @@ func AsError(err error) *Error {
 	return out
 }
 
+// Wrap adds the operation to err's message and keeps its code. Wrap of nil is nil.
+func Wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	out := &Error{Code: CodeOf(err), Message: fmt.Sprintf(format, args...) + ": " + err.Error(), Err: err}
+	var inner *Error
+	if errors.As(err, &inner) {
+		out.Retryable, out.Limit, out.RetryAfter = inner.Retryable, inner.Limit, inner.RetryAfter
+	}
+	return out
+}
+
 var _ error = (*Error)(nil)

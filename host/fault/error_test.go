@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
 )
@@ -89,5 +90,19 @@ func TestAsError(t *testing.T) {
 	wrapped := fault.AsError(fmt.Errorf("ask: %w", cause))
 	if wrapped.Code != fault.Unavailable || wrapped.Message != "ask: down" || !wrapped.Retryable || !errors.Is(wrapped, cause) {
 		t.Errorf("AsError of a wrapped *Error = %+v", wrapped)
+	}
+}
+
+func TestWrapKeepsTheCode(t *testing.T) {
+	if fault.Wrap(nil, "read") != nil {
+		t.Error("Wrap(nil) is an error")
+	}
+	cause := &fault.Error{Code: fault.ResourceExhausted, Message: "too much", Hint: "wait", Retryable: true, Limit: "Rate", RetryAfter: time.Second}
+	err := fault.AsError(fault.Wrap(cause, "read thread %q", "T"))
+	if err.Error() != `read thread "T": too much; wait` || !errors.Is(err, cause) {
+		t.Errorf("Wrap = %v, want the operation and then the cause", err)
+	}
+	if err.Code != cause.Code || !err.Retryable || err.Limit != "Rate" || err.RetryAfter != time.Second {
+		t.Errorf("Wrap = %+v, want the code and the limit of the cause", err)
 	}
 }

@@ -48,7 +48,7 @@ type journalTest struct {
 
 func record(run string, status host.RunStatus, steps ...string) *host.RunRecord {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	rec := &host.RunRecord{RunRef: host.RunRef{Tenant: "acme", Thread: "t1", Run: run, Fence: 1}, Target: "desk", Status: status, Created: at, Updated: at}
+	rec := &host.RunRecord{Ref: host.RunRef{Tenant: "acme", Thread: "t1", Run: run, Fence: 1}, Target: "desk", Status: status, Created: at, Updated: at}
 	for _, s := range steps {
 		rec.Steps = append(rec.Steps, json.RawMessage(s))
 	}
@@ -110,7 +110,7 @@ func (t *journalTest) createsOnce() {
 
 func (t *journalTest) appends() {
 	t.create(record("r1", host.RunOpen, `1`))
-	ref := record("r1", "").RunRef
+	ref := record("r1", "").Ref
 	for range 2 { // the second time changes nothing
 		if err := t.j.AppendSteps(t.Context(), ref, 1, rawSteps(`2`, `"3"`)); err != nil {
 			t.Fatalf("AppendSteps = %v", err)
@@ -133,12 +133,12 @@ func (t *journalTest) largeSteps() {
 	}
 	large := []string{text(1), text(255 << 10), text(256<<10 - 2), text(3 << 20), text(0), text(1 << 20)}
 	t.create(record("r1", host.RunOpen, text(700<<10)))
-	if err := t.j.AppendSteps(t.Context(), record("r1", "").RunRef, 1, rawSteps(large...)); err != nil {
+	if err := t.j.AppendSteps(t.Context(), record("r1", "").Ref, 1, rawSteps(large...)); err != nil {
 		t.Fatalf("AppendSteps = %v", err)
 	}
 	t.j = t.reopen(t, t.j)
 	t.wantSteps("r1", append([]string{text(700 << 10)}, large...)...)
-	if err := t.j.EndRun(t.Context(), record("r1", "").RunRef, host.RunInterrupted, json.RawMessage(text(2<<20))); err != nil {
+	if err := t.j.EndRun(t.Context(), record("r1", "").Ref, host.RunInterrupted, json.RawMessage(text(2<<20))); err != nil {
 		t.Fatalf("EndRun = %v", err)
 	}
 	t.wantSteps("r1", text(2<<20))
@@ -146,7 +146,7 @@ func (t *journalTest) largeSteps() {
 
 func (t *journalTest) fences() {
 	t.create(record("r1", host.RunOpen, `1`))
-	old := record("r1", "").RunRef
+	old := record("r1", "").Ref
 	fence, err := t.j.TakeRun(t.Context(), old)
 	if err != nil || fence <= old.Fence {
 		t.Fatalf("TakeRun = %d, %v, want a fence above %d", fence, err, old.Fence)
@@ -170,7 +170,7 @@ func (t *journalTest) racingTakers() {
 	t.create(record("r1", host.RunOpen, `1`))
 	var won atomic.Int32
 	t.race(func(int) {
-		_, err := t.j.TakeRun(t.Context(), record("r1", "").RunRef)
+		_, err := t.j.TakeRun(t.Context(), record("r1", "").Ref)
 		if err == nil {
 			won.Add(1)
 		} else if host.CodeOf(err) != host.Conflict {
@@ -228,7 +228,7 @@ func (t *journalTest) findsQuestions() {
 	t.create(record("r1", host.RunOpen, `1`))
 	one := record("r1", host.RunOpen)
 	asks := []host.AskedQuestion{{ID: "q1", Key: "order 1", Expires: &later}, {ID: "q2", Expires: &soon}}
-	if err := t.j.(host.QuestionKeeper).LeaveRun(t.Context(), one.RunRef, json.RawMessage(`"left"`), asks); err != nil {
+	if err := t.j.(host.QuestionKeeper).LeaveRun(t.Context(), one.Ref, json.RawMessage(`"left"`), asks); err != nil {
 		t.Fatalf("LeaveRun = %v", err)
 	}
 	two := record("r2", host.RunInterrupted, `1`)
@@ -250,7 +250,7 @@ func (t *journalTest) findsQuestions() {
 	}
 	t.create(answering("r4", "r1"))
 	t.wantWaiting(host.WaitingFilter{Due: later}, "r2")
-	t.wantCode("LeaveRun of a run that is answered", t.j.(host.QuestionKeeper).LeaveRun(t.Context(), one.RunRef, json.RawMessage(`1`), asks), host.Conflict)
+	t.wantCode("LeaveRun of a run that is answered", t.j.(host.QuestionKeeper).LeaveRun(t.Context(), one.Ref, json.RawMessage(`1`), asks), host.Conflict)
 }
 
 // wantWaiting compares the waiting runs with the wanted ones.
@@ -285,7 +285,7 @@ func (t *journalTest) racingAnswers() {
 }
 
 func (t *journalTest) ends() {
-	ref := record("r1", "").RunRef
+	ref := record("r1", "").Ref
 	t.create(record("r1", host.RunOpen, `1`, `2`))
 	if err := t.j.EndRun(t.Context(), ref, host.RunInterrupted, json.RawMessage(`"left"`)); err != nil {
 		t.Fatalf("EndRun = %v", err)
@@ -318,7 +318,7 @@ func (t *journalTest) tenants() {
 	other := record("r1", host.RunOpen, `"other's"`)
 	other.Tenant = "other"
 	t.create(other)
-	ref := other.RunRef
+	ref := other.Ref
 	if err := t.j.EndRun(t.Context(), ref, host.RunEnded, nil); err != nil {
 		t.Errorf("EndRun = %v", err)
 	}
@@ -326,7 +326,7 @@ func (t *journalTest) tenants() {
 }
 
 func (t *journalTest) unknown() {
-	ref := record("r1", "").RunRef
+	ref := record("r1", "").Ref
 	_, err := t.j.ReadRun(t.Context(), "acme", "r1")
 	t.wantCode("ReadRun", err, host.NotFound)
 	_, err = t.j.TakeRun(t.Context(), ref)
@@ -352,7 +352,7 @@ func (t *journalTest) manyRuns() {
 			return
 		}
 		for n := range 5 {
-			if err := t.j.AppendSteps(t.Context(), record(run, "").RunRef, n+1, rawSteps(fmt.Sprint(n+1))); err != nil {
+			if err := t.j.AppendSteps(t.Context(), record(run, "").Ref, n+1, rawSteps(fmt.Sprint(n+1))); err != nil {
 				t.Errorf("AppendSteps = %v", err)
 			}
 		}

@@ -181,7 +181,7 @@ func (s *Store) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecor
 
 func (r *runRecord) public(tenant string) *host.RunRecord {
 	return &host.RunRecord{
-		RunRef: host.RunRef{Tenant: tenant, Thread: r.Thread, Run: r.Run, Fence: r.Fence},
+		Ref:    host.RunRef{Tenant: tenant, Thread: r.Thread, Run: r.Run, Fence: r.Fence},
 		Target: r.Target, Status: r.Status, Answers: r.Answers, AnsweredBy: r.AnsweredBy, Created: r.Created, Updated: r.Updated,
 	}
 }

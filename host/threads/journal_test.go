@@ -29,11 +29,11 @@ func TestStoreIsAJournal(t *testing.T) {
 func durableRun(t *testing.T, s *threads.Store, thread, run string) (head string, ref host.RunRef) {
 	t.Helper()
 	head = threadtest.Say(t, s, thread, run, threadtest.WithID("q-"+run, "question"))
-	rec := &host.RunRecord{RunRef: host.RunRef{Thread: thread, Run: run, Fence: 1}, Target: "clerk", Status: host.RunOpen, Steps: []json.RawMessage{json.RawMessage(`1`)}}
+	rec := &host.RunRecord{Ref: host.RunRef{Thread: thread, Run: run, Fence: 1}, Target: "clerk", Status: host.RunOpen, Steps: []json.RawMessage{json.RawMessage(`1`)}}
 	if err := s.CreateRun(t.Context(), rec); err != nil {
 		t.Fatalf("CreateRun = %v", err)
 	}
-	return head, rec.RunRef
+	return head, rec.Ref
 }
 
 func TestOldOwnerStoresNoTurn(t *testing.T) {
