@@ -64,6 +64,8 @@ var layers = []layer{
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
 	{"host/plugin/internal/breaker", []string{"host/fault"},
 		"whether a plugin is called follows from verdicts: who judges knows why a call failed"},
+	{"host/plugin/internal/callmeter", []string{"host", "host/plugin/internal/fairsched"},
+		"fuel, a deadline and a budget go in and a call ends in time: the meter knows no engine and no module"},
 	{"host/plugin/internal/fairsched", nil,
 		"which call runs next is decided without knowing what calls do"},
 	{"host/plugin/internal/guesttext", nil,

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // PartOptions are the optional parts of making something of a plugin.
@@ -457,7 +458,7 @@ func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error
 			return nil, err
 		}
 		out.Tools = append(out.Tools, tool)
-		if err := yield(ctx); err != nil {
+		if err := callmeter.Yield(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -3,14 +3,14 @@ package plugin
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // answerReader turns an export's output into the result for the plugin's caller. Its
-// context ends with the call; yield(ctx) lets others run between two pieces.
+// context ends with the call; callmeter.Yield(ctx) lets others run between two pieces.
 type answerReader func(ctx context.Context, output []byte) error
 
 // The prices of reading an answer, in instructions. Reading is a part of the call:
@@ -47,25 +47,22 @@ const (
 // No guest code runs any more; the call still holds its quantum, and yields as an
 // operation does.
 func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) error {
-	c := &inst.call
-	c.charged += answerPrice(output, signs(output))
-	if inst.spent() > c.budget {
-		return inst.budgetError()
+	if err := inst.meter.ChargeReturned(answerPrice(output, signs(output))); err != nil {
+		return err
 	}
-	if !inst.yieldAfter(0) {
-		return inst.lateError()
+	if !inst.meter.YieldAfter(0) {
+		return inst.meter.LateError()
 	}
-	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
+	o, cancel := inst.meter.BeginOperation()
 	defer cancel()
-	p := &operationContext{Context: ctx, inst: inst, since: time.Now()}
 	var err error
 	if guestErr {
-		r.failed = guestError(inst.plugin.id, c.export, output)
+		r.failed = guestError(inst.plugin.id, inst.meter.Export(), output)
 	} else {
-		err = r.read(p, output)
+		err = r.read(o, output)
 	}
-	if !inst.yieldAfter(time.Since(p.since).Nanoseconds()) {
-		return inst.lateError()
+	if late := o.End(); late != nil {
+		return late
 	}
 	return err
 }
@@ -114,7 +111,7 @@ func (a answers) inPieces(ctx context.Context, e export, what string, raw json.R
 		piece[len(piece)-1] = ']' // in the place of the last comma
 		err := read(piece)
 		if piece = append(piece[:0], '['); err == nil {
-			err = yield(ctx)
+			err = callmeter.Yield(ctx)
 		}
 		return err
 	}

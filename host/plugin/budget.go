@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // The defaults of [Budget].
@@ -211,24 +212,9 @@ func (rt *Runtime) BudgetUse(tenant string) BudgetUse {
 	return use
 }
 
-// bill charges the tenant for a call's instructions since the last bill, and stops
-// the call if the budget is exceeded. spent is the call's total.
-func (inst *instance) bill(spent int64) {
-	if err := inst.settle(spent, time.Now()); err != nil {
-		inst.stop(inst.budgetStop(err))
-	}
+// ChargeInstructions is charge for the meter of a call, which knows the time.
+func (a *account) ChargeInstructions(n int64, now time.Time) error {
+	return a.take(instructions, n, false, now)
 }
 
-// settle is bill at a call's end: it cannot be stopped any more.
-func (inst *instance) settle(spent int64, now time.Time) error {
-	n := spent - inst.call.billed
-	inst.call.billed = spent
-	return inst.binding.account.take(instructions, n, false, now)
-}
-
-// budgetStop adds the plugin and the stopped call to a budget's error.
-func (inst *instance) budgetStop(err error) error {
-	e := *host.AsError(err)
-	e.Message = fmt.Sprintf("plugin %q: %s was stopped: %s", inst.plugin.id, inst.call.export, e.Message)
-	return &e
-}
+var _ callmeter.Account = (*account)(nil)

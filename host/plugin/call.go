@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // CallResult is the outcome of a raw call.
@@ -85,7 +86,7 @@ func (o *rawOperations) operate(ctx context.Context, op string, req []byte) (out
 	if o.opts.Operate == nil {
 		return o.own(ctx, op, req)
 	}
-	whileBlocked(ctx, func(ctx context.Context) { out, err = o.opts.Operate(ctx, op, req, o.own) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { out, err = o.opts.Operate(ctx, op, req, o.own) })
 	return out, err
 }
 
@@ -149,7 +150,7 @@ func (o emittingOperations) operate(ctx context.Context, op string, req []byte) 
 	if err := readRequest(op, req, &in); err != nil {
 		return nil, err
 	}
-	whileBlocked(ctx, func(context.Context) { o.emit(clean(in.Kind), in.Data) })
+	callmeter.WhileBlocked(ctx, func(context.Context) { o.emit(clean(in.Kind), in.Data) })
 	return out, nil
 }
 

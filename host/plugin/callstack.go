@@ -7,7 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -31,8 +31,7 @@ type callStack struct {
 	first int64 // room that a call begins with
 	units int64 // units that a call begins with
 
-	growing *fairsched.Flow // of Runtime.apart; nil: the stack is not growing apart
-	grown   int64           // what that counts for there
+	callDepth int // the limit CallDepth
 }
 
 const (
@@ -75,29 +74,17 @@ func stackBytes(room int64) int64 {
 	return stackShare * room
 }
 
-// countStack begins to count the stack and the tables of an instance that was just
-// instantiated. It fails if there is no memory for them.
-func (inst *instance) countStack() error {
-	s := &inst.callStack
-	s.depth = inst.module.ExportedGlobal(wasmmeter.DepthGlobal).(api.MutableGlobal)
+// open begins to count the stack of an instance that was just instantiated, and so many
+// bytes of tables. It reports false if there is no memory for them.
+func (s *callStack) open(depth api.MutableGlobal, callDepth int, claim linearmem.Claim, tables int64) bool {
+	s.depth, s.callDepth, s.claim, s.tables = depth, callDepth, claim, tables
 	calls, units := wasmmeter.UnpackDepth(int64(s.depth.Get()))
 	s.start(calls, units*wasmmeter.StackUnit)
-	s.tables = inst.plugin.module.code.keeps.tables
-	s.claim = linearmem.Claim{Budget: &inst.plugin.runtime.memories, Flow: inst.share}
 	if !s.claim.Set(stackBytes(s.room) + s.tables) {
-		inst.call.stopped = inst.plugin.runtime.exhausted()
-		return inst.call.stopped
+		return false
 	}
 	s.begin()
-	return nil
-}
-
-// endGrowthInGuest is endGrowth where a guest or its operation continues: it stops a guest
-// whose time is up.
-func (inst *instance) endGrowthInGuest() {
-	if inst.endGrowth() && inst.unscheduled && !inst.call.returned {
-		inst.stop(inst.lateError())
-	}
+	return true
 }
 
 // peak returns the bytes of stack and tables for a call's cost. It leaves small stacks
@@ -124,19 +111,17 @@ func (s *callStack) use(fn api.Function) api.Function {
 // deepen is the check of a guest that has gone as deep as its units allow: it reserves
 // memory for a larger stack and hands out more, or stops the guest. sp lies at the
 // end of the used part of the stack.
-func (inst *instance) deepen(depth int64, sp *uint64) {
-	s := &inst.callStack
+func (s *callStack) deepen(m *callmeter.Meter, depth int64, sp *uint64) {
 	calls, units := wasmmeter.UnpackDepth(depth)
 	if calls < 0 {
-		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed deeper than the limit CallDepth of %d",
-			inst.plugin.id, inst.call.export, inst.call.limits.CallDepth))
+		m.Stop(host.Errorf(host.ResourceExhausted, "%s recursed deeper than the limit CallDepth of %d", m.Subject(), s.callDepth))
 	}
 	asked := s.granted - units
 	used, size := s.measure(sp, asked*wasmmeter.StackUnit)
 	free := max(size, (s.room-s.frame-stackSlack)/2) - used - s.frame
 	if free < stackStep {
 		step := max(used, stackStep)
-		inst.reserveStack(roomFor(used+step+s.frame, s.frame))
+		s.reserve(m, roomFor(used+step+s.frame, s.frame))
 		free = step
 	}
 	more := free / wasmmeter.StackUnit
@@ -149,52 +134,21 @@ func (inst *instance) deepen(depth int64, sp *uint64) {
 	s.depth.Set(uint64(wasmmeter.PackDepth(calls, more)))
 }
 
-// reserveStack counts room for a stack that is about to grow, or stops the guest. Growing
-// takes the host about as long as writing so many bytes, and other calls wait for it.
-func (inst *instance) reserveStack(room int64) {
-	s := &inst.callStack
+// reserve counts room for a stack that is about to grow, or stops the guest. Growing takes
+// the host about as long as writing so many bytes, and other calls wait for it.
+func (s *callStack) reserve(m *callmeter.Meter, room int64) {
 	if !s.claim.Set(stackBytes(room) + s.tables) {
-		inst.stop(inst.stackError())
+		m.Stop(blameless(host.Errorf(host.ResourceExhausted, "%s recursed so deep that its stack is more than a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free",
+			m.Subject(), s.claim.Budget.Limit).WithHint("recurse less deep, raise the limit, or run fewer calls at once")))
 	}
 	grown := room - s.room
 	s.room = room
-	if !inst.yieldAfterBytes(int(grown)) {
-		inst.stop(inst.lateError())
+	if !m.YieldAfterBytes(int(grown)) {
+		m.Stop(m.LateError())
 	}
 	if grown >= growApart {
-		inst.beginGrowth(grown)
+		m.BeginGrowth(grown / callmeter.BytesPerInstruction)
 	}
-}
-
-// beginGrowth lets a stack grow apart, like an instance that takes long to make: wazero
-// is about to allocate and copy it, in Go code that can be interrupted but has no place
-// to yield. The guest continues outside the run queue until its next fuel check.
-func (inst *instance) beginGrowth(grown int64) {
-	inst.beginBlocking()
-	sh, err := inst.plugin.runtime.apart.Enter(inst.call.ctx, inst.tenant, inst.call.timeLeft())
-	if err != nil {
-		inst.stop(blameless(inst.lateError()))
-	}
-	inst.callStack.growing, inst.callStack.grown = sh, grown/bytesPerInstruction
-}
-
-// endGrowth ends the growth that beginGrowth began, if any. It reports whether one was
-// in progress, and then queues the call again; inst.unscheduled says whether that failed.
-func (inst *instance) endGrowth() bool {
-	s := &inst.callStack
-	if s.growing == nil {
-		return false
-	}
-	inst.plugin.runtime.apart.Leave(s.growing, s.grown, true)
-	s.growing = nil
-	inst.endBlocking()
-	return true
-}
-
-func (inst *instance) stackError() error {
-	ms := &inst.plugin.runtime.memories
-	return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: %s recursed so deep that its stack is more than a tenant may have of the limit TotalMemoryBytes of %d, which is as much as is free",
-		inst.plugin.id, inst.call.export, ms.Limit).WithHint("recurse less deep, raise the limit, or run fewer calls at once"))
 }
 
 // measure returns how many bytes of the stack are used, and how many it has. Where

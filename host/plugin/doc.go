@@ -8,10 +8,10 @@
 // A module is checked and rewritten before it is compiled (package wasmmeter), so that
 // it counts its instructions and can be stopped at any moment. Calls run in
 // instances (instance.go) that are leased to one call of one tenant at a time
-// (pool.go); a failed call discards its instance. The host operations of a guest are
-// in hostcall.go (their blocking sections in yield.go, the prices of WASI in wasi.go),
-// the permissions for them in permission.go, its WASI environment in wasienv.go, and
-// its limits in instance_limits.go. adapt.go implements package host's interfaces.
+// (pool.go); a failed call discards its instance. Package callmeter holds each call to
+// its limits. The host operations of a guest are in hostcall.go (the prices of WASI in
+// wasi.go), the permissions for them in permission.go, and its WASI environment in
+// wasienv.go. adapt.go implements package host's interfaces.
 //
 // A plugin that is to be replaced while it serves is loaded into a [Slot]
 // (slot.go): a version is tried first (slot_trial.go) and retired when its last

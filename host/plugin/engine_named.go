@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -91,7 +92,7 @@ func engineError(ctx context.Context, plugin, what string, err error) error {
 	case err == nil, errors.As(err, &ours):
 		return err
 	case ctx.Err() != nil:
-		return gone(ctx, "plugin %q: %s", plugin, what)
+		return callmeter.EndedError(ctx, "plugin %q: %s", plugin, what)
 	}
 	return host.Errorf(host.Internal, "plugin %q: %s: %s", plugin, what, clean(err.Error()))
 }
@@ -128,7 +129,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 		r.failed = guestError(p.id, name, output)
 	case r.read != nil:
 		if err = r.read(ctx, output); err != nil && ctx.Err() != nil {
-			err = gone(ctx, "plugin %q: reading what %s answered", p.id, name)
+			err = callmeter.EndedError(ctx, "plugin %q: reading what %s answered", p.id, name)
 		}
 	}
 	*cost = host.Cost{Plugin: p.id, DurationUS: took.Microseconds(), HostCalls: c.calls,

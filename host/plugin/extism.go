@@ -226,8 +226,8 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 	if err != nil && !inst.exited(err) {
 		return nil, false, inst.failure(err)
 	}
-	if inst.spent() > inst.call.limits.Instructions {
-		return nil, false, inst.budgetError()
+	if err := inst.meter.CheckBudget(); err != nil {
+		return nil, false, err
 	}
 	x := inst.extism
 	inst.call.output = x.takeOutput()
@@ -248,7 +248,7 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 // which is success. Its instance has ended with it.
 func (inst *instance) exited(err error) bool {
 	var exit *sys.ExitError
-	if inst.call.stopped != nil || !errors.As(err, &exit) || exit.ExitCode() != 0 {
+	if inst.meter.Stopped() != nil || !errors.As(err, &exit) || exit.ExitCode() != 0 {
 		return false
 	}
 	inst.calls = inst.plugin.limits.MaxCallsPerInstance

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // extismFunc is a function that Extism plugins import.
@@ -79,7 +80,7 @@ func linkExtism(ctx context.Context, wasm wazero.Runtime) error {
 		for _, f := range m.funcs {
 			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 				inst := instanceOf(ctx)
-				inst.charge(extismPrice)
+				inst.meter.Charge(extismPrice)
 				f.call(inst, stack)
 			}), f.params, f.results).Export(f.name)
 		}
@@ -92,13 +93,13 @@ func linkExtism(ctx context.Context, wasm wazero.Runtime) error {
 
 // outsideBlocks stops a guest that names bytes which are not there.
 func (inst *instance) outsideBlocks(fn string, at, n uint64) {
-	inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s names %d bytes at offset %d, outside its blocks",
-		inst.plugin.id, inst.call.export, fn, n, at).WithHint("the plugin is broken"))
+	inst.meter.Stop(host.Errorf(host.Internal, "%s: %s names %d bytes at offset %d, outside its blocks",
+		inst.meter.Subject(), fn, n, at).WithHint("the plugin is broken"))
 }
 
 // block gives the guest a block of some bytes.
 func (inst *instance) block(bytes []byte) uint64 {
-	inst.charge(int64(len(bytes)) / bytesPerInstruction)
+	inst.meter.Charge(int64(len(bytes)) / callmeter.BytesPerInstruction)
 	at, ok := inst.extism.blocks.put(bytes)
 	if !ok {
 		inst.noBlocks(uint64(len(bytes)))
@@ -109,17 +110,17 @@ func (inst *instance) block(bytes []byte) uint64 {
 // noBlocks stops a guest for which there is no room.
 func (inst *instance) noBlocks(n uint64) {
 	if inst.extism.blocks.claim.Refused() {
-		inst.stop(inst.plugin.runtime.exhausted())
+		inst.meter.Stop(inst.plugin.runtime.exhausted())
 	}
-	inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s asked for a block of %d bytes, which the limit BlockBytes of %d has no room for",
-		inst.plugin.id, inst.call.export, n, inst.call.limits.BlockBytes).WithHint("raise the limit, or free blocks that are done with"))
+	inst.meter.Stop(host.Errorf(host.ResourceExhausted, "%s asked for a block of %d bytes, which the limit BlockBytes of %d has no room for",
+		inst.meter.Subject(), n, inst.call.limits.BlockBytes).WithHint("raise the limit, or free blocks that are done with"))
 }
 
 // text reads a block that the guest hands over, and charges for it. A block that
 // is not there is empty.
 func (inst *instance) text(at uint64) []byte {
 	b := inst.extism.blocks.bytes(at)
-	inst.charge(int64(len(b)) / bytesPerInstruction)
+	inst.meter.Charge(int64(len(b)) / callmeter.BytesPerInstruction)
 	return b
 }
 
@@ -127,7 +128,7 @@ func (inst *instance) text(at uint64) []byte {
 func extismAlloc(inst *instance, stack []uint64) {
 	n := stack[0]
 	if n <= uint64(inst.call.limits.BlockBytes) { // else there is no room anyway
-		inst.charge(int64(n) / bytesPerInstruction)
+		inst.meter.Charge(int64(n) / callmeter.BytesPerInstruction)
 	}
 	at, ok := inst.extism.blocks.alloc(n)
 	if !ok {
@@ -206,8 +207,8 @@ func extismInputLoad8(inst *instance, stack []uint64) {
 func extismInputLoad64(inst *instance, stack []uint64) {
 	in, at := inst.extism.input(inst.call.input), stack[0]
 	if at > uint64(len(in)) || uint64(len(in))-at < 8 {
-		inst.stop(host.Errorf(host.Internal, "plugin %q: %s: input_load_u64 names 8 bytes at %d of an input of %d",
-			inst.plugin.id, inst.call.export, at, len(in)).WithHint("the plugin is broken"))
+		inst.meter.Stop(host.Errorf(host.Internal, "%s: input_load_u64 names 8 bytes at %d of an input of %d",
+			inst.meter.Subject(), at, len(in)).WithHint("the plugin is broken"))
 	}
 	stack[0] = le64(in[at:])
 }
@@ -218,7 +219,7 @@ func extismOutputSet(inst *instance, stack []uint64) {
 	at, n := stack[0], stack[1]
 	x := inst.extism
 	if limit := inst.call.limits.OutputBytes; n > uint64(limit) {
-		inst.stop(outputError(inst))
+		inst.meter.Stop(outputError(inst))
 	}
 	if at == 0 && n == 0 {
 		return // no block: the output set before stands, as in Extism
@@ -226,13 +227,13 @@ func extismOutputSet(inst *instance, stack []uint64) {
 	if _, ok := x.blocks.view(at, n); !ok {
 		inst.outsideBlocks("output_set", at, n)
 	}
-	inst.charge(int64(n) / bytesPerInstruction)
+	inst.meter.Charge(int64(n) / callmeter.BytesPerInstruction)
 	x.output = extismRange{at: at, n: n, set: true}
 }
 
 func outputError(inst *instance) error {
-	return host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d",
-		inst.plugin.id, inst.call.export, inst.call.limits.OutputBytes)
+	return host.Errorf(host.ResourceExhausted, "%s wrote more than the limit OutputBytes of %d",
+		inst.meter.Subject(), inst.call.limits.OutputBytes)
 }
 
 // error_set(offset); 0 takes an error back.
@@ -288,11 +289,11 @@ func extismVarSet(inst *instance, stack []uint64) {
 	x.free(stack[1])
 	size += len(name) + len(value) + varWeight
 	if limit := inst.call.limits.VarBytes; size > limit {
-		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s keeps more in variables than the limit VarBytes of %d",
-			inst.plugin.id, inst.call.export, limit).WithHint("raise the limit, or keep less"))
+		inst.meter.Stop(host.Errorf(host.ResourceExhausted, "%s keeps more in variables than the limit VarBytes of %d",
+			inst.meter.Subject(), limit).WithHint("raise the limit, or keep less"))
 	}
 	if !x.blocks.keepVars(size) {
-		inst.stop(inst.plugin.runtime.exhausted())
+		inst.meter.Stop(inst.plugin.runtime.exhausted())
 	}
 	if x.vars == nil {
 		x.vars = map[string][]byte{}
@@ -316,8 +317,8 @@ func extismLog(level int) func(*instance, []uint64) {
 func extismHostCall(inst *instance, stack []uint64) {
 	op := inst.text(stack[0])
 	if len(op) > maxOperationName {
-		inst.stop(host.Errorf(host.Internal, "plugin %q: %s: agenthost_call names an operation in %d bytes, more than %d",
-			inst.plugin.id, inst.call.export, len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
+		inst.meter.Stop(host.Errorf(host.Internal, "%s: agenthost_call names an operation in %d bytes, more than %d",
+			inst.meter.Subject(), len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
 	}
 	key, response := "ok", []byte("{}")
 	out, err := inst.operate(string(op), slices.Clone(inst.text(stack[1])))

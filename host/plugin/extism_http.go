@@ -31,18 +31,18 @@ func extismHTTPRequest(inst *instance, stack []uint64) {
 	x.free(stack[0])
 	x.free(stack[1])
 	if err != nil {
-		inst.stop(inst.httpError(err))
+		inst.meter.Stop(inst.httpError(err))
 	}
 	raw, err := inst.operate("http.fetch", req)
 	if err != nil {
-		inst.stop(inst.httpError(err))
+		inst.meter.Stop(inst.httpError(err))
 	}
 	var res fetchResponse
 	if err := strictjson.Unmarshal(raw, &res); err != nil {
-		inst.stop(inst.httpError(host.Errorf(host.Internal, "read the response: %v", err)))
+		inst.meter.Stop(inst.httpError(host.Errorf(host.Internal, "read the response: %v", err)))
 	}
 	if limit := inst.plugin.module.extism.HTTPBytes; limit > 0 && len(res.Body) > limit {
-		inst.stop(inst.httpError(host.Errorf(host.ResourceExhausted, "the response has %d bytes, more than max_http_response_bytes of %d", len(res.Body), limit)))
+		inst.meter.Stop(inst.httpError(host.Errorf(host.ResourceExhausted, "the response has %d bytes, more than max_http_response_bytes of %d", len(res.Body), limit)))
 	}
 	x.status, x.headers = res.Status, headerObject(res.Headers)
 	stack[0] = inst.block(res.Body)
@@ -51,7 +51,7 @@ func extismHTTPRequest(inst *instance, stack []uint64) {
 // httpError keeps the code and the hint of err.
 func (inst *instance) httpError(err error) error {
 	e := *host.AsError(err)
-	e.Message, e.Err = "plugin \""+inst.plugin.id+"\": "+inst.call.export+": http_request: "+e.Message, err
+	e.Message, e.Err = inst.meter.Subject()+": http_request: "+e.Message, err
 	return &e
 }
 

@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -18,6 +17,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -90,7 +90,7 @@ func (inst *instance) copyOut(mem api.Memory, name string, from []byte, stack []
 	if uint64(len(chunk)) > uint64(n) {
 		chunk = chunk[:n]
 	}
-	inst.charge(int64(len(chunk)) / bytesPerInstruction)
+	inst.meter.Charge(int64(len(chunk)) / callmeter.BytesPerInstruction)
 	if !mem.Write(ptr, chunk) {
 		inst.broken(name, ptr, uint32(len(chunk)))
 	}
@@ -106,10 +106,10 @@ func outputWrite(inst *instance, mem api.Memory, stack []uint64) {
 	}
 	c := &inst.call
 	if len(b) > c.limits.OutputBytes-len(c.output) {
-		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d",
-			inst.plugin.id, c.export, c.limits.OutputBytes))
+		inst.meter.Stop(host.Errorf(host.ResourceExhausted, "%s wrote more than the limit OutputBytes of %d",
+			inst.meter.Subject(), c.limits.OutputBytes))
 	}
-	inst.charge(int64(n) / bytesPerInstruction)
+	inst.meter.Charge(int64(n) / callmeter.BytesPerInstruction)
 	c.output = append(c.output, b...)
 }
 
@@ -120,8 +120,8 @@ func hostCall(inst *instance, mem api.Memory, stack []uint64) {
 		inst.broken("host_call", uint32(stack[0]), uint32(stack[1]))
 	}
 	if len(op) > maxOperationName {
-		inst.stop(host.Errorf(host.Internal, "plugin %q: %s: host_call names an operation in %d bytes, more than %d",
-			inst.plugin.id, inst.call.export, len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
+		inst.meter.Stop(host.Errorf(host.Internal, "%s: host_call names an operation in %d bytes, more than %d",
+			inst.meter.Subject(), len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
 	}
 	req, ok := mem.Read(uint32(stack[2]), uint32(stack[3]))
 	if !ok {
@@ -153,21 +153,19 @@ func guestLog(inst *instance, mem api.Memory, stack []uint64) {
 const (
 	// maxOperationName bounds the name that a guest gives in host_call.
 	maxOperationName = 64
-	// bytesPerInstruction is the price of bytes that the host copies for a guest.
-	bytesPerInstruction = 16
 	// logPrice is the price of a log line in instructions.
 	logPrice = 1000
 )
 
 func (inst *instance) broken(fn string, ptr, n uint32) {
-	inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s names %d bytes at %d, outside its memory",
-		inst.plugin.id, inst.call.export, fn, n, ptr).WithHint("the plugin is broken; see pdk/ABI.md"))
+	inst.meter.Stop(host.Errorf(host.Internal, "%s: %s names %d bytes at %d, outside its memory",
+		inst.meter.Subject(), fn, n, ptr).WithHint("the plugin is broken; see pdk/ABI.md"))
 }
 
 // log writes to the plugin's log, up to LogBytes a call.
 func (inst *instance) log(level int, text []byte) {
 	c := &inst.call
-	inst.charge(logPrice)
+	inst.meter.Charge(logPrice)
 	text = text[:min(len(text), max(0, c.limits.LogBytes-c.logged))]
 	if len(text) == 0 {
 		return
@@ -176,7 +174,7 @@ func (inst *instance) log(level int, text []byte) {
 		text = append(slices.Clone(text), " (log limit reached)"...)
 	}
 	inst.plugin.runtime.opts.Log(LogLine{
-		Plugin: inst.plugin.id, Tenant: inst.tenant, Export: c.export,
+		Plugin: inst.plugin.id, Tenant: inst.tenant, Export: inst.meter.Export(),
 		Level: logLevel(level), Text: clean(strings.TrimRight(string(text), "\n")),
 	})
 }
@@ -245,19 +243,19 @@ func Operations() []string {
 func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	c := &inst.call
 	if c.calls++; c.calls > c.limits.HostCalls {
-		inst.stop(host.Errorf(host.ResourceExhausted, "plugin %q: %s made more than the limit HostCalls of %d",
-			inst.plugin.id, c.export, c.limits.HostCalls))
+		inst.meter.Stop(host.Errorf(host.ResourceExhausted, "%s made more than the limit HostCalls of %d",
+			inst.meter.Subject(), c.limits.HostCalls))
 	}
 	if err := inst.binding.account.charge(hostCalls, 1); err != nil {
-		inst.stop(inst.budgetStop(err))
+		inst.meter.Stop(inst.meter.BudgetStop(err))
 	}
 	price, known := prices[op]
 	if !known {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
 	values := signs(req)
-	inst.charge(price + requestPrice(req, values) + int64(len(req))*bytePrices[op])
-	inst.checkLimits()
+	inst.meter.Charge(price + requestPrice(req, values) + int64(len(req))*bytePrices[op])
+	inst.meter.Check()
 	if len(req) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)
 	}
@@ -265,7 +263,7 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	if c.ops == nil {
-		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.export, op)
+		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", inst.meter.Export(), op)
 	}
 	response, err := inst.perform(op, bytes.Clone(req))
 	if err == nil && len(response) > c.limits.ResponseBytes {
@@ -277,7 +275,7 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 		}
 		return nil, err
 	}
-	inst.charge(int64(len(response)) / bytesPerInstruction)
+	inst.meter.Charge(int64(len(response)) / callmeter.BytesPerInstruction)
 	return response, nil
 }
 
@@ -286,14 +284,12 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 // request may ask for much work. req is not the guest's memory, which is gone once the
 // instance is closed.
 func (inst *instance) perform(op string, req []byte) ([]byte, error) {
-	c := &inst.call
-	ctx, cancel := context.WithDeadline(c.ctx, c.deadline)
+	o, cancel := inst.meter.BeginOperation()
 	defer cancel()
-	p := &operationContext{Context: ctx, inst: inst, since: time.Now()}
 	defer inst.hidePanic(op)
-	response, err := c.ops.operate(p, op, req)
-	if !inst.yieldAfter(time.Since(p.since).Nanoseconds()) { // the guest need not hear of it
-		inst.stop(inst.lateError())
+	response, err := inst.call.ops.operate(o, op, req)
+	if late := o.End(); late != nil { // the guest does not see this error
+		inst.meter.Stop(late)
 	}
 	return response, err
 }
@@ -301,13 +297,13 @@ func (inst *instance) perform(op string, req []byte) ([]byte, error) {
 // hidePanic ends the guest when the program's part of an operation panics, such as a
 // driver of a store: the words of the panic go to the log, not to the plugin's owner.
 func (inst *instance) hidePanic(op string) {
-	if inst.call.stopped != nil {
+	if inst.meter.Stopped() != nil {
 		return // the host's own stop unwinds the guest
 	}
 	if p := recover(); p != nil {
 		id := inst.plugin.id
 		inst.plugin.runtime.opts.Logger.Error("panic in an operation", "plugin", id, "tenant", inst.tenant, "op", op, "panic", p, "stack", string(debug.Stack()))
-		inst.stop(host.Errorf(host.Internal, "plugin %q: %s: the operation %s failed", id, inst.call.export, op))
+		inst.meter.Stop(host.Errorf(host.Internal, "%s: the operation %s failed", inst.meter.Subject(), op))
 	}
 }
 

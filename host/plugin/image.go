@@ -7,6 +7,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
@@ -147,9 +148,9 @@ func (inst *instance) heldBefore() ([]linearmem.Range, error) {
 	if !inst.plugin.module.hasImages() || inst.memory.Size() == 0 {
 		return nil, nil
 	}
-	held, ok := linearmem.NonZero(inst.bytes(int(inst.memory.Size())), inst.yieldAfterBytes)
+	held, ok := linearmem.NonZero(inst.bytes(int(inst.memory.Size())), inst.meter.YieldAfterBytes)
 	if !ok {
-		return nil, inst.lateError()
+		return nil, inst.meter.LateError()
 	}
 	return held, nil
 }
@@ -168,9 +169,9 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 		return nil
 	}
 	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
-		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before, inst.yieldAfterBytes)
+		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before, inst.meter.YieldAfterBytes)
 		if im == nil {
-			return inst.lateError()
+			return inst.meter.LateError()
 		}
 		im.random, im.took = inst.wasi.random, inst.wasi.startTook
 		inst.image = p.module.code.images.put(p.limits, im)
@@ -182,13 +183,13 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 // fill makes an instance that was just instantiated equal to its image. It fails
 // if the call's time is up.
 func (inst *instance) fill(im *image) error {
-	if !im.fill(inst.bytes(im.size), inst.yieldAfterBytes) {
-		return inst.lateError()
+	if !im.fill(inst.bytes(im.size), inst.meter.YieldAfterBytes) {
+		return inst.meter.LateError()
 	}
 	inst.image, inst.restored = im, true
 	inst.set(im)
 	inst.wasi.endStart(im.took)
-	_ = inst.settle(int64(im.size)/bytesPerInstruction, time.Now())
+	_ = inst.meter.Settle(int64(im.size)/callmeter.BytesPerInstruction, time.Now())
 	return nil
 }
 
@@ -207,7 +208,7 @@ func (inst *instance) restore() bool {
 	if im == nil || inst.wasi.unrestorable || !inst.resize(im.size) {
 		return false
 	}
-	if !im.restore(inst.bytes(im.size), inst.yieldAfterBytes) {
+	if !im.restore(inst.bytes(im.size), inst.meter.YieldAfterBytes) {
 		return false
 	}
 	inst.set(im)
@@ -229,7 +230,7 @@ func (inst *instance) resize(size int) bool {
 		_, ok := inst.memory.Grow(uint32((size - now) / pageBytes))
 		return ok
 	}
-	if !linearmem.Zero(inst.bytes(now), linearmem.Range{Start: size, End: now}, inst.yieldAfterBytes) {
+	if !linearmem.Zero(inst.bytes(now), linearmem.Range{Start: size, End: now}, inst.meter.YieldAfterBytes) {
 		return false
 	}
 	inst.linear.NextSize = size

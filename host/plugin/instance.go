@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -42,18 +43,16 @@ func (e export) String() string { return exportNames[e] }
 // instance is one instantiated module. It runs one call at a time. It belongs to
 // one tenant until it is restored to its image, and then to none.
 type instance struct {
-	plugin      *Plugin
-	tenant      string          // "": it is restored, and idle
-	binding     *binding        // of its tenant
-	share       *fairsched.Flow // of its call
-	unscheduled bool            // its call is not in the scheduler
-	module      api.Module
-	memory      api.Memory
-	linear      *linearmem.Memory // that holds memory
+	plugin  *Plugin
+	tenant  string   // "": it is restored, and idle
+	binding *binding // of its tenant
+	meter   callmeter.Meter
+	module  api.Module
+	memory  api.Memory
+	linear  *linearmem.Memory // that holds memory
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
 	ctx       context.Context
-	fuel      api.MutableGlobal
 	globals   []api.MutableGlobal // that an image saves besides memory
 	image     *image              // nil: it can not be restored
 	callStack callStack
@@ -77,30 +76,14 @@ const keptResponse = 64 << 10
 // call is the state of the call in progress. One value serves all calls of an
 // instance.
 type call struct {
-	ctx          context.Context // the caller's
-	deadline     time.Time
-	callers      bool // the deadline is the caller's, not the limit's
-	limits       *Limits
-	budget       int64 // instructions
-	export       string
-	granted      int64     // fuel handed out
-	charged      int64     // price of host operations
-	billed       int64     // charged to the tenant
-	unchecked    int64     // charged since the last look at the limits
-	reported     int64     // instructions that the scheduler knows of
-	quantumStart int64     // instructions spent when its quantum began
-	hostWork     int64     // instructions' worth of memory that the host has moved since then
-	yielded      time.Time // when other goroutines last ran
-	input        []byte
-	output       []byte
-	response     []byte // of the last host operation
-	calls        int
-	logged       int
-	ops          operations
-	raw          rawOperations // ops in a raw call
-	stopped      error         // why the host stopped it
-	returned     bool          // the guest has been left
-	throttled    time.Duration // waited for the scheduler, once begun
+	limits   *Limits
+	input    []byte
+	output   []byte
+	response []byte // of the last host operation
+	calls    int
+	logged   int
+	ops      operations
+	raw      rawOperations // ops in a raw call
 }
 
 // startName is what the code that runs before the first call is called in errors
@@ -135,21 +118,18 @@ func instanceOf(ctx context.Context) *instance {
 // newInstance makes an instance for the tenant of a binding: of the image, or by
 // running its start code. ctx bounds that together with the limit StartTimeout.
 // The instance is never nil; with an error it is to be closed.
-func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *fairsched.Flow) (*instance, error) {
-	inst := &instance{plugin: p, tenant: s.account.id, binding: s, share: sh, extism: p.module.extism.newState(p.limits.BlockBytes, &p.runtime.memories, sh)}
-	inst.ctx = &instanceContext{context.Background(), inst}
-	inst.wasi.inst = inst
-	inst.begin(ctx, startName, time.Now(), p.limits.StartTimeout, &p.limits)
-	inst.call.budget = p.limits.StartInstructions
+func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Flow) (*instance, error) {
+	inst := b.emptyInstance(flow)
+	inst.beginStart(ctx, p.limits.StartInstructions)
 	defer inst.leave()
 	if err := inst.payInstance(); err != nil {
 		return inst, err
 	}
-	if err := inst.makeModule(); err != nil {
+	if err := inst.makeModule(flow); err != nil {
 		return inst, inst.failure(err)
 	}
 	im := p.module.code.images.get(p.limits)
-	if im != nil && p.module.hasImages() && im.suits(s) && inst.resize(im.size) {
+	if im != nil && p.module.hasImages() && im.suits(b) && inst.resize(im.size) {
 		return inst, inst.fill(im)
 	}
 	before, err := inst.heldBefore()
@@ -160,8 +140,30 @@ func (p *Plugin) newInstance(ctx context.Context, s *binding, sh *fairsched.Flow
 		return inst, err
 	}
 	inst.started()
-	_ = inst.settle(inst.spent(), time.Now()) // the call is stopped, if that was too much
+	_ = inst.meter.Settle(inst.meter.Spent(), time.Now()) // the call is stopped, if that was too much
 	return inst, inst.keepImage(before)
+}
+
+// emptyInstance returns an instance without a module, for a call of that flow.
+func (b *binding) emptyInstance(flow *fairsched.Flow) *instance {
+	p := b.plugin
+	inst := &instance{plugin: p, meter: callmeter.New(&p.runtime.meters, p.id), extism: p.module.extism.newState(p.limits.BlockBytes, &p.runtime.memories, flow)}
+	inst.ctx = &instanceContext{context.Background(), inst}
+	inst.wasi.inst = inst
+	inst.assign(b, flow)
+	return inst
+}
+
+// assign gives the instance to the tenant of a binding, for a call of that flow.
+func (inst *instance) assign(b *binding, flow *fairsched.Flow) {
+	inst.tenant, inst.binding = b.account.id, b
+	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: b.account, Flow: flow})
+}
+
+// release takes a restored instance from its tenant.
+func (inst *instance) release() {
+	inst.tenant, inst.binding = "", nil
+	inst.meter.SetPayer(callmeter.Payer{})
 }
 
 // runStart runs the functions that come before the first call. Each has a stack of
@@ -172,8 +174,8 @@ func (inst *instance) runStart(functions []api.Function) error {
 		if _, err := inst.callStack.use(fn).Call(inst.ctx, make([]uint64, len(fn.Definition().ParamTypes()))...); err != nil {
 			return inst.failure(err)
 		}
-		if inst.endGrowth(); inst.unscheduled {
-			return inst.lateError()
+		if inst.meter.EndGrowth(); inst.meter.Unscheduled() {
+			return inst.meter.LateError()
 		}
 		inst.shrink()
 	}
@@ -181,13 +183,12 @@ func (inst *instance) runStart(functions []api.Function) error {
 }
 
 // instantiate makes the module of an instance. It runs no code of the guest.
-func (inst *instance) instantiate() (err error) {
+func (inst *instance) instantiate(flow *fairsched.Flow) (err error) {
 	rt := inst.plugin.runtime
-	maker := &memoryAllocator{linearmem.Allocator{Budget: &rt.memories, Flow: inst.share}}
+	maker := &memoryAllocator{linearmem.Allocator{Budget: &rt.memories, Flow: flow}}
 	defer func() {
 		if r := recover(); r != nil {
-			err = noMemory(r)
-			inst.call.stopped = err
+			err = inst.meter.Fail(noMemory(r))
 		}
 	}()
 	mod, err := inst.plugin.module.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.wasi.config())
@@ -201,11 +202,16 @@ func (inst *instance) instantiate() (err error) {
 	if maker.memory.Made != nil { // wazero's Memory is not nil in a module without memory
 		inst.memory = mod.Memory()
 	}
-	inst.fuel, _ = mod.ExportedGlobal(wasmmeter.FuelGlobal).(api.MutableGlobal)
+	inst.meter.SetFuel(mod.ExportedGlobal(wasmmeter.FuelGlobal).(api.MutableGlobal))
 	for _, i := range inst.plugin.module.code.keeps.globals {
 		inst.globals = append(inst.globals, mod.ExportedGlobal(wasmmeter.GlobalExport(i)).(api.MutableGlobal))
 	}
-	return inst.countStack()
+	claim := linearmem.Claim{Budget: &rt.memories, Flow: flow}
+	depth := mod.ExportedGlobal(wasmmeter.DepthGlobal).(api.MutableGlobal)
+	if !inst.callStack.open(depth, inst.plugin.limits.CallDepth, claim, inst.plugin.module.code.keeps.tables) {
+		return inst.meter.Fail(rt.exhausted())
+	}
+	return nil
 }
 
 // memoryAllocator is a [linearmem.Allocator] as wazero wants one.
@@ -234,46 +240,58 @@ func noMemory(recovered any) error {
 	panic(recovered)
 }
 
-// begin prepares the instance for code that may run until a timeout.
-func (inst *instance) begin(ctx context.Context, name string, now time.Time, timeout time.Duration, limits *Limits) {
-	c := &inst.call
-	response := c.response[:0]
-	if cap(response) > keptResponse {
-		response = nil
-	}
-	*c = call{ctx: ctx, deadline: now.Add(timeout), limits: limits, budget: limits.Instructions, export: name, yielded: now, response: response}
-	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
-		c.deadline, c.callers = d, true
-	}
-	inst.restored, inst.unscheduled, inst.used = false, false, now
-	inst.wasi.reset()
-	inst.extism.begin(inst.tenant)
-	if inst.fuel != nil {
-		c.granted = min(fuelQuantum, c.budget)
-		inst.fuel.Set(uint64(c.granted))
-	}
+// The limits of start-up code, of describe and of other calls.
+var (
+	startLimits    = callmeter.LimitNames{Timeout: "StartTimeout", Instructions: "StartInstructions"}
+	describeLimits = callmeter.LimitNames{Timeout: "StartTimeout", Instructions: "Instructions"}
+	callLimits     = callmeter.LimitNames{Timeout: "Timeout", Instructions: "Instructions"}
+)
+
+// beginStart prepares the instance for work before its first call: start-up code, which
+// may use so many instructions, or the return to its image.
+func (inst *instance) beginStart(ctx context.Context, instructions int64) {
+	limits := &inst.plugin.limits
+	inst.begin(limits, &callmeter.Call{
+		Context: ctx, Export: startName, Start: time.Now(),
+		Timeout: limits.StartTimeout, Instructions: instructions, Limits: &startLimits,
+	})
 }
 
 // beginCall prepares the instance for a call.
 func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Time) {
 	limits := &inst.binding.rights().limits
-	timeout := limits.Timeout
+	c := callmeter.Call{
+		Context: ctx, Export: inst.plugin.module.exportName(r.export), Start: now,
+		Timeout: limits.Timeout, Instructions: limits.Instructions, Limits: &callLimits,
+	}
 	if r.export == exportDescribe {
-		timeout = limits.StartTimeout
+		c.Timeout, c.Limits = limits.StartTimeout, &describeLimits
 	}
-	inst.begin(ctx, inst.plugin.module.exportName(r.export), now, timeout, limits)
-	c := &inst.call
-	c.input, c.ops = r.input, r.ops
+	inst.begin(limits, &c)
+	inst.call.input, inst.call.ops = r.input, r.ops
 	if r.raw != nil && r.export != exportDescribe {
-		c.raw = rawOperations{binding: inst.binding, export: r.export, opts: r.raw}
-		c.ops = &c.raw
+		inst.call.raw = rawOperations{binding: inst.binding, export: r.export, opts: r.raw}
+		inst.call.ops = &inst.call.raw
 	}
+}
+
+func (inst *instance) begin(limits *Limits, c *callmeter.Call) {
+	response := inst.call.response[:0]
+	if cap(response) > keptResponse {
+		response = nil
+	}
+	inst.call = call{limits: limits, response: response}
+	inst.restored, inst.used = false, c.Start
+	inst.wasi.reset()
+	inst.extism.begin(inst.tenant)
+	inst.meter.Begin(c)
 }
 
 // rest lets go of what an idle instance need not hold.
 func (inst *instance) rest() {
 	c := &inst.call
-	c.ctx, c.input, c.output, c.ops, c.raw = nil, nil, nil, nil, rawOperations{}
+	c.input, c.output, c.ops, c.raw = nil, nil, nil, rawOperations{}
+	inst.meter.Rest()
 	inst.extism.rest()
 	inst.shrink()
 	if cap(c.response) > keptResponse {
@@ -298,8 +316,8 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 	if err != nil {
 		return nil, false, inst.failure(err)
 	}
-	if inst.spent() > inst.call.limits.Instructions {
-		return nil, false, inst.budgetError()
+	if err := inst.meter.CheckBudget(); err != nil {
+		return nil, false, err
 	}
 	switch code := uint32(stack[0]); code {
 	case 0, 1:
@@ -313,8 +331,7 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 // leave notes that no guest code runs any more, so that nothing can be stopped
 // from inside it, and logs the lines that it has not ended.
 func (inst *instance) leave() {
-	inst.call.returned = true
-	inst.endGrowth()
+	inst.meter.Return()
 	inst.wasi.flush()
 }
 
@@ -332,16 +349,29 @@ func (inst *instance) cost(started time.Time) host.Cost {
 	inst.took = time.Since(started)
 	c := host.Cost{
 		Plugin:       inst.plugin.id,
-		Instructions: inst.spent(),
+		Instructions: inst.meter.Spent(),
 		DurationUS:   inst.took.Microseconds(),
 		HostCalls:    inst.call.calls,
 		OutputBytes:  len(inst.call.output),
-		ThrottledUS:  inst.call.throttled.Microseconds(),
+		ThrottledUS:  inst.meter.Throttled().Microseconds(),
 	}
 	if inst.memory != nil {
 		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.size() + inst.callStack.peak()
 	}
 	return c
+}
+
+// checkFuel is the fuel check of a guest whose fuel has run out, or that has gone as deep
+// as it may for now.
+func (inst *instance) checkFuel(fuel, depth int64, sp *uint64) int64 {
+	inst.meter.EndGrowthInGuest()
+	if depth < 0 {
+		inst.callStack.deepen(&inst.meter, depth, sp)
+	}
+	if fuel >= 0 {
+		return fuel
+	}
+	return inst.meter.Refuel(fuel)
 }
 
 func (inst *instance) close() {

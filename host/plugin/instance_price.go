@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"math"
-
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -75,39 +73,17 @@ func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 func (inst *instance) payInstance() error {
 	price := inst.plugin.module.code.keeps.price
 	_ = inst.binding.account.charge(instructions, price) // the call is stopped, if that was too much
-	if !inst.yieldAfter(price) {
-		return inst.lateError()
+	if !inst.meter.YieldAfter(price) {
+		return inst.meter.LateError()
 	}
 	return nil
 }
 
 // makeModule instantiates the module, apart if that takes long.
-func (inst *instance) makeModule() error {
+func (inst *instance) makeModule(flow *fairsched.Flow) error {
 	price := inst.plugin.module.code.keeps.price
 	if price < apartPrice {
-		return inst.instantiate()
+		return inst.instantiate(flow)
 	}
-	inst.beginBlocking()
-	err := inst.instantiateApart(price)
-	if inst.endBlocking(); inst.unscheduled {
-		err = inst.lateError()
-		inst.call.stopped = err
-	}
-	return err
+	return inst.meter.RunUninterruptible(price, func() error { return inst.instantiate(flow) })
 }
-
-// instantiateApart waits until no other large instance is being made, and makes this
-// one. The scheduler orders the tenants by the price of the instances made for each.
-func (inst *instance) instantiateApart(price int64) error {
-	c, apart := &inst.call, inst.plugin.runtime.apart
-	sh, err := apart.Enter(c.ctx, inst.tenant, c.timeLeft())
-	if err != nil { // the call's time is up
-		inst.call.stopped = blameless(inst.lateError())
-		return inst.call.stopped
-	}
-	defer apart.Leave(sh, price, true)
-	return inst.instantiate()
-}
-
-// newApart returns the scheduler of instances that are made apart.
-func newApart() *fairsched.Scheduler { return fairsched.New(1, math.MaxInt) }

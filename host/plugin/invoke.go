@@ -3,11 +3,11 @@ package plugin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -15,9 +15,7 @@ import (
 // gone returns the error of work that ended because ctx did: its code is canceled or
 // deadline_exceeded, whatever the cause.
 func gone(ctx context.Context, format string, args ...any) error {
-	cause := context.Cause(ctx)
-	return &host.Error{Code: host.CodeOf(ctx.Err()), Err: cause,
-		Message: fmt.Sprintf(format, args...) + " was stopped: " + cause.Error()}
+	return callmeter.EndedError(ctx, format, args...)
 }
 
 // callRequest describes one call.
@@ -70,8 +68,8 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	*cost = inst.cost(started)
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
 	pl.binding.usageRecord(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
-	_ = inst.settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
-	used := inst.takeUnreported()
+	_ = inst.meter.Settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
+	used := inst.meter.TakeUnreported()
 	unscheduled := p.instances.giveBack(pl, inst, returned, fresh)
 	scheduler.Leave(share, used+callPrice, !unscheduled)
 	return output, guestErr, true, err
@@ -93,7 +91,7 @@ func unserved(ctx context.Context, plugin string, timeout time.Duration, err err
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: a call waited longer than the limit Timeout of %s for its turn", plugin, timeout).
 			WithHint("raise the runtime's limits Running or Calls, or call less often at once"))
 	}
-	return gone(ctx, "plugin %q: a call that waited for its turn", plugin)
+	return callmeter.EndedError(ctx, "plugin %q: a call that waited for its turn", plugin)
 }
 
 // call is invoke with the guest's error as an error. read scheduler the output

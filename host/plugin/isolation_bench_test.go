@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
@@ -114,7 +115,7 @@ func BenchmarkLargeImage(b *testing.B) {
 	longest, whole := map[string][]time.Duration{}, map[string][]time.Duration{}
 	measure := func(what string, inst *instance, do func()) {
 		c := &timedLooks{Context: b.Context(), last: time.Now()}
-		inst.call.ctx, inst.call.deadline = c, time.Now().Add(time.Minute)
+		inst.meter.Begin(&callmeter.Call{Context: c, Start: time.Now(), Timeout: time.Minute})
 		began := time.Now()
 		do()
 		c.look()
@@ -128,7 +129,7 @@ func BenchmarkLargeImage(b *testing.B) {
 			b.Fatal(err)
 		}
 		mem := first.bytes(pages * pageBytes)
-		measure("take", first, func() { takeImage(mem, nil, nil, first.yieldAfterBytes) })
+		measure("take", first, func() { takeImage(mem, nil, nil, first.meter.YieldAfterBytes) })
 		first.close()
 		second, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})
 		if err != nil {
@@ -143,11 +144,10 @@ func BenchmarkLargeImage(b *testing.B) {
 			}
 		})
 		second.close()
-		third := &instance{plugin: p, binding: p.bindings.of("a"), share: &fairsched.Flow{}}
-		third.ctx = &instanceContext{context.Background(), third}
-		third.wasi.inst = third
-		third.begin(b.Context(), startName, time.Now(), time.Minute, &p.limits)
-		if err := third.instantiate(); err != nil {
+		flow := &fairsched.Flow{}
+		third := p.bindings.of("a").emptyInstance(flow)
+		third.beginStart(b.Context(), p.limits.Instructions)
+		if err := third.instantiate(flow); err != nil {
 			b.Fatal(err)
 		}
 		measure("make", third, func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // A line that has not ended is logged when the call is over. What that costs may
@@ -29,7 +30,7 @@ func TestTheLastLineMayCostTooMuch(t *testing.T) {
 		{"of a call that exits", `i32.const 1 call $tool`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			p := loadHand(t, fmt.Sprintf(code, 226_800, row.end), Limits{Instructions: fuelQuantum})
+			p := loadHand(t, fmt.Sprintf(code, 226_800, row.end), Limits{Instructions: callmeter.FuelQuantum})
 			_, err := p.Call(t.Context(), "a", "tool", nil, nil)
 			if host.CodeOf(err) == "" {
 				t.Error("a call whose last line is beyond its budget ends in no error")

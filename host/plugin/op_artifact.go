@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // The bounds of artifacts in pieces. The run's limit ArtifactBytes bounds a
@@ -185,7 +186,7 @@ func (a *artifacts) find(ctx context.Context, name, digest string) (*artifactBod
 	}
 	var earlier []host.ArtifactRef
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { earlier, err = a.call.EarlierArtifacts(ctx) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { earlier, err = a.call.EarlierArtifacts(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -222,10 +223,10 @@ func (a *artifacts) open(ctx context.Context, ref *host.ArtifactRef) (*artifactB
 		return nil, host.Errorf(host.ResourceExhausted, "artifact %q is %d bytes, and a call reads at most %d of those of earlier turns",
 			clean(ref.Name), ref.Size, maxArtifactBytes)
 	}
-	chargeOperation(ctx, ref.Size*openedBytePrice)
+	callmeter.Charge(ctx, ref.Size*openedBytePrice)
 	var of *host.Artifact
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { of, err = ref.Open(ctx) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { of, err = ref.Open(ctx) })
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // Fetcher sends the requests of plugins. [egress.Client] holds them to the granted
@@ -82,7 +83,7 @@ func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var resp *egress.Response
-	whileBlocked(ctx, func(ctx context.Context) { resp, err = b.plugin.runtime.fetcher.Fetch(ctx, out) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { resp, err = b.plugin.runtime.fetcher.Fetch(ctx, out) })
 	if err != nil {
 		return nil, b.fetchError(err)
 	}

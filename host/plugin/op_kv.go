@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // The bounds of plugins' items; the quota is a limit.
@@ -57,7 +58,7 @@ func (b *binding) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var it Item
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { it, err = b.store().Get(ctx, b.owner(), in.Key) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { it, err = b.store().Get(ctx, b.owner(), in.Key) })
 	if err != nil {
 		return nil, b.storeError("kv.get", err)
 	}
@@ -98,7 +99,7 @@ func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var revision int64
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { revision, err = b.store().Put(ctx, b.owner(), in.Key, *in.Value, opts) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { revision, err = b.store().Put(ctx, b.owner(), in.Key, *in.Value, opts) })
 	if err != nil {
 		return nil, b.storeError("kv.put", err)
 	}
@@ -122,7 +123,7 @@ func (b *binding) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { err = b.store().Delete(ctx, b.owner(), in.Key, in.Revision) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { err = b.store().Delete(ctx, b.owner(), in.Key, in.Revision) })
 	if err != nil {
 		return nil, b.storeError("kv.delete", err)
 	}
@@ -154,7 +155,7 @@ func (b *binding) kvList(ctx context.Context, req []byte) ([]byte, error) {
 	var items []Item
 	var more bool
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { items, more, err = b.store().List(ctx, b.owner(), opts) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { items, more, err = b.store().List(ctx, b.owner(), opts) })
 	if err != nil {
 		return nil, b.storeError("kv.list", err)
 	}

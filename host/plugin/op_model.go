@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // Models chooses the model that answers a plugin. It is safe for concurrent use.
@@ -42,7 +43,7 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	}
 	question.Scope = scope
 	var model host.Model
-	whileBlocked(ctx, func(ctx context.Context) { model, err = b.model(ctx, in.Model) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { model, err = b.model(ctx, in.Model) })
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	}
 	var resp *host.ModelResponse
 	said := 0
-	whileBlocked(ctx, func(ctx context.Context) {
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) {
 		resp, said, err = wholeAnswer(ctx, model, question, b.rights().limits.ResponseBytes)
 	})
 	if err != nil { // the text received until then is paid for

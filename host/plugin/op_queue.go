@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // The bounds of a job.
@@ -49,7 +50,7 @@ func (b *binding) send(ctx context.Context, scope host.Scope, req []byte) ([]byt
 	job.Scope.Tenant = b.account.id
 	var id string
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { id, err = queue.Enqueue(ctx, job) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { id, err = queue.Enqueue(ctx, job) })
 	if err != nil && host.CodeOf(err) == host.AlreadyExists {
 		return nil, host.Errorf(host.AlreadyExists, "a job with the key %q was sent before", clean(in.IdempotencyKey))
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // beginStep tells a tool what a step returned when it was done, or has it do the
@@ -20,7 +21,7 @@ func (o *toolOperations) beginStep(ctx context.Context, req []byte) ([]byte, err
 	var result json.RawMessage
 	var done bool
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) {
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) {
 		result, done, err = o.call.BeginStep(ctx, in.Name, &host.StepOptions{Idempotent: in.Idempotent})
 	})
 	if err != nil {
@@ -48,6 +49,6 @@ func (o *toolOperations) endStep(ctx context.Context, req []byte) ([]byte, error
 		return nil, host.Errorf(host.InvalidArgument, "request of step.end: it has no result").WithHint("null is one")
 	}
 	var err error
-	whileBlocked(ctx, func(ctx context.Context) { err = o.call.EndStep(ctx, in.Name, in.Result) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { err = o.call.EndStep(ctx, in.Name, in.Result) })
 	return []byte("{}"), err
 }

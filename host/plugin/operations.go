@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
@@ -193,7 +194,7 @@ func (o *toolOperations) emit(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, host.Errorf(host.InvalidArgument, "request of emit: it needs a kind")
 	}
 	var err error
-	whileBlocked(ctx, func(context.Context) { err = o.call.Emit(in.Kind, in.Data) })
+	callmeter.WhileBlocked(ctx, func(context.Context) { err = o.call.Emit(in.Kind, in.Data) })
 	return []byte("{}"), err
 }
 
@@ -275,7 +276,7 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 	for i, text := range in.Texts {
 		if unseen += len(text); unseen >= countedBetweenYields {
 			unseen = 0
-			if err := yield(ctx); err != nil {
+			if err := callmeter.Yield(ctx); err != nil {
 				return nil, err
 			}
 		}

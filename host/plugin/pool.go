@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
@@ -203,7 +204,7 @@ func (ip *instancePools) await(ctx context.Context, pl *pool, w *waiter) error {
 	case <-w.ready:
 		return nil
 	case <-ctx.Done():
-		err = gone(ctx, "plugin %q: a call that waited for an instance", ip.plugin)
+		err = callmeter.EndedError(ctx, "plugin %q: a call that waited for an instance", ip.plugin)
 	case <-timer.C:
 		err = blameless(host.Errorf(host.ResourceExhausted, "plugin %q: all %d instances that the limit Instances allows a tenant are busy", ip.plugin, limits.Instances).
 			WithHint("raise the limit or call it less often at once"))
@@ -263,9 +264,9 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 	}
 	ip.mu.Unlock()
 	if foreign != nil {
-		foreign.tenant, foreign.binding, foreign.share = pl.tenant, pl.binding, sh
-		foreign.begin(ctx, startName, time.Now(), ip.limits.StartTimeout, ip.limits)
-		if foreign.restore() && foreign.image.suits(pl.binding) || foreign.unscheduled {
+		foreign.assign(pl.binding, sh)
+		foreign.beginStart(ctx, ip.limits.Instructions)
+		if foreign.restore() && foreign.image.suits(pl.binding) || foreign.meter.Unscheduled() {
 			inst = foreign
 		} else {
 			foreign.close()
@@ -274,12 +275,12 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 	if inst == nil {
 		return ip.makeInstance(ctx, pl.binding, sh)
 	}
-	inst.tenant, inst.binding, inst.share = pl.tenant, pl.binding, sh
+	inst.assign(pl.binding, sh)
 	inst.linear.Lend(sh)
 	inst.extism.lend(sh)
 	inst.callStack.claim.Lend(sh)
-	if inst.unscheduled {
-		return inst, inst.lateError()
+	if inst.meter.Unscheduled() {
+		return inst, inst.meter.LateError()
 	}
 	return inst, nil
 }
@@ -322,7 +323,7 @@ func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool)
 	if keep && (fresh || inst.swollen()) {
 		keep = inst.restore()
 	}
-	unscheduled = inst.unscheduled
+	unscheduled = inst.meter.Unscheduled()
 	inst.rest()
 	inst.linear.Lend(nil)
 	inst.extism.lend(nil)
@@ -350,7 +351,7 @@ func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool)
 // held.
 func (ip *instancePools) keep(pl *pool, inst *instance) (surplus *instance) {
 	if inst.restored {
-		inst.tenant, inst.binding, inst.share = "", nil, nil
+		inst.release()
 		ip.fresh = append(ip.fresh, inst)
 	} else {
 		if len(pl.idle) >= inst.call.limits.IdleInstances {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // The cost of reading JSON depends on its values more than on its bytes: two
@@ -27,7 +28,7 @@ func signs(raw []byte) int {
 
 // requestPrice is what reading a request costs beside the operation itself.
 func requestPrice(req []byte, signs int) int64 {
-	return int64(len(req))/bytesPerInstruction + int64(min(signs, maxRequestSigns))*valuePrice
+	return int64(len(req))/callmeter.BytesPerInstruction + int64(min(signs, maxRequestSigns))*valuePrice
 }
 
 func checkSigns(op string, n int) error {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -28,7 +30,7 @@ type Runtime struct {
 	tenants      *tenants
 	usageRecords *usageRecords
 	scheduler    *fairsched.Scheduler
-	apart        *fairsched.Scheduler // of instances that are made apart
+	meters       callmeter.Host
 	memories     linearmem.Budget
 	fetcher      Fetcher
 	stop         []func() // closers of the parts that Options did not give
@@ -165,7 +167,8 @@ func (rt *Runtime) setBounds() error {
 	o.Running = cmp.Or(o.Running, runtime.GOMAXPROCS(0))
 	o.Calls = cmp.Or(o.Calls, defaultCalls)
 	o.TotalMemoryBytes = cmp.Or(o.TotalMemoryBytes, defaultTotalMemoryBytes)
-	rt.scheduler, rt.apart = fairsched.New(o.Running, o.Calls), newApart()
+	rt.scheduler = fairsched.New(o.Running, o.Calls)
+	rt.meters = callmeter.Host{Scheduler: rt.scheduler, Uninterruptible: fairsched.New(1, math.MaxInt), Blameless: blameless}
 	rt.memories.Limit = o.TotalMemoryBytes
 	return nil
 }

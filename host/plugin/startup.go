@@ -67,7 +67,7 @@ func (inst *instance) started() {
 	w := &inst.wasi
 	w.endStart(w.now - wasiEpoch)
 	inst.plugin.module.code.images.startUp.set(StartUp{
-		Instructions: inst.spent(), Clock: w.clock, Random: w.random,
+		Instructions: inst.meter.Spent(), Clock: w.clock, Random: w.random,
 		Image: inst.plugin.module.hasImages() && !w.unrestorable && !inst.extism.hasOwn(),
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/internal/longtest"
 )
 
@@ -325,7 +326,7 @@ func TestBudgetsEndAndRefill(t *testing.T) {
 			}
 		}
 		use := rt.BudgetUse("acme")
-		if n := use.Spent.Instructions; n < 10_000_000 || n > 10_000_000+2*fuelQuantum || use.Refill != 6*time.Second {
+		if n := use.Spent.Instructions; n < 10_000_000 || n > 10_000_000+2*callmeter.FuelQuantum || use.Refill != 6*time.Second {
 			t.Errorf("%d instructions are spent and %s to the refill", n, use.Refill)
 		}
 		if err := call("globex"); err == nil || !strings.Contains(err.Error(), "limit Instructions of 4000000") {

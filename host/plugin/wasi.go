@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // wasiPrices charges for WASI, and bounds it: some of its functions read as much
@@ -57,19 +58,19 @@ func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.Fun
 		}
 		for _, i := range bounded {
 			if n := uint32(params[i]); n > maxWASIEntries {
-				inst.stop(host.Errorf(host.Internal, "plugin %q: %s: %s is given %s of %d, more than %d",
-					inst.plugin.id, inst.call.export, f.Name(), f.ParamNames()[i], n, maxWASIEntries).
+				inst.meter.Stop(host.Errorf(host.Internal, "%s: %s is given %s of %d, more than %d",
+					inst.meter.Subject(), f.Name(), f.ParamNames()[i], n, maxWASIEntries).
 					WithHint("the plugin is broken; see pdk/ABI.md"))
 			}
 		}
 		price := int64(wasiPrice)
 		for _, i := range bytes {
-			price += int64(uint32(params[i])) / bytesPerInstruction
+			price += int64(uint32(params[i])) / callmeter.BytesPerInstruction
 		}
 		for _, i := range entries {
 			price += int64(uint32(params[i])) * wasiEntryPrice
 		}
-		inst.charge(price)
+		inst.meter.Charge(price)
 		inst.wasi.unrestorable = inst.wasi.unrestorable || keeps
 	})
 }

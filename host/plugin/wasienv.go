@@ -8,6 +8,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
 // wasiEnv is a guest's WASI environment: a clock that moves 1 ms a reading and by the
@@ -108,19 +110,8 @@ func (w *wasiEnv) sleep(ns int64) {
 		w.now = min(w.now+min(ns, int64(time.Hour)), wasiClockEnd)
 		return
 	}
-	c := &w.inst.call
-	w.inst.beginBlocking()
-	timer := time.NewTimer(min(time.Duration(ns), time.Until(c.deadline)+sleepSlack))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.ctx.Done():
-	}
-	w.inst.checkTime()
-	w.inst.resumeGuest()
+	w.inst.meter.Sleep(time.Duration(ns))
 }
-
-const sleepSlack = time.Millisecond
 
 // randomPiece is how many random bytes are made between two looks at the deadline.
 // It is a multiple of the eight that one step of splitmix64 makes.
@@ -129,8 +120,8 @@ const randomPiece = 64 << 10
 // Read fills the beginning of b with random bytes: real ones if granted, the fixed
 // ones of splitmix64 otherwise. WASI reads until it has what the guest asked for.
 func (w *wasiEnv) Read(b []byte) (int, error) {
-	w.inst.checkTime()
-	w.inst.yieldThread(time.Now())
+	w.inst.meter.CheckTime()
+	w.inst.meter.YieldThread(time.Now())
 	b = b[:min(len(b), randomPiece)]
 	w.random = true
 	if s := w.inst.binding; s.rights().granted.Random {
@@ -187,7 +178,7 @@ const maxLogLine = 4 << 10
 // leaves room for.
 func (l *logWriter) Write(b []byte) (int, error) {
 	inst, n := l.env.inst, len(b)
-	inst.charge(1 + int64(n)/bytesPerInstruction)
+	inst.meter.Charge(1 + int64(n)/callmeter.BytesPerInstruction)
 	if l == &l.env.errors {
 		l.env.keepPanicText(b)
 	}

@@ -1,0 +1,51 @@
+package plugin
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// hostPanic stands for a panic of Go's runtime in a function that a guest imports:
+// its words concern the program only, so no caller reads them.
+const hostPanic = "a function that it imports failed"
+
+// failure turns what wazero says of a call that did not return into an error of
+// ours. It keeps wazero's stack trace out: that is for the plugin's log.
+func (inst *instance) failure(err error) error {
+	if stopped := inst.meter.Stopped(); stopped != nil {
+		return stopped
+	}
+	subject := inst.meter.Subject()
+	inst.plugin.runtime.opts.Logger.Debug("plugin call failed", "plugin", inst.plugin.id, "tenant", inst.tenant, "export", inst.meter.Export(), "error", err)
+	var exit *sys.ExitError
+	if errors.As(err, &exit) && inst.wasi.lastWords() == "" {
+		return host.Errorf(host.Internal, "%s exited with code %d", subject, exit.ExitCode())
+	}
+	what, _, _ := strings.Cut(err.Error(), "\n")
+	what = strings.TrimPrefix(what, "wasm error: ")
+	if panicked := runtime.Error(nil); errors.As(err, &panicked) {
+		what = hostPanic // the full text is in the log
+	}
+	if words := inst.wasi.lastWords(); words != "" {
+		what = words
+	}
+	if words := inst.extism.lastError(); words != "" { // it was about to say why
+		what += ": " + clean(words)
+	}
+	if inst.memoryFull() || strings.Contains(what, "out of memory") {
+		return host.Errorf(host.ResourceExhausted, "%s ran out of memory under the limit MemoryBytes of %d: %s",
+			subject, inst.call.limits.MemoryBytes, what).WithHint("raise the limit, or give the plugin less to do")
+	}
+	return host.Errorf(host.Internal, "%s trapped: %s", subject, what)
+}
+
+// memoryFull reports whether memory can not grow by another page. A guest learns
+// that from memory.grow and then traps in a way of its own.
+func (inst *instance) memoryFull() bool {
+	return inst.memory != nil && int64(inst.memory.Size())+pageBytes > inst.call.limits.MemoryBytes
+}

@@ -1,0 +1,92 @@
+package callmeter
+
+import (
+	"context"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// Operation is the context of a host operation, for as long as it runs in the call's
+// quantum. Its time counts like instructions that take as long.
+type Operation struct {
+	context.Context
+	meter *Meter
+	since time.Time // it began, or was last counted; later by the time of its blocking sections
+}
+
+// BeginOperation returns the context of an operation that begins, which ends with the call.
+func (m *Meter) BeginOperation() (*Operation, context.CancelFunc) {
+	ctx, cancel := context.WithDeadline(m.deadline.caller, m.deadline.at)
+	return &Operation{Context: ctx, meter: m, since: time.Now()}, cancel
+}
+
+// End counts the time of the operation since it was last counted, and lets other calls
+// run. It fails if the call's time is up.
+func (o *Operation) End() error {
+	if !o.meter.YieldAfter(time.Since(o.since).Nanoseconds()) {
+		return o.meter.LateError()
+	}
+	return nil
+}
+
+// Pace is called by an operation that takes long, between two pieces of work: it
+// checks the call's time, counts the piece's time, and lets calls run that the
+// scheduler puts first.
+func (o *Operation) Pace() error {
+	if err := o.End(); err != nil {
+		return err
+	}
+	o.since = time.Now() // the wait for other calls is not the operation's
+	return nil
+}
+
+// block is [WhileBlocked] for a call in the scheduler, or one that lost its place before.
+func (o *Operation) block(wait func(context.Context)) {
+	if o.meter.Unscheduled() {
+		wait(o.Context)
+		return
+	}
+	began := time.Now()
+	o.meter.BeginBlocking()
+	defer func() {
+		o.meter.EndBlocking()
+		o.since = o.since.Add(time.Since(began))
+	}()
+	wait(o.Context)
+}
+
+// WhileBlocked runs wait as a blocking section: other calls run in the meantime. An
+// operation waits there for a store, a server, a model or a reader of its events. With a
+// ctx that is not an operation's it only runs wait.
+func WhileBlocked(ctx context.Context, wait func(context.Context)) {
+	o, ok := ctx.(*Operation)
+	if !ok {
+		wait(ctx)
+		return
+	}
+	o.block(wait)
+}
+
+// Yield lets other calls run, if ctx is an operation's, and returns an error if the call
+// has ended.
+func Yield(ctx context.Context) error {
+	if o, ok := ctx.(*Operation); ok {
+		return o.Pace()
+	}
+	if ctx.Err() != nil {
+		return host.ContextError(ctx)
+	}
+	return nil
+}
+
+// Charge counts instructions of an operation beyond its price, if ctx is an operation's.
+func Charge(ctx context.Context, n int64) {
+	o, ok := ctx.(*Operation)
+	if !ok || o.meter.Unscheduled() { // which ends the call after the operation
+		return
+	}
+	began := time.Now()
+	o.meter.Charge(n)
+	o.since = o.since.Add(time.Since(began)) // it may have yielded
+}
