@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/foreign"
 )
 
 // AgentThread is a conversation with one agent that the caller holds: give it with
@@ -290,7 +291,7 @@ func (t *AgentThread) messages(ctx context.Context) ([]*Message, error) {
 	if t.kind == ThreadService || t.store == nil {
 		return slices.Clone(t.open), nil
 	}
-	list, err := namePanic(t.storeName(), func() ([]*Message, error) { return t.store.ListMessages(ctx) })
+	list, err := foreign.NamePanic(t.storeName(), func() ([]*Message, error) { return t.store.ListMessages(ctx) })
 	return append(list, t.open...), err
 }
 
@@ -375,7 +376,7 @@ func (t *AgentThread) settle(ctx context.Context, turn *Turn, said []*Message) e
 			return err
 		}
 	}
-	if _, err := namePanic(t.storeName(), func() (struct{}, error) { return struct{}{}, t.store.AddMessages(ctx, said) }); err != nil {
+	if _, err := foreign.NamePanic(t.storeName(), func() (struct{}, error) { return struct{}{}, t.store.AddMessages(ctx, said) }); err != nil {
 		return err
 	}
 	t.kind, t.open = ThreadStore, nil

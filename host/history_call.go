@@ -2,23 +2,17 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/foreign"
 )
 
 // How a run calls its history adapter: within a time, with copies, and so that
 // an adapter that panics or never returns ends the run and not the process.
-
-// historyGrace is how long an adapter, or a journal, may take to return after its
-// context has ended.
-const historyGrace = 2 * time.Second
 
 // historyRequester makes the request of a call of a history adapter: one for each call,
 // for the adapter may keep or change it.
@@ -43,11 +37,6 @@ type timeLimit struct {
 func (l *Limits) history() timeLimit { return timeLimit{"HistoryTimeout", l.HistoryTimeout} }
 func (l *Limits) commit() timeLimit  { return timeLimit{"CommitTimeout", l.CommitTimeout} }
 
-type historyAnswer[T any] struct {
-	value T
-	err   error
-}
-
 // callHistory calls a method of the adapter with a copy of the run's request.
 func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T, error) {
 	var none T
@@ -59,86 +48,24 @@ func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T,
 		callCtx, cancel = context.WithTimeout(ctx, c.limit.of)
 	}
 	defer cancel()
-	a := awaitHistory(callCtx, t, c)
-	if a.err == nil || !endedBy(callCtx, a.err) {
-		return a.value, fault.WithholdForeign(a.err)
+	value, err := awaitHistory(callCtx, t, c)
+	if err == nil || !foreign.EndedBy(callCtx, err) {
+		return value, fault.WithholdForeign(err)
 	}
 	if ctx.Err() != nil {
 		return none, ContextError(ctx)
 	}
-	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err,
+	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: err,
 		Message: "history took longer than the limit " + c.limit.name + " of " + c.limit.of.String()}
 }
 
 // awaitHistory runs the method.
-func awaitHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) historyAnswer[T] {
-	return awaitForeignCall(ctx, foreignCall[T]{
-		who: "history adapter", name: t.history.name, method: c.method, run: t.scope.Run, logger: t.logger, late: c.late,
-		fn: func(ctx context.Context) (T, error) { return c.call(ctx, t.requests.historyRequest()) },
-	})
-}
-
-// foreignCall is a call of an adapter's code, which may panic or never return.
-type foreignCall[T any] struct {
-	who, name, method, run string // name is the type, if there is one to tell
-	logger                 *slog.Logger
-	fn                     func(context.Context) (T, error)
-	late                   func(T) // takes an answer that comes too late for the caller; may be nil
-}
-
-// awaitForeignCall makes the call. One that does not return after its context has
-// ended is abandoned: it would hold the run, and the thread, forever.
-func awaitForeignCall[T any](ctx context.Context, c foreignCall[T]) historyAnswer[T] {
-	answer := make(chan historyAnswer[T])
-	left := make(chan struct{})
-	go func() {
-		a := historyAnswer[T]{err: Errorf(Internal, "%s failed in %s", c.who, c.method)}
-		defer func() { // also of one that ends its goroutine
-			select {
-			case answer <- a:
-			case <-left:
-				if a.err == nil && c.late != nil {
-					c.late(a.value)
-				}
-			}
-		}()
-		c.guard(func() { a.value, a.err = c.fn(ctx) }) // a panic is in the log before the run ends with it
-	}()
-	select {
-	case a := <-answer:
-		return a
-	case <-ctx.Done():
+func awaitHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T, error) {
+	call := foreign.Call[T]{
+		Who: "history adapter", Name: t.history.name, Method: c.method, Run: t.scope.Run, Logger: t.logger, Late: c.late,
+		Fn: func(ctx context.Context) (T, error) { return c.call(ctx, t.requests.historyRequest()) },
 	}
-	grace := time.NewTimer(historyGrace)
-	defer grace.Stop()
-	select {
-	case a := <-answer:
-		return a
-	case <-grace.C:
-		close(left)
-		c.logger.Error(c.who+" goes on after its context has ended", "method", c.method, "run", c.run)
-		return historyAnswer[T]{err: ctx.Err()}
-	}
-}
-
-// namePanic has a panic in fn say whose code it is.
-func namePanic[T any](who string, fn func() (T, error)) (T, error) {
-	defer func() {
-		if p := recover(); p != nil {
-			panic(who + ": " + fmt.Sprint(p))
-		}
-	}()
-	return fn()
-}
-
-// guard runs fn where a panic would end the process.
-func (c *foreignCall[T]) guard(fn func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.logger.Error(c.who+" panicked", "name", c.name, "method", c.method, "run", c.run, "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	fn()
+	return call.Await(ctx)
 }
 
 // historyRequest says whose history the run asks for: a copy for each call, so

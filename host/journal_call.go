@@ -7,10 +7,11 @@ import (
 	"log/slog"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/foreign"
 )
 
 // guardedJournal calls a journal within a time, and so that one that panics or
-// never returns ends the run and not the process: see [await].
+// never returns ends the run and not the process: see [foreign.Call].
 type guardedJournal struct {
 	journal Journal
 	limits  *Limits
@@ -26,14 +27,15 @@ func callJournal[T any](ctx context.Context, g *guardedJournal, method, run stri
 	}
 	callCtx, cancel := context.WithTimeoutCause(ctx, limit.of, journalTimeout(limit))
 	defer cancel()
-	a := awaitForeignCall(callCtx, foreignCall[T]{who: "journal", name: fmt.Sprintf("%T", g.journal), method: method, run: run, logger: g.logger, fn: fn})
-	if a.err == nil || !endedBy(callCtx, a.err) {
-		return a.value, a.err
+	call := foreign.Call[T]{Who: "journal", Name: fmt.Sprintf("%T", g.journal), Method: method, Run: run, Logger: g.logger, Fn: fn}
+	value, err := call.Await(callCtx)
+	if err == nil || !foreign.EndedBy(callCtx, err) {
+		return value, err
 	}
 	if ctx.Err() != nil {
 		return none, ContextError(ctx)
 	}
-	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: a.err, Message: context.Cause(callCtx).Error()}
+	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: err, Message: context.Cause(callCtx).Error()}
 }
 
 // journalTimeout is why a call of a journal ends at the host's limit.

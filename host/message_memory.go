@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -159,7 +160,7 @@ func (m *memoryMessages) reduced(ctx context.Context, list []*Message) ([]*Messa
 		return list, nil
 	}
 	view := NewView(slices.Clone(list), m.stores.Model, m.stores.Tokens)
-	out, err := namePanic(fmt.Sprintf("reducer %T", m.stores.Reducer), func() ([]*Message, error) { return m.stores.Reducer.Reduce(ctx, view) })
+	out, err := foreign.NamePanic(fmt.Sprintf("reducer %T", m.stores.Reducer), func() ([]*Message, error) { return m.stores.Reducer.Reduce(ctx, view) })
 	if err != nil {
 		return nil, wrapError(err, "reduce a thread's messages")
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -136,7 +137,7 @@ type optionalProcessor struct{ Processor }
 // Process applies one processor to a view and checks the result. It returns the new
 // messages and the processor's report. A run does the same at each level.
 func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Processed, error) {
-	done, err := namePanic("processor "+strconv.Quote(p.Name()), func() (*Processed, error) { return p.Process(ctx, view) })
+	done, err := foreign.NamePanic("processor "+strconv.Quote(p.Name()), func() (*Processed, error) { return p.Process(ctx, view) })
 	if err != nil {
 		return nil, nil, err
 	}

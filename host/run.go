@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
@@ -293,7 +294,7 @@ var _ fault.OwnText = runTimeout(0)
 // withContextCode sets err's code to that of ctx's end, if err is a consequence of
 // it, and names the host's limit that set the deadline.
 func withContextCode(ctx context.Context, err error) error {
-	if !endedBy(ctx, err) {
+	if !foreign.EndedBy(ctx, err) {
 		return err
 	}
 	cause := context.Cause(ctx)

@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/foreign"
 )
 
 // The waits between the attempts of a call.
@@ -58,27 +60,10 @@ func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, call *Call) (_ 
 	defer cancel()
 	out, err := tc.awaitHandler(toolCtx, tool, call)
 	switch {
-	case err == nil || !endedBy(toolCtx, err):
+	case err == nil || !foreign.EndedBy(toolCtx, err):
 		return out, false, err
 	case ctx.Err() != nil:
 		return out, false, Errorf(Canceled, "The tool %s was stopped.", tool.Name)
 	}
 	return out, true, Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, timeout)
-}
-
-// endedBy reports whether err is likely to be the end of ctx: it is not when the
-// tool says something else.
-func endedBy(ctx context.Context, err error) bool {
-	if ctx.Err() == nil && !overdue(ctx) {
-		return false
-	}
-	code := CodeOf(err)
-	return code == Canceled || code == DeadlineExceeded || code == Internal
-}
-
-// overdue reports whether ctx's deadline has passed. A tool that looks at the
-// clock can know it before the context does.
-func overdue(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && !time.Now().Before(deadline)
 }
