@@ -26,7 +26,8 @@ type Quota interface {
 // AdmittingQuota is an optional interface of a [Quota]: it refuses runs before they
 // begin.
 type AdmittingQuota interface {
-	// AdmitRun is called before anything of a run is stored or sent. It fails if the
+	// AdmitRun is called before anything of a run is stored or sent: before the run
+	// waits for its thread, and again when it has the thread. It fails if the
 	// tenant has nothing left, or if a first call of model would be refused for its
 	// rate; model is "" where it is not known yet. The error has code
 	// resource_exhausted, the limit's name and RetryAfter. It books nothing, waits for

@@ -200,6 +200,11 @@ func (r *run) execute(ctx context.Context) error {
 	case stored != nil:
 		return r.replay(stored)
 	}
+	if !r.thread.branched { // other turns may have used up what was left while this one waited
+		if err := r.admit(ctx); err != nil {
+			return err
+		}
+	}
 	if branches { // and not before it is known that the turn has to run
 		if unlock, err = r.thread.acquireBranch(ctx); err != nil {
 			return wrapError(err, "wait for thread %q", r.scope.Thread)
