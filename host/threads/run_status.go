@@ -30,13 +30,14 @@ func (s *Store) RunStatus(ctx context.Context, scope host.Scope) (host.RunStatus
 	return r.rec.Status, nil
 }
 
-// hasTurn reports whether a thread has the turn of a run.
+// hasTurn reports whether a thread or a branch of it has the turn of a run. The index at
+// the root has all runs of the thread; the present content may have left this one.
 func (j journal) hasTurn(ctx context.Context, thread, run string) (bool, error) {
 	t, err := j.part.open(ctx, thread)
 	if err != nil || t == nil {
 		return false, err
 	}
-	_, err = j.part.get(ctx, t.content.run(run))
+	_, err = j.part.get(ctx, t.root().run(run))
 	if errors.Is(err, kv.ErrNotFound) {
 		return false, nil
 	}
