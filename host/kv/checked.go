@@ -240,7 +240,22 @@ func CheckEntry(partition string, e Entry) (Entry, error) {
 // or not.
 func Damaged(ctx context.Context, d Driver, partition string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		d, r, unread := Unchecked(d), Range{Limit: MaxScanLimit}, Key("")
+		for e, err := range EachEntry(ctx, d, partition, "") {
+			if err != nil && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// EachEntry yields the entries of a partition whose keys begin with prefix, in ascending
+// order, as a [Checked] driver has stored them. A damaged entry does not end it: the
+// entry is yielded with its key and an [ErrCorrupt], and with its revision unless its
+// value cannot be read at all ([EntryError]). Another error is yielded last, with a zero
+// Entry. d may be Checked or not.
+func EachEntry(ctx context.Context, d Driver, partition string, prefix Key) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		d, r, unread := Unchecked(d), Range{Prefix: prefix, Limit: MaxScanLimit}, Key("")
 		for {
 			page, err := d.Scan(ctx, partition, r)
 			damaged := (*EntryError)(nil)
@@ -252,14 +267,14 @@ func Damaged(ctx context.Context, d Driver, partition string) iter.Seq2[Entry, e
 				if !yield(Entry{Key: damaged.Key}, err) {
 					return
 				}
-				r = Range{After: damaged.Key, Limit: MaxScanLimit}
+				r = Range{Prefix: prefix, After: damaged.Key, Limit: MaxScanLimit}
 				continue
 			case err != nil:
 				yield(Entry{}, err)
 				return
 			}
 			for _, e := range page.Entries {
-				if e, err := CheckEntry(partition, e); err != nil && !yield(e, err) {
+				if !yield(CheckEntry(partition, e)) {
 					return
 				}
 			}

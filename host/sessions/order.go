@@ -106,7 +106,7 @@ func (o *turnOrder) firstOpen(ctx context.Context, req *host.HistoryRequest, ahe
 		return "", err
 	}
 	for _, run := range ahead(runs) {
-		p, _, err := o.records.read(ctx, req.Tenant, run)
+		p, _, err := o.records.readUndamaged(ctx, req.Tenant, run)
 		if err != nil {
 			return "", err
 		}
@@ -126,7 +126,7 @@ func (o *turnOrder) waitForForeign(ctx context.Context, req *host.HistoryRequest
 	}
 	defer done()
 	for poll := firstPoll; ; poll = min(2*poll, pollEvery) {
-		p, revision, err := o.records.read(ctx, req.Tenant, run)
+		p, revision, err := o.records.readUndamaged(ctx, req.Tenant, run)
 		if err != nil || p == nil || p.Status.Settled() {
 			return err
 		}

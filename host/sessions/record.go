@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -66,6 +67,20 @@ type records struct {
 	driver kv.Driver
 	agent  string
 	expiry time.Duration // after the last heartbeat
+	// logError logs a damaged record of a run that is passed over.
+	logError func(what, run string, err error)
+}
+
+// readUndamaged is read for a turn that another one comes after: a damaged record is
+// logged and counts as none. Its turn cannot be run any more, and must not stop the
+// others.
+func (r *records) readUndamaged(ctx context.Context, tenant, run string) (*record, uint64, error) {
+	p, revision, err := r.read(ctx, tenant, run)
+	if host.CodeOf(err) == host.DataLoss {
+		r.logError("the damaged record of a turn in the background is passed over; remove it with: agenthost thread repair", run, err)
+		return nil, 0, nil
+	}
+	return p, revision, err
 }
 
 // read returns the record of a background turn, nil if it has no record.
@@ -95,6 +110,7 @@ func decodeTurnRecord(value []byte, run string) (*record, error) {
 
 // storedTurn is a record with its revision, or the reason why it cannot be read.
 type storedTurn struct {
+	run      string
 	record   *record
 	revision uint64
 	damaged  error
@@ -104,18 +120,35 @@ type storedTurn struct {
 // cannot be read.
 func (r *records) all(ctx context.Context, tenant string) iter.Seq2[storedTurn, error] {
 	return func(yield func(storedTurn, error) bool) {
-		for e, err := range kv.All(ctx, r.driver, tenant, kv.Range{Prefix: recordKeys}) {
-			if err != nil {
+		for turn, err := range eachTurn(ctx, r.driver, tenant) {
+			if err == nil && turn.damaged == nil && turn.record.Agent != r.agent {
+				continue
+			}
+			if !yield(turn, err) {
+				return
+			}
+		}
+	}
+}
+
+// eachTurn yields the records of all agents' turns, and those that cannot be read. An
+// error of the driver comes last.
+func eachTurn(ctx context.Context, driver kv.Driver, tenant string) iter.Seq2[storedTurn, error] {
+	return func(yield func(storedTurn, error) bool) {
+		for e, err := range kv.EachEntry(ctx, driver, tenant, recordKeys) {
+			if err != nil && e.Key == "" {
 				yield(storedTurn{}, kverror.Wrap(err, "list turns in the background"))
 				return
 			}
 			rest, _ := e.Key.CutPrefix(recordKeys)
 			run, _, _ := rest.CutString()
-			p, err := decodeTurnRecord(e.Value, run)
-			if err == nil && p.Agent != r.agent {
-				continue
+			turn := storedTurn{run: run, revision: e.Revision}
+			if err != nil {
+				turn.damaged = kverror.Wrap(err, "read turn %q", run)
+			} else {
+				turn.record, turn.damaged = decodeTurnRecord(e.Value, run)
 			}
-			if !yield(storedTurn{record: p, revision: e.Revision, damaged: err}, nil) {
+			if !yield(turn, nil) {
 				return
 			}
 		}
@@ -169,9 +202,47 @@ func (r *records) update(ctx context.Context, tenant, run string, attempt int, f
 	}
 }
 
-// order returns the background turns of a session, in order.
+// order returns the background turns of a session, in order. If the order is damaged,
+// it is that of the records of the session's turns, by when they were acknowledged; the
+// next change of the order stores it.
 func (r *records) order(ctx context.Context, tenant, session string) (runs []string, revision uint64, err error) {
-	e, err := r.driver.Get(ctx, tenant, orderKey(session))
+	runs, revision, err = readOrder(ctx, r.driver, tenant, session)
+	if host.CodeOf(err) != host.DataLoss {
+		return runs, revision, err
+	}
+	r.logError("the order of the background turns of a session is damaged; it is made again of their records", session, err)
+	return orderFromRecords(ctx, r.driver, tenant, session)
+}
+
+// anyRevision is the revision of an order whose entry cannot be read at all: a change
+// replaces it without a condition.
+const anyRevision = math.MaxUint64
+
+// orderFromRecords returns the order of a session whose order is damaged.
+func orderFromRecords(ctx context.Context, driver kv.Driver, tenant, session string) (runs []string, revision uint64, err error) {
+	revision = anyRevision
+	if e, err := kv.Unchecked(driver).Get(ctx, tenant, orderKey(session)); err == nil {
+		revision = e.Revision
+	}
+	var open []*record
+	for turn, err := range eachTurn(ctx, driver, tenant) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if p := turn.record; turn.damaged == nil && p.Session == session && !p.Status.Settled() {
+			open = append(open, p)
+		}
+	}
+	slices.SortStableFunc(open, func(a, b *record) int { return a.Created.Compare(b.Created) })
+	for _, p := range open {
+		runs = append(runs, p.Run)
+	}
+	return runs, revision, nil
+}
+
+// readOrder reads the stored order of a session.
+func readOrder(ctx context.Context, driver kv.Driver, tenant, session string) (runs []string, revision uint64, err error) {
+	e, err := driver.Get(ctx, tenant, orderKey(session))
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -212,7 +283,9 @@ func (r *records) applyInOrder(ctx context.Context, tenant, session string, tx k
 		}
 		tx.Conds, tx.Writes = slices.Clip(own.Conds), slices.Clip(own.Writes)
 		if changed = !slices.Equal(next, runs); changed {
-			tx.Conds = append(tx.Conds, kv.AtRevision(orderKey(session), revision))
+			if revision != anyRevision {
+				tx.Conds = append(tx.Conds, kv.AtRevision(orderKey(session), revision))
+			}
 			w, err := writeOrder(session, next)
 			if err != nil {
 				return err

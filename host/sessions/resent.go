@@ -46,7 +46,7 @@ func (b *background) sentBefore(ctx context.Context, t *turn, req *Request, runs
 		return nil, nil
 	}
 	for _, run := range runs {
-		p, _, err := b.records.read(ctx, t.tenant, run)
+		p, _, err := b.records.readUndamaged(ctx, t.tenant, run)
 		switch {
 		case err != nil:
 			return nil, err

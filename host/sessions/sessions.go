@@ -96,7 +96,7 @@ func New(target host.Target, opts *Options) (*Service, error) {
 // keepIn makes the parts of a service whose sessions a store keeps, and gives the
 // host their history.
 func (s *Service) keepIn(store *threads.Store, o *Options) error {
-	records := &records{driver: store.Driver(), agent: s.served.name(), expiry: o.Expiry}
+	records := &records{driver: store.Driver(), agent: s.served.name(), expiry: o.Expiry, logError: s.served.logError}
 	running := newRunningTurns(o.MaxBackground)
 	order := &turnOrder{threads: store, records: records, running: running, foreignWaits: map[runKey]int{}}
 	s.store = &storeManaged{served: s.served, threads: store, records: records}
