@@ -317,16 +317,21 @@ func (l log) indexed(ctx context.Context, c content, id string) (lies []uint64, 
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	if len(raw) > 1 && raw[1] == '[' {
-		err = kv.DecodeRecord(raw, &lies)
-	} else {
-		lies = []uint64{0}
-		err = kv.DecodeRecord(raw, &lies[0])
-	}
-	if err != nil {
+	if lies, err = positionsOf(raw); err != nil {
 		return nil, damaged("position of message %q of thread %q is damaged", id, l.from.thread)
 	}
 	return lies, nil
+}
+
+// positionsOf decodes an entry of the index.
+func positionsOf(raw []byte) (positions []uint64, err error) {
+	if len(raw) > 1 && raw[1] == '[' {
+		err = kv.DecodeRecord(raw, &positions)
+	} else {
+		positions = []uint64{0}
+		err = kv.DecodeRecord(raw, &positions[0])
+	}
+	return positions, err
 }
 
 // entryAt returns the entry of a content's log that has position seq.

@@ -1,0 +1,203 @@
+package threads
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// DamagedText is the text of the messages that [Tenant.Repair] puts in the place of
+// damaged ones.
+const DamagedText = "(This message was damaged in storage and is lost.)"
+
+// Repaired says what [Tenant.Repair] has replaced.
+type Repaired struct {
+	// Messages are the ids of the messages whose content is lost: their places have
+	// [DamagedText] now.
+	Messages []string `json:"messages"`
+	// State reports that the thread's present state was lost. The thread has the state
+	// after the turn StateOf, the last one whose state can be read; empty: none.
+	State   bool   `json:"state,omitempty"`
+	StateOf string `json:"state_of,omitempty"`
+}
+
+// Repair replaces the damaged entries of a thread that keep it from being read, so that
+// the rest of the conversation shows and new turns go on: a damaged message by
+// [DamagedText], in its place and with its id, and a damaged present state by the last
+// readable one. Intact entries stay, and so do numbers of messages, turns and branches.
+// Threads forked from this one show the same replacements. What is replaced is lost:
+// restore a backup instead, if there is one.
+//
+// Code not_found if there is no such thread, data_loss if its own record is damaged, which
+// only a backup repairs. It waits for a turn that runs on the thread, as
+// [Store.LockThread] does.
+func (tn *Tenant) Repair(ctx context.Context, id string) (*Repaired, error) {
+	unlock, err := tn.lock(ctx, id, host.RaceWait)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	t, err := tn.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r := &repairer{contents: t.contents(), out: Repaired{Messages: []string{}}}
+	for rank := range r.contents.ownRank() + 1 {
+		end := uint64(0) // not known of the log of another thread
+		if rank == r.contents.ownRank() {
+			end = t.rec.Messages
+		}
+		if err := r.repairLog(ctx, r.contents.at(rank), end); err != nil {
+			return nil, err
+		}
+	}
+	if _, _, err := t.states(ctx); host.CodeOf(err) != host.DataLoss {
+		return &r.out, err
+	}
+	return &r.out, r.repairState(ctx, tn, t)
+}
+
+// repairer replaces damaged entries of the contents of a thread.
+type repairer struct {
+	contents contents
+	out      Repaired
+}
+
+// readableEntry is where an entry of a log that can be read begins and ends.
+type readableEntry struct{ first, end uint64 }
+
+// repairLog replaces what cannot be read of a content's log up to end, or up to the last
+// message that the content's index has.
+func (r *repairer) repairLog(ctx context.Context, c content, end uint64) error {
+	ids, err := r.idsOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	for seq := range ids {
+		end = max(end, seq+1)
+	}
+	readable, damagedAt, err := r.readLog(ctx, c)
+	if err != nil {
+		return err
+	}
+	next := uint64(0)
+	for _, e := range append(readable, readableEntry{end, end}) {
+		for at := next; at < e.first; at++ {
+			if err := r.replace(ctx, c, at, ids[at], damagedAt[at]); err != nil {
+				return err
+			}
+		}
+		next = max(next, e.end)
+	}
+	return nil
+}
+
+// idsOf returns the ids of a log's messages by position, as far as the index can be read.
+func (r *repairer) idsOf(ctx context.Context, c content) (map[uint64]string, error) {
+	prefix, ids := c.all().With("message"), map[uint64]string{}
+	for e, err := range kv.EachEntry(ctx, r.contents.part.driver, r.contents.part.name, prefix) {
+		if err != nil && e.Key == "" {
+			return nil, wrap(err, "read thread %q", r.contents.thread)
+		}
+		rest, _ := e.Key.CutPrefix(prefix)
+		id, _, ok := rest.CutString()
+		if err != nil || !ok {
+			continue
+		}
+		positions, err := positionsOf(e.Value)
+		if err != nil {
+			continue
+		}
+		for _, seq := range positions {
+			ids[seq] = id
+		}
+	}
+	return ids, nil
+}
+
+// readLog returns the entries of a log that can be read, in order, and the stored bytes of
+// the others by the position in their keys.
+func (r *repairer) readLog(ctx context.Context, c content) (readable []readableEntry, damagedAt map[uint64][]byte, err error) {
+	damagedAt = map[uint64][]byte{}
+	for e, err := range kv.EachEntry(ctx, r.contents.part.driver, r.contents.part.name, c.log()) {
+		if err != nil && e.Key == "" {
+			return nil, nil, wrap(err, "read thread %q", r.contents.thread)
+		}
+		rest, _ := e.Key.CutPrefix(c.log())
+		first, _, ok := rest.CutUint()
+		if !ok {
+			continue
+		}
+		if err != nil {
+			damagedAt[first] = e.Value
+			continue
+		}
+		entry, err := log{from: r.contents}.decode(ctx, c, e)
+		switch {
+		case host.CodeOf(err) == host.DataLoss:
+			damagedAt[first] = e.Value
+		case err != nil:
+			return nil, nil, err
+		default:
+			readable = append(readable, readableEntry{first, entry.end()})
+		}
+	}
+	return readable, damagedAt, nil
+}
+
+// replace stores a message in the place of one that cannot be read. stored is its entry,
+// if there is one, which tells the role unless that is what is damaged.
+func (r *repairer) replace(ctx context.Context, c content, at uint64, id string, stored []byte) error {
+	m := host.AssistantText(DamagedText)
+	if bytes.Contains(stored, []byte(`"role":"user"`)) {
+		m = host.UserText(DamagedText)
+	}
+	var writes []kv.Write
+	if m.ID = id; id == "" {
+		m.ID = host.NewID()
+		position, err := encode(at)
+		if err != nil {
+			return err
+		}
+		writes = append(writes, kv.Put(c.message(m.ID), position))
+	}
+	value := host.AppendMessagesJSON([]byte{formatJSON}, []*host.Message{m})
+	_, err := r.contents.part.apply(ctx, kv.Tx{Writes: append(writes, kv.Put(c.logAt(at), value))})
+	if err != nil {
+		return wrap(err, "repair thread %q", r.contents.thread)
+	}
+	r.out.Messages = append(r.out.Messages, m.ID)
+	return nil
+}
+
+// repairState gives a thread the state of its last turn whose state can be read.
+func (r *repairer) repairState(ctx context.Context, tn *Tenant, t *Moment) error {
+	r.out.State = true
+	var state *Ref
+	for snap, err := range t.turns().all(ctx, kv.Range{Reverse: true}) {
+		if host.CodeOf(err) == host.DataLoss {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if snap.State == nil {
+			continue
+		}
+		if _, err := r.contents.readBlob(ctx, snap.State, "state"); err == nil {
+			state, r.out.StateOf = snap.State, snap.ID
+			break
+		}
+	}
+	_, err := tn.commit(ctx, t.rec.ID, "repair thread", func(d *draft) error {
+		if d.thread.revision == 0 {
+			return notFound(t.rec.ID)
+		}
+		d.thread.rec.State = state
+		d.moveHead()
+		return nil
+	})
+	return err
+}
