@@ -39,7 +39,7 @@ func threadCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", tenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
 	c.AddCommand(g.list(), g.show(), g.export(), g.importThread(), g.runs(),
-		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(),
+		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(), g.repair(),
 		g.search(), g.prune(), g.delete())
 	return c
 }

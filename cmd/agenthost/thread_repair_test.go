@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/transfer"
+)
+
+func TestADamagedThreadIsFoundAndRepaired(t *testing.T) {
+	dir := filepath.Join(openTempDir(t), "data")
+	getenv := func(string) string { return "" }
+	d, err := datadir.Open(dir, &datadir.Options{Getenv: getenv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(`[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`)
+	src, err := transfer.NewSource(transfer.FormatOpenAI, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transfer.Import(t.Context(), threads.New(d.Driver, nil).For(""), src, &transfer.ImportOptions{Thread: "t1"}); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range kv.All(t.Context(), d.Driver, threads.DefaultTenant, kv.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(e.Value, []byte("hello")) || !strings.Contains(e.Key.String(), "/log/") {
+			continue
+		}
+		bad := bytes.Replace(e.Value, []byte("hello"), []byte("jello"), 1)
+		if _, err := kv.Apply(t.Context(), d.Driver, kv.Tx{Partition: threads.DefaultTenant, Writes: []kv.Write{kv.Put(e.Key, bad)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"data", "verify"}, 1, "not what was stored"},
+		{[]string{"thread", "show", "t1"}, 1, "damaged"},
+		{[]string{"thread", "repair", "t1"}, 0, "is lost: a line in its place says so"},
+		{[]string{"thread", "show", "t1"}, 0, threads.DamagedText},
+		{[]string{"data", "verify"}, 0, "All of it is what was stored"},
+		{[]string{"thread", "repair", "t1"}, 0, "t1 can be read: nothing was changed."},
+		{[]string{"thread", "repair", "t1", "--json"}, 0, `"messages":[]`},
+	} {
+		var out bytes.Buffer
+		code := run(t.Context(), append(step.args, "--data", dir), &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: getenv})
+		if code != step.code || !strings.Contains(out.String(), step.want) {
+			t.Errorf("%q: exit code %d, want %d:\n%s\nwant %q", step.args, code, step.code, &out, step.want)
+		}
+	}
+}
