@@ -64,6 +64,8 @@ var layers = []layer{
 		"the guard of requests knows nothing of who is guarded: it can be judged and tested alone"},
 	{"host/plugin", []string{"host", "host/egress", "host/plugin/internal/...", "host/plugin/permission"},
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
+	{"host/plugin/internal/abi", []string{"host", "host/fault", "host/plugin/internal/guesttext", "host/plugin/internal/strictjson", "host/plugin/permission"},
+		"the contract is bytes in and values out: who runs guests and who grants is elsewhere"},
 	{"host/plugin/internal/breaker", []string{"host/fault"},
 		"whether a plugin is called follows from verdicts: who judges knows why a call failed"},
 	{"host/plugin/internal/callmeter", []string{"host", "host/plugin/internal/fairsched"},

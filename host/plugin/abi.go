@@ -5,7 +5,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+)
+
+// Short names of the contract's entry points.
+type export = abi.Export
+
+const (
+	exportDescribe = abi.Describe
+	exportTool     = abi.Tool
+	exportProcess  = abi.Process
+	exportRoute    = abi.Route
+	exportProvide  = abi.Provide
+	exportObserve  = abi.Observe
+	exportCount    = abi.ExportCount
+
+	exportPrefix     = abi.ExportPrefix
+	initializeExport = abi.Initialize
+	importModule     = abi.ImportModule
 )
 
 // Import modules that decide what kind of plugin a module is.
@@ -96,7 +114,7 @@ func (m guestModule) exportProblems(manifest *Manifest) (list []error) {
 				WithHint("export it, or leave that out of the manifest"))
 		}
 	}
-	for _, e := range manifest.needs() {
+	for _, e := range manifest.Needs() {
 		if !m.exportsFunc(e.String()) {
 			list = append(list, refuse("its manifest offers what is called through %s, which it does not export", e).
 				WithHint("export it, or leave that out of the manifest"))

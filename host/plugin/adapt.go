@@ -61,7 +61,7 @@ func (p *Plugin) Tools(opts *PartOptions) ([]*host.Tool, error) {
 // Tool returns one of the plugin's tools. Code not_found if no tool has that
 // name.
 func (p *Plugin) Tool(name string, opts *PartOptions) (*host.Tool, error) {
-	info := p.manifest.tool(name)
+	info := p.manifest.Tool(name)
 	if info == nil {
 		return nil, notOffered(p.id, "tool", name, names(p.manifest.Tools, func(t ToolInfo) string { return t.Name }))
 	}
@@ -90,15 +90,15 @@ func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHa
 	if err := checkConfig(p.id, "tool", info.Name, nil, part.config()); err != nil {
 		return nil, err
 	}
-	made, err := p.schemas.of(p, info)
+	made, err := toolSchemas(p.id, p.schemas, info)
 	if err != nil {
 		return nil, err
 	}
-	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent, Schema: made.parameters}
+	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent, Schema: made.Parameters}
 	if info.Annotations.NeedsApproval {
 		opts.Approve = host.ApproveAlways("plugin " + p.id + " wants each call approved")
 	}
-	spec := info.spec()
+	spec := info.Spec()
 	spec.Name = part.toolName(info.Name)
 	tool, err := host.NewRawTool(spec, handler, opts)
 	if err != nil {
@@ -109,11 +109,11 @@ func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHa
 
 // toolHandler returns the function that runs a tool.
 func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMessage) (host.ToolHandler, error) {
-	made, err := p.schemas.of(p, info)
+	made, err := toolSchemas(p.id, p.schemas, info)
 	if err != nil {
 		return nil, err
 	}
-	result := made.result
+	result := made.Result
 	if info.Export != "" {
 		return p.plainHandler(info, result)
 	}
@@ -174,11 +174,11 @@ func checkConfig(plugin, kind, name string, schema *host.Schema, config json.Raw
 // one. Code not_found if it does not exist, invalid_argument for a configuration
 // that does not fit.
 func (p *Plugin) Processor(name string, opts *PartOptions) (host.Processor, error) {
-	info := p.manifest.processor(name)
+	info := p.manifest.Processor(name)
 	if info == nil {
 		return nil, notOffered(p.id, "processor", name, names(p.manifest.Processors, func(v ProcessorInfo) string { return v.Name }))
 	}
-	if err := checkConfig(p.id, "processor", info.Name, p.schemas.config("processor", info.Name), opts.config()); err != nil {
+	if err := checkConfig(p.id, "processor", info.Name, p.schemas.Config("processor", info.Name), opts.config()); err != nil {
 		return nil, err
 	}
 	return &processor{p, info, opts.config()}, nil
@@ -296,7 +296,7 @@ func (p *Plugin) part(kind, name string, all []PartInfo, opts *PartOptions) (*Pa
 	if i < 0 {
 		return nil, notOffered(p.id, kind, name, names(all, func(v PartInfo) string { return v.Name }))
 	}
-	return &all[i], checkConfig(p.id, kind, all[i].Name, p.schemas.config(kind, all[i].Name), opts.config())
+	return &all[i], checkConfig(p.id, kind, all[i].Name, p.schemas.Config(kind, all[i].Name), opts.config())
 }
 
 type router struct {
@@ -471,7 +471,7 @@ func (pr *provider) operations(req *host.ProvideRequest) baseOperations {
 
 // tool finds a tool that a provider offers: the plugin's own first.
 func (pr *provider) tool(name string) (*host.Tool, error) {
-	if info := pr.plugin.manifest.tool(name); info != nil {
+	if info := pr.plugin.manifest.Tool(name); info != nil {
 		if pr.own != nil {
 			return pr.own(name)
 		}

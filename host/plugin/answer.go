@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
@@ -28,7 +29,7 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	case r.GuestError:
 		_, err = readGuestError(p.id, p.module.exportName(e), r.Output)
 	case e == exportTool:
-		_, err = p.answers.readToolAnswer(context.Background(), r.Output, p.schemas.resultOf(p.manifest.tool(asked.Tool)))
+		_, err = p.answers.readToolAnswer(context.Background(), r.Output, p.schemas.Tool(asked.Tool).Result)
 	case e == exportProcess:
 		_, err = p.answers.readProcessed(context.Background(), asked.Processor, r.Output)
 	case e == exportRoute:
@@ -38,7 +39,7 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	case e == exportObserve:
 		err = p.answers.decode(context.Background(), e, r.Output, &struct{}{})
 	case e == exportDescribe:
-		_, err = readManifest(r.Output)
+		_, err = abi.ReadManifest(r.Output)
 	default: // a function of an Extism plugin
 		_, err = plainContent(p.id, p.module.exportName(e), r.Output)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
@@ -40,7 +41,7 @@ const (
 	maxDecodedSigns = 1 << 20
 	// maxAnswerTools bounds the tools that a provider names: as many as a manifest
 	// has, and as many of the host's.
-	maxAnswerTools = 2 * maxManifestParts
+	maxAnswerTools = 2 * abi.MaxParts
 )
 
 // readAnswer has the caller's reader read the output, or reads the error that it is.

@@ -91,13 +91,13 @@ func TestSchemasAreCompiledOnce(t *testing.T) {
 	const manifest = `{"abi":1,"name":"n","tools":[{"name":"t","parameters":{"type":"object"},"result":{"type":"object"}}],` +
 		`"providers":[{"name":"c","config":{"type":"object"}}],"permissions":{}}`
 	p := loadConstant(t, startRuntime(t, nil), manifest, map[export]answer{exportProvide: {`{"tools":["t"]}`, 0}})
-	info := p.manifest.tool("t")
-	first, err := p.schemas.of(p, info)
-	if err != nil || first.parameters == nil || first.result == nil || p.schemas.config("provider", "c") == nil {
+	info := p.manifest.Tool("t")
+	first, err := toolSchemas(p.id, p.schemas, info)
+	if err != nil || first.Parameters == nil || first.Result == nil || p.schemas.Config("provider", "c") == nil {
 		t.Fatalf("schemas after loading: %+v, %v", first, err)
 	}
-	if again, _ := p.schemas.of(p, info); again != first {
-		t.Errorf("asked again, a tool has schemas %p, not the first ones %p", again.parameters, first.parameters)
+	if again, _ := toolSchemas(p.id, p.schemas, info); again != first {
+		t.Errorf("asked again, a tool has schemas %p, not the first ones %p", again.Parameters, first.Parameters)
 	}
 	provider, err := p.Provider("", nil)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -78,7 +79,7 @@ func ask(t testing.TB, p *Plugin, e export, opts *PartOptions) (any, error) {
 	scope := host.Scope{Tenant: "a"}
 	switch e {
 	case exportTool:
-		handler, err := p.toolHandler(p.manifest.tool("t"), "", opts.config())
+		handler, err := p.toolHandler(p.manifest.Tool("t"), "", opts.config())
 		if err != nil {
 			return nil, err
 		}
@@ -281,7 +282,7 @@ func TestManifestsAreChecked(t *testing.T) {
 		{`{"abi":7,"name":"n"}`, host.FailedPrecondition, "this host speaks 1"},
 		{`null`, host.InvalidArgument, "manifest"},
 		{"{\"abi\":1,\"name\":\"\xff\"}", host.InvalidArgument, "UTF-8"},
-		{`{"abi":1,"name":"` + strings.Repeat("x", maxManifestBytes) + `"}`, host.InvalidArgument, "more than 1048576"},
+		{`{"abi":1,"name":"` + strings.Repeat("x", abi.MaxManifestBytes) + `"}`, host.InvalidArgument, "more than 1048576"},
 	} {
 		for _, described := range []bool{false, true} {
 			wasm := constantGuest(t, c.manifest, nil)

@@ -177,7 +177,7 @@ func (o *CallOptions) completeInput(ctx context.Context, p *Plugin, tenant strin
 		}
 		return out.end(), nil
 	}
-	info := p.manifest.processor(in.Processor)
+	info := p.manifest.Processor(in.Processor)
 	if info == nil {
 		return input, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -156,7 +157,7 @@ func (c *engineCall) operate(ctx context.Context, op string, request []byte) ([]
 	if err := c.binding.account.charge(hostCalls, 1); err != nil {
 		return nil, err
 	}
-	if _, known := prices[op]; !known {
+	if _, known := abi.OperationPrice(op, len(request)); !known {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
 	if len(request) > c.limits.ResponseBytes {

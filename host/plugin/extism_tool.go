@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -43,18 +44,6 @@ func (p *Plugin) ExtismTool(function string, spec host.ToolSpec) (*host.Tool, er
 // takes them.
 func (p *Plugin) ExtismFunctions() []string { return slices.Clone(p.module.plainExports()) }
 
-// textParameters is the schema of a tool that takes one text.
-const textParameters = `{"type":"object","properties":{"input":{"type":"string","description":"What the function is given."}},"required":["input"],"additionalProperties":false}`
-
-// spec returns the description of a tool for a model.
-func (info *ToolInfo) spec() host.ToolSpec {
-	spec := host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}
-	if info.Export != "" && len(spec.Parameters) == 0 {
-		spec.Parameters = json.RawMessage(textParameters)
-	}
-	return spec
-}
-
 // plainHandler returns what runs a tool that is a function of its own.
 func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHandler, error) {
 	e, ok := p.module.exportOf(info.Export)
@@ -81,7 +70,7 @@ func plainInput(info *ToolInfo, arguments json.RawMessage) []byte {
 		return arguments
 	}
 	var in struct{ Input string }
-	_ = json.Unmarshal(arguments, &in) // they fit textParameters
+	_ = json.Unmarshal(arguments, &in) // they fit the schema of a tool that takes one text
 	return []byte(in.Input)
 }
 
@@ -146,11 +135,11 @@ func (o *ExtismOptions) asks(granted Permissions) Permissions {
 // plainManifest describes an Extism plugin that does not describe itself.
 func (x *extismPlugin) plainManifest(id string) (*Manifest, error) {
 	x.silent = true
-	m := &Manifest{ABI: ABIVersion, Name: id, Tools: x.Tools,
+	m := &Manifest{ABI: abi.Version, Name: id, Tools: x.Tools,
 		Description: "An Extism plugin.", Permissions: x.asks}
 	if len(m.Tools) == 0 {
 		for _, name := range x.exports {
-			if toolName.MatchString(name) && name != commandExport && !ofToolchain(name) {
+			if abi.ToolName.MatchString(name) && name != commandExport && !ofToolchain(name) {
 				m.Tools = append(m.Tools, ToolInfo{Name: name, Description: plainDescription + name + ".", Export: name})
 			}
 		}
@@ -163,9 +152,5 @@ func (x *extismPlugin) plainManifest(id string) (*Manifest, error) {
 	default:
 		return nil, unsupported("it exports no function that a host could call").WithHint("export one without parameters")
 	}
-	var err error
-	if m.raw, err = json.Marshal(m); err != nil {
-		return nil, refuse("manifest: %w", err)
-	}
-	return m, first(m.problems())
+	return m, m.Complete()
 }

@@ -17,15 +17,12 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
-
-// importModule is the import module of the native ABI: its name is the version
-// of the calling convention.
-const importModule = "agenthost_v1"
 
 var cryptoRandom = rand.Reader
 
@@ -201,44 +198,8 @@ type operations interface {
 	operate(ctx context.Context, op string, req []byte) ([]byte, error)
 }
 
-// prices are the operations that this host knows, in instructions.
-var prices = map[string]int64{
-	"artifact.read":  20_000,
-	"artifact.write": 20_000,
-
-	"provider_state.get": 5_000,
-	"provider_state.put": 20_000,
-
-	"emit":           5_000,
-	"http.fetch":     100_000,
-	"kv.delete":      20_000,
-	"kv.get":         10_000,
-	"kv.list":        20_000,
-	"kv.put":         20_000,
-	"messages.get":   5_000,
-	"model.generate": 200_000,
-	"queue.send":     50_000,
-	"state.get":      5_000,
-	"state.patch":    20_000,
-	"step.begin":     20_000,
-	"step.end":       20_000,
-	"tokens.count":   20_000,
-}
-
-// bytePrices are the further prices of operations for each byte of the request, if
-// they are high: counting tokens takes the host as long as some hundred instructions
-// take a guest.
-var bytePrices = map[string]int64{"tokens.count": 64}
-
 // Operations returns the names of the operations that guests can call.
-func Operations() []string {
-	names := make([]string, 0, len(prices))
-	for name := range prices {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Operations() []string { return abi.Operations() }
 
 func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	c := &inst.call
@@ -249,12 +210,12 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	if err := inst.binding.account.charge(hostCalls, 1); err != nil {
 		inst.meter.Stop(inst.meter.BudgetStop(err))
 	}
-	price, known := prices[op]
+	price, known := abi.OperationPrice(op, len(req))
 	if !known {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
 	values := signs(req)
-	inst.meter.Charge(price + requestPrice(req, values) + int64(len(req))*bytePrices[op])
+	inst.meter.Charge(price + requestPrice(req, values))
 	inst.meter.Check()
 	if len(req) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)

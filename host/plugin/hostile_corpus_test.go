@@ -22,6 +22,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -161,7 +162,7 @@ var caseHeaders = map[string]func(c *hostileCase, value string) error{
 		return err
 	},
 	"door": func(c *hostileCase, value string) error {
-		c.door = export(slices.Index(exportNames[:], exportPrefix+value))
+		c.door, _ = abi.ExportNamed(value)
 		if c.door < exportTool {
 			return fmt.Errorf("there is no door %s", value)
 		}

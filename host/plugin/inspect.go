@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -60,7 +61,7 @@ func Inspect(wasm []byte) (*Inspection, error) {
 		Functions: m.Functions(), Globals: len(m.Globals), DataBytes: m.DataBytes,
 	}
 	if m.Manifest() != nil {
-		in.Manifest, in.ManifestError = readManifest(m.Manifest())
+		in.Manifest, in.ManifestError = abi.ReadManifest(m.Manifest())
 	}
 	return in, nil
 }
@@ -170,7 +171,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loada
 		if err != nil {
 			return []error{err}
 		}
-		raw = m.raw
+		raw = m.JSON()
 	case !loadable:
 		return nil // it cannot be asked
 	default:
@@ -182,12 +183,12 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loada
 			return []error{err}
 		}
 	}
-	m, err := decodeManifest(raw)
+	m, err := abi.DecodeManifest(raw)
 	if err != nil {
 		return []error{err}
 	}
-	problems := append(m.problems(), module.exportProblems(m)...)
+	problems := append(m.Problems(), module.exportProblems(m)...)
 	p.manifest = m
-	_, schemaProblems := compileSchemas(ctx, m)
+	_, schemaProblems := abi.CompileSchemas(ctx, m)
 	return append(problems, schemaProblems...)
 }

@@ -15,31 +15,6 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
-// export is an entry point of a plugin.
-type export int
-
-const (
-	exportDescribe export = iota
-	exportTool
-	exportProcess
-	exportRoute
-	exportProvide
-	exportObserve
-	exportCount
-)
-
-// exportPrefix begins every export's name.
-const exportPrefix = "agenthost_"
-
-// initializeExport is called once, before anything else, if it is there.
-const initializeExport = "_initialize"
-
-var exportNames = [exportCount]string{
-	"agenthost_describe", "agenthost_tool", "agenthost_process", "agenthost_route", "agenthost_provide", "agenthost_observe",
-}
-
-func (e export) String() string { return exportNames[e] }
-
 // instance is one instantiated module. It runs one call at a time. It belongs to
 // one tenant until it is restored to its image, and then to none.
 type instance struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -145,7 +146,7 @@ const describeTenant = ""
 // describe itself.
 func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, error) {
 	if section != nil {
-		return readManifest(section)
+		return abi.ReadManifest(section)
 	}
 	if !p.module.exportsFunc(exportDescribe) {
 		if p.module.extism != nil {
@@ -155,7 +156,7 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 	}
 	var m *Manifest
 	_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, func(_ context.Context, out []byte) (err error) {
-		m, err = readManifest(out)
+		m, err = abi.ReadManifest(out)
 		return err
 	})
 	return m, err

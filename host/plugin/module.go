@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // loadedModule runs the calls of a plugin: compiled code in the sandbox, or an
@@ -26,10 +27,8 @@ func (m *loadedModule) exportsFunc(e export) bool {
 }
 
 func (m *loadedModule) exportNamed(name string) (export, error) {
-	for e := range exportCount {
-		if e.String()[len(exportPrefix):] == name {
-			return e, nil
-		}
+	if e, ok := abi.ExportNamed(name); ok {
+		return e, nil
 	}
 	if e, ok := m.exportOf(name); ok {
 		return e, nil

@@ -79,28 +79,3 @@ func FuzzOperations(f *testing.F) {
 		}
 	})
 }
-
-// FuzzManifest reads any manifest: what is taken is well-formed, and is read the
-// same from what it was kept as.
-func FuzzManifest(f *testing.F) {
-	f.Add([]byte(everyKind))
-	f.Add([]byte(manifestAt(80)))
-	f.Add([]byte(`{"abi":1,"name":"n","tools":[{"name":"a"},{"name":"a"}],"requires":["kv.get"]}`))
-	f.Add([]byte(`{"abi":1,"name":"n","permissions":{"http":[{"host":"*.*"}]}}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, err := readManifest(raw)
-		if err != nil {
-			if code := host.CodeOf(err); code != host.InvalidArgument && code != host.FailedPrecondition {
-				t.Errorf("%q is refused with %q: %v", raw, code, err)
-			}
-			return
-		}
-		if _, err := m.Permissions.Policy(); err != nil {
-			t.Errorf("%q asks for what makes no policy: %v", raw, err)
-		}
-		again, err := readManifest(m.JSON())
-		if err != nil || again.Name != m.Name || len(again.Tools) != len(m.Tools) || len(again.Permissions.Widens(m.Permissions)) > 0 {
-			t.Errorf("%q is read anew as %+v, %v", raw, again, err)
-		}
-	})
-}

@@ -35,7 +35,7 @@ func (b *binding) send(ctx context.Context, scope host.Scope, req []byte) ([]byt
 		return nil, err
 	}
 	switch {
-	case b.plugin.manifest.tool(in.Handler) == nil:
+	case b.plugin.manifest.Tool(in.Handler) == nil:
 		return nil, host.Errorf(host.InvalidArgument, "request of queue.send: the plugin has no tool %q", clean(in.Handler))
 	case len(in.Payload) > maxJobBytes || len(in.IdempotencyKey) > maxJobKey:
 		return nil, host.Errorf(host.ResourceExhausted, "request of queue.send: a payload has at most %d bytes, a key %d", maxJobBytes, maxJobKey)

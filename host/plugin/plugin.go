@@ -1,5 +1,7 @@
 package plugin
 
+import "github.com/agenthost/agenthost/host/plugin/internal/abi"
+
 // Plugin is a loaded plugin. It is safe for concurrent use; calls beyond the
 // limit Instances wait.
 type Plugin struct {
@@ -8,8 +10,8 @@ type Plugin struct {
 	owner     string // the tenant that it is of; "" is the host
 	limits    Limits
 	manifest  *Manifest
-	schemas   *schemas // of the manifest
-	number    int64    // in the order of loading
+	schemas   *abi.Schemas // of the manifest
+	number    int64        // in the order of loading
 	module    loadedModule
 	answers   answers
 	bindings  bindings

@@ -77,16 +77,16 @@ func (rt *Runtime) lastLoaded(id string) (last *Plugin) {
 }
 
 func (p *Plugin) runJob(ctx context.Context, job *host.Job, sent *pluginJob) error {
-	info := p.manifest.tool(sent.Handler)
+	info := p.manifest.Tool(sent.Handler)
 	if info == nil {
 		return host.Errorf(host.NotFound, "plugin %q has no tool %q", p.id, sent.Handler)
 	}
-	made, err := p.schemas.of(p, info)
+	made, err := toolSchemas(p.id, p.schemas, info)
 	if err != nil {
 		return err
 	}
 	if len(info.Parameters) > 0 {
-		if err := made.parameters.ValidateContext(ctx, sent.Payload); err != nil {
+		if err := made.Parameters.ValidateContext(ctx, sent.Payload); err != nil {
 			return host.Errorf(host.InvalidArgument, "the payload of a job for %q: %w", sent.Handler, err)
 		}
 	}

@@ -122,7 +122,7 @@ func (s *Slot) Tool(name string, opts *PartOptions) (*host.Tool, error) {
 		return nil, s.errUnloaded()
 	}
 	defer v.leave()
-	if v.plugin.manifest.tool(name) == nil {
+	if v.plugin.manifest.Tool(name) == nil {
 		return v.plugin.Tool(name, opts) // its error
 	}
 	return s.newTool(name, "", opts).live(v)
@@ -143,7 +143,7 @@ type versionTool struct {
 func (s *Slot) newTool(name, provider string, part *PartOptions) *slotTool {
 	t := &slotTool{name: name}
 	t.slotPart = slotPart[versionTool]{slot: s, make: func(v *version) (made versionTool, err error) {
-		info := v.plugin.manifest.tool(name)
+		info := v.plugin.manifest.Tool(name)
 		if info == nil {
 			return made, v.errNoPart("tool", name)
 		}

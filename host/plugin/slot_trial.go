@@ -2,18 +2,11 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
-
-// HealthCall is a call that must succeed.
-type HealthCall struct {
-	Export string          `json:"export"` // tool, process, route, provide or observe
-	Input  json.RawMessage `json:"input"`
-}
 
 // try loads a module with nothing granted and sees that it works.
 func (s *Slot) try(ctx context.Context, wasm []byte) (*Plugin, error) {
@@ -37,7 +30,7 @@ func (s *Slot) health(ctx context.Context, p *Plugin) error {
 		return unhealthy(ctx, s.id, "start", err)
 	}
 	for _, c := range slices.Concat(p.manifest.Health, s.opts.Health) {
-		_, _, err := c.run(ctx, p)
+		_, _, err := runHealthCall(ctx, c, p)
 		if err != nil {
 			return unhealthy(ctx, s.id, "health call of "+clean(c.Export), err)
 		}
@@ -50,7 +43,7 @@ func (s *Slot) health(ctx context.Context, p *Plugin) error {
 	return nil
 }
 
-func (c HealthCall) run(ctx context.Context, p *Plugin) ([]byte, *host.Cost, error) {
+func runHealthCall(ctx context.Context, c HealthCall, p *Plugin) ([]byte, *host.Cost, error) {
 	r, err := p.Call(ctx, describeTenant, c.Export, c.Input, nil)
 	if err == nil && r.GuestError {
 		err = guestError(p.id, c.Export, r.Output)

@@ -78,7 +78,7 @@ func (rt *Runtime) addManifest(ctx context.Context, wasm []byte) ([]byte, error)
 		return nil, err
 	}
 	defer p.Close()
-	return wasmmeter.WithManifest(wasm, p.manifest.raw)
+	return wasmmeter.WithManifest(wasm, p.manifest.JSON())
 }
 
 type builder struct {

@@ -80,7 +80,7 @@ func TestAPluginIsCalledUnderItsOwnToolNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle, err := p.toolHandler(p.manifest.tool("find"), "", nil)
+	handle, err := p.toolHandler(p.manifest.Tool("find"), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestExportsOfToolchainsAreNoTools(t *testing.T) {
 		t.Errorf("tools %q, want count alone", got)
 	}
 	named := &LoadOptions{Extism: ExtismOptions{Tools: []ToolInfo{{Name: "reset", Export: "free"}}}}
-	if p, err = rt.Load(t.Context(), "y", wasm, named); err != nil || p.Manifest().tool("reset") == nil {
+	if p, err = rt.Load(t.Context(), "y", wasm, named); err != nil || p.Manifest().Tool("reset") == nil {
 		t.Errorf("a function of a toolchain's name that the options offer: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // golden is a case of the contract; the README beside the vectors describes it.
@@ -105,7 +106,7 @@ func TestVectorsOfMessages(t *testing.T) {
 func TestVectorsOfManifests(t *testing.T) {
 	rt := startRuntime(t, nil)
 	eachVector(t, "manifest.json", "manifest", func(t *testing.T, v *golden) {
-		_, err := readManifest(v.document())
+		_, err := abi.ReadManifest(v.document())
 		if !sameError(t, v, err) {
 			return
 		}
