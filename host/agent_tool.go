@@ -126,7 +126,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	out := &ToolOutput{Cost: &n.ledger.cost, Schedule: n.routes.stack, Usage: &n.ledger.usage}
 	if result != nil {
 		n.ledger.usage = n.ledger.usage.Add(result.Usage)
-		out.Content = result.answer()
+		out.Content = resultContent(result)
 	}
 	if err == nil && result.FinishReason == FinishInterrupted {
 		out.inside = &inside{Agent: agent.name, Input: n.conv.input, Result: result, Calls: n.journal.openCalls}
@@ -139,8 +139,8 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	return out, err
 }
 
-// answer is a result as a tool's.
-func (r *Result) answer() json.RawMessage {
+// resultContent returns the answer of an agent as the result of a tool.
+func resultContent(r *Result) json.RawMessage {
 	if r.Output != nil {
 		return r.Output
 	}

@@ -95,7 +95,7 @@ func (t *Turn) copyOf() *Turn {
 	c := *t
 	c.Results = make([]*Result, len(t.Results))
 	for i, r := range t.Results {
-		c.Results[i] = r.deepClone()
+		c.Results[i] = r.DeepClone()
 	}
 	c.State = slices.Clone(t.State)
 	c.Providers = maps.Clone(t.Providers)
@@ -106,15 +106,5 @@ func (t *Turn) copyOf() *Turn {
 	for i := range c.Artifacts {
 		c.Artifacts[i].Parts = chat.DeepCloneParts(c.Artifacts[i].Parts)
 	}
-	return &c
-}
-
-func (r *Result) deepClone() *Result {
-	c := *r
-	c.Messages = make([]*Message, len(r.Messages))
-	for i, m := range r.Messages {
-		c.Messages[i] = m.DeepClone()
-	}
-	c.Output = slices.Clone(r.Output)
 	return &c
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"iter"
 	"log/slog"
-	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
 )
@@ -195,46 +194,8 @@ type Request struct {
 	ClientCheckpoint bool
 }
 
-// Result is the result of one run of an agent.
-type Result struct {
-	ID           string          `json:"id"` // of the run and the place in it: the same whenever it is stored again
-	Agent        string          `json:"agent"`
-	Messages     []*Message      `json:"messages"`         // answers and tool results, in order
-	Output       json.RawMessage `json:"output,omitempty"` // the last answer, checked, if the agent has an output schema
-	FinishReason FinishReason    `json:"finish_reason"`
-	Rounds       int             `json:"rounds"`
-	Usage        Usage           `json:"usage"`
-	Limit        string          `json:"limit,omitempty"` // of the host that ended it, if the reason is max_rounds
-	CreatedAt    time.Time       `json:"created_at"`
-
-	// Raw has the provider's answers, one for each round, if the model keeps them.
-	// They are not stored, so a run that was resumed has those of its last process.
-	Raw []json.RawMessage `json:"-"`
-}
-
-// Checksum returns a hash of the result's agent, its answers and tool results, and its
-// time of creation to the nanosecond. It depends on no time zone and on no id: see
-// [chat.Checksum].
-func (r *Result) Checksum() string { return chat.Checksum(r.Agent, r.CreatedAt, r.Messages...) }
-
-// Text returns the text of the agent's last answer.
-func (r *Result) Text() string {
-	for i := len(r.Messages) - 1; i >= 0; i-- {
-		if r.Messages[i].Role == Assistant {
-			return r.Messages[i].Text()
-		}
-	}
-	return ""
-}
-
-// ToolResults returns the results of all tools the agent called, in order.
-func (r *Result) ToolResults() []*ToolResult {
-	var out []*ToolResult
-	for _, m := range r.Messages {
-		out = append(out, m.ToolResults()...)
-	}
-	return out
-}
+// Result is the result of one run of an agent: see [chat.Result].
+type Result = chat.Result
 
 // RunResult is the result of a whole run.
 type RunResult struct {

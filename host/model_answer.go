@@ -144,7 +144,7 @@ func (c *modelCalls) checkAnswer(req *ModelRequest, resp *ModelResponse) (*Model
 		return nil, answerTooLong(c.limits.ResponseBytes)
 	}
 	own := *resp
-	own.Parts, own.Usage = normalCalls(resp.Parts), resp.Usage.counted()
+	own.Parts, own.Usage = normalCalls(resp.Parts), boundedUsage(resp.Usage)
 	if own.Usage == (Usage{}) {
 		own.Usage = estimateUsage(req, resp)
 	}
@@ -158,9 +158,9 @@ func (c *modelCalls) checkAnswer(req *ModelRequest, resp *ModelResponse) (*Model
 // way: more would make sums of it overflow.
 const maxAnswerTokens = 1 << 30
 
-// counted returns a usage as books can bear it. A negative count of a server would
-// refund its tenant the cost of other calls.
-func (u Usage) counted() Usage {
+// boundedUsage returns a usage whose counts are neither negative nor too large to sum
+// up. A negative count of a server would refund its tenant the cost of other calls.
+func boundedUsage(u Usage) Usage {
 	for _, n := range []*int{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.ReasoningTokens} {
 		*n = min(max(*n, 0), maxAnswerTokens)
 	}

@@ -175,7 +175,7 @@ func (p *replay) joinOutcomes(in string, t *savedTurn) {
 		switch m := o.done.Message; {
 		case m == nil:
 		case o.done.Joined:
-			joined = joinResults(joined, m)
+			joined = chat.JoinResults(joined, m)
 		default:
 			t.result.Messages = append(t.result.Messages, m)
 		}

@@ -67,7 +67,7 @@ func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp 
 	var u Usage
 	switch {
 	case resp != nil && resp.Usage != (Usage{}):
-		u = resp.Usage.counted()
+		u = boundedUsage(resp.Usage)
 	case resp != nil:
 		u = estimateUsage(req, resp)
 	case shown > 0 || ctx.Err() != nil:

@@ -57,7 +57,7 @@ func (s *SoFar) Results() []*Result {
 	}
 	list := make([]*Result, len(s.results))
 	for i, r := range s.results {
-		list[i] = r.shallow()
+		list[i] = r.Clone()
 	}
 	return list
 }
@@ -67,14 +67,7 @@ func (s *SoFar) Last() *Result {
 	if s == nil || len(s.results) == 0 {
 		return nil
 	}
-	return s.results[len(s.results)-1].shallow()
-}
-
-// shallow returns a copy whose fields and list of messages may be changed.
-func (r *Result) shallow() *Result {
-	c := *r
-	c.Messages, c.Output, c.Raw = slices.Clone(r.Messages), slices.Clone(r.Output), slices.Clone(r.Raw)
-	return &c
+	return s.results[len(s.results)-1].Clone()
 }
 
 // Agents returns the network's agents as routers see them, with those that are not

@@ -54,7 +54,7 @@ func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 		if err != nil {
 			return nil, Errorf(DataLoss, "history adapter returned a damaged turn: %w", err)
 		}
-		own.Results[i] = result.shallow() // outputs are written into it
+		own.Results[i] = result.Clone() // outputs are written into it
 	}
 	if own.Run == "" {
 		return nil, Errorf(DataLoss, "history adapter returned a turn of no run")

@@ -108,7 +108,7 @@ func (t *turn) addResult(c *toolCall) {
 		t.run.events.emit(c.finished())
 	}
 	if t.agent.opts.JoinResults {
-		t.joined = joinResults(t.joined, c.message)
+		t.joined = chat.JoinResults(t.joined, c.message)
 		return
 	}
 	t.result.Messages = append(t.result.Messages, c.message)
@@ -124,17 +124,6 @@ func (t *turn) addJoined() {
 	t.result.Messages = append(t.result.Messages, t.joined)
 	t.run.events.emit(&MessageDone{Message: t.joined})
 	t.joined = nil
-}
-
-// joinResults returns a message of the results of two: one with the id and the time
-// of the first.
-func joinResults(first, next *Message) *Message {
-	if first == nil {
-		return next
-	}
-	m := first.Clone()
-	m.Parts = append(m.Parts, next.Parts...)
-	return m
 }
 
 // concludeCall makes a message or a question of a call's output, and records it.

@@ -227,31 +227,10 @@ func (t *turn) reachedLimit() *roundsLimit {
 	if t.result.Rounds >= of {
 		return &roundsLimit{"MaxRounds", of, "You have used your tools as often as you may.", own}
 	}
-	if of := t.run.limits.MaxConsecutiveToolFailures; t.result.failedAnswers() >= of {
+	if of := t.run.limits.MaxConsecutiveToolFailures; t.result.FailedAnswers() >= of {
 		return &roundsLimit{"MaxConsecutiveToolFailures", of, "Your tools have failed too often in a row.", false}
 	}
 	return nil
-}
-
-// failedAnswers returns how many of the last answers have tool calls that all failed.
-func (r *Result) failedAnswers() int {
-	n, failed := 0, false
-	for i := len(r.Messages) - 1; i >= 0; i-- {
-		m := r.Messages[i]
-		for _, answer := range m.ToolResults() {
-			if failed = true; !answer.IsError {
-				return n
-			}
-		}
-		if m.Role != Assistant {
-			continue
-		}
-		if !failed {
-			return n
-		}
-		n, failed = n+1, false
-	}
-	return n
 }
 
 // endRounds ends the agent's run at a limit, in the way that its author chose.

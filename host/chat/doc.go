@@ -1,5 +1,6 @@
 // Package chat holds the messages of conversations: their parts, their JSON, edits of
-// them and the rules that a conversation keeps.
+// them and the rules that a conversation keeps. A [Result] is the messages that one run
+// of an agent adds, with the reason of its end and its usage.
 //
 // A [Message] goes in and out as the JSON of the plugin contract. Parts, members and
 // part types that this version does not know survive a round trip. [Edit] values, also

@@ -263,3 +263,14 @@ func appendContentText(dst []byte, content json.RawMessage) []byte {
 // ContentText returns the result's content as a model sees it: a string
 // verbatim, anything else as JSON.
 func (p *ToolResult) ContentText() string { return string(appendContentText(nil, p.Content)) }
+
+// JoinResults returns one message of two messages with results of tools: the first, nil
+// for none yet, with the parts of both. Neither is changed.
+func JoinResults(first, next *Message) *Message {
+	if first == nil {
+		return next
+	}
+	m := first.Clone()
+	m.Parts = append(m.Parts, next.Parts...)
+	return m
+}
