@@ -183,7 +183,7 @@ func TestAnswersThatAreRefused(t *testing.T) {
 			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Approve, Arguments: json.RawMessage(`{"order":`)}}}
 		}, host.InvalidArgument},
 		"arguments without end": {func(run, q string) *host.Request {
-			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Approve, Arguments: json.RawMessage(`"` + strings.Repeat("x", host.DefaultArgumentBytes) + `"`)}}}
+			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Approve, Arguments: json.RawMessage(`"` + strings.Repeat("x", host.DefaultLimits().ArgumentBytes) + `"`)}}}
 		}, host.ResourceExhausted},
 		"a value that is not JSON": {func(run, q string) *host.Request {
 			return &host.Request{Resume: run, Answers: []host.Answer{{Question: q, Decision: host.Reply, Value: json.RawMessage(`{`)}}}

@@ -260,7 +260,7 @@ func TestBadPatchesOfTools(t *testing.T) {
 		"into itself":            {ops(t, `move /o /o/x`), "into itself"},
 		"of the whole":           {ops(t, `replace  7`), "not a JSON object"},
 		"without end":            {slices.Repeat(ops(t, `add /l/- 1`), 10_001), "more than 10000"},
-		"too large":              {[]host.PatchOp{{Op: "add", Path: "/x", Value: json.RawMessage(`"` + strings.Repeat("x", host.DefaultStateBytes) + `"`)}}, "limit StateBytes of 262144"},
+		"too large":              {[]host.PatchOp{{Op: "add", Path: "/x", Value: json.RawMessage(`"` + strings.Repeat("x", host.DefaultLimits().StateBytes) + `"`)}}, "limit StateBytes of 262144"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			returns, err := host.NewRawTool(host.ToolSpec{Name: "returns"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {

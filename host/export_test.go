@@ -29,5 +29,5 @@ func NewStateWithSchema(v any, schema *Schema) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newState(members, DefaultStateBytes, schema)
+	return newState(members, DefaultLimits().StateBytes, schema)
 }

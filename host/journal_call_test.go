@@ -86,7 +86,7 @@ func TestABadJournalEndsTheRunAndNothingElse(t *testing.T) {
 					} else if bad.code == host.DeadlineExceeded && !strings.Contains(err.Error(), "the journal took longer than the limit") {
 						t.Errorf("%v; want the name of the limit", err)
 					}
-					if took := time.Since(started); took > host.DefaultCommitTimeout+5*time.Second {
+					if took := time.Since(started); took > host.DefaultLimits().CommitTimeout+5*time.Second {
 						t.Errorf("the run takes %s", took)
 					}
 					time.Sleep(2 * time.Hour) // what was left behind ends

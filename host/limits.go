@@ -1,32 +1,13 @@
 package host
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// The defaults of [Limits].
 const (
-	DefaultMaxIterations    = 50
-	DefaultMaxRounds        = 50
-	DefaultMaxToolCalls     = 1000
-	DefaultMaxToolFailures  = 5
-	DefaultParallelTools    = 16
-	DefaultInputBytes       = 1 << 20
-	DefaultArgumentBytes    = 1 << 20
-	DefaultResultBytes      = 1 << 20
-	DefaultStateBytes       = 256 << 10
-	DefaultRunTokens        = 1_000_000
-	DefaultRunInstructions  = 100_000_000_000
-	DefaultRunTimeout       = 10 * time.Minute
-	DefaultToolTimeout      = time.Minute
-	DefaultEventBytes       = 64 << 10
-	DefaultResponseBytes    = 4 << 20
-	DefaultArtifactBytes    = 1 << 20
-	DefaultRunArtifacts     = 1000
-	DefaultRunArtifactBytes = 64 << 20
-	DefaultEventsPerCall    = 1000
-	DefaultHistoryTimeout   = 15 * time.Second
-	DefaultCommitTimeout    = 15 * time.Second
-	maxScheduledAgents      = 64
-	maxToolCallsPerAnswer   = 128
+	maxScheduledAgents    = 64
+	maxToolCallsPerAnswer = 128
 )
 
 // Limits bounds a run. A zero field is its default; there is no way to say
@@ -61,44 +42,59 @@ type Limits struct {
 	CommitTimeout    time.Duration // storing a run's results, after a cancel too (15 s)
 }
 
+// DefaultLimits returns the limits of a host whose options name none.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxIterations:              50,
+		MaxRounds:                  50,
+		MaxToolCalls:               1000,
+		ParallelTools:              16,
+		MaxConsecutiveToolFailures: 5,
+		InputBytes:                 1 << 20,
+		ArgumentBytes:              1 << 20,
+		ResponseBytes:              4 << 20,
+		ResultBytes:                1 << 20,
+		ArtifactBytes:              1 << 20,
+		RunArtifacts:               1000,
+		RunArtifactBytes:           64 << 20,
+		EventBytes:                 64 << 10,
+		EventsPerCall:              1000,
+		StateBytes:                 256 << 10,
+		RunTokens:                  1_000_000,
+		RunInstructions:            100_000_000_000,
+		RunTimeout:                 10 * time.Minute,
+		ToolTimeout:                time.Minute,
+		HistoryTimeout:             15 * time.Second,
+		CommitTimeout:              15 * time.Second,
+	}
+}
+
+// withDefaults returns the limits with the default of each zero field.
 func (l Limits) withDefaults() Limits {
-	fill := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
+	d := DefaultLimits()
+	return Limits{
+		MaxIterations:              cmp.Or(l.MaxIterations, d.MaxIterations),
+		MaxRounds:                  cmp.Or(l.MaxRounds, d.MaxRounds),
+		MaxToolCalls:               cmp.Or(l.MaxToolCalls, d.MaxToolCalls),
+		ParallelTools:              cmp.Or(l.ParallelTools, d.ParallelTools),
+		MaxConsecutiveToolFailures: cmp.Or(l.MaxConsecutiveToolFailures, d.MaxConsecutiveToolFailures),
+		InputBytes:                 cmp.Or(l.InputBytes, d.InputBytes),
+		ArgumentBytes:              cmp.Or(l.ArgumentBytes, d.ArgumentBytes),
+		ResponseBytes:              cmp.Or(l.ResponseBytes, d.ResponseBytes),
+		ResultBytes:                cmp.Or(l.ResultBytes, d.ResultBytes),
+		ArtifactBytes:              cmp.Or(l.ArtifactBytes, d.ArtifactBytes),
+		RunArtifacts:               cmp.Or(l.RunArtifacts, d.RunArtifacts),
+		RunArtifactBytes:           cmp.Or(l.RunArtifactBytes, d.RunArtifactBytes),
+		EventBytes:                 cmp.Or(l.EventBytes, d.EventBytes),
+		EventsPerCall:              cmp.Or(l.EventsPerCall, d.EventsPerCall),
+		StateBytes:                 cmp.Or(l.StateBytes, d.StateBytes),
+		RunTokens:                  cmp.Or(l.RunTokens, d.RunTokens),
+		RunInstructions:            cmp.Or(l.RunInstructions, d.RunInstructions),
+		RunTimeout:                 cmp.Or(l.RunTimeout, d.RunTimeout),
+		ToolTimeout:                cmp.Or(l.ToolTimeout, d.ToolTimeout),
+		HistoryTimeout:             cmp.Or(l.HistoryTimeout, d.HistoryTimeout),
+		CommitTimeout:              cmp.Or(l.CommitTimeout, d.CommitTimeout),
 	}
-	fill(&l.MaxIterations, DefaultMaxIterations)
-	fill(&l.MaxRounds, DefaultMaxRounds)
-	fill(&l.MaxToolCalls, DefaultMaxToolCalls)
-	fill(&l.MaxConsecutiveToolFailures, DefaultMaxToolFailures)
-	fill(&l.ParallelTools, DefaultParallelTools)
-	fill(&l.InputBytes, DefaultInputBytes)
-	fill(&l.ArgumentBytes, DefaultArgumentBytes)
-	fill(&l.ResponseBytes, DefaultResponseBytes)
-	fill(&l.ResultBytes, DefaultResultBytes)
-	fill(&l.ArtifactBytes, DefaultArtifactBytes)
-	fill(&l.RunArtifacts, DefaultRunArtifacts)
-	fill(&l.RunArtifactBytes, DefaultRunArtifactBytes)
-	fill(&l.EventBytes, DefaultEventBytes)
-	fill(&l.EventsPerCall, DefaultEventsPerCall)
-	fill(&l.StateBytes, DefaultStateBytes)
-	fill(&l.RunTokens, DefaultRunTokens)
-	if l.RunInstructions == 0 {
-		l.RunInstructions = DefaultRunInstructions
-	}
-	if l.RunTimeout == 0 {
-		l.RunTimeout = DefaultRunTimeout
-	}
-	if l.ToolTimeout == 0 {
-		l.ToolTimeout = DefaultToolTimeout
-	}
-	if l.HistoryTimeout == 0 {
-		l.HistoryTimeout = DefaultHistoryTimeout
-	}
-	if l.CommitTimeout == 0 {
-		l.CommitTimeout = DefaultCommitTimeout
-	}
-	return l
 }
 
 func (l Limits) check() error {

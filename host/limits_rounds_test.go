@@ -43,7 +43,7 @@ func TestRunsThatWouldNeverEnd(t *testing.T) {
 		{name: "an own cap fails", tool: ok, own: 3, way: host.FailAtMaxRounds, rounds: 3, code: host.ResourceExhausted},
 		{name: "the host's cap stops", tool: ok, limits: host.Limits{MaxRounds: 3}, way: host.StopAtMaxRounds, rounds: 3, limit: "MaxRounds"},
 		{name: "the host's cap fails", tool: ok, limits: host.Limits{MaxRounds: 3}, way: host.FailAtMaxRounds, rounds: 3, code: host.ResourceExhausted, limit: "MaxRounds"},
-		{name: "tools that fail in a row", tool: bad, rounds: host.DefaultMaxToolFailures + 1, text: "That is all I found.", limit: "MaxConsecutiveToolFailures", toolsOff: true},
+		{name: "tools that fail in a row", tool: bad, rounds: host.DefaultLimits().MaxConsecutiveToolFailures + 1, text: "That is all I found.", limit: "MaxConsecutiveToolFailures", toolsOff: true},
 		{name: "two failures", tool: bad, limits: host.Limits{MaxConsecutiveToolFailures: 2}, rounds: 3, text: "That is all I found.", limit: "MaxConsecutiveToolFailures", toolsOff: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -558,7 +558,7 @@ func TestArtifacts(t *testing.T) {
 	result, err := runTools(t.Context(), t, nil,
 		add(host.Artifact{Name: "report", Parts: part("first")}, host.Artifact{Parts: part("unnamed")}),
 		add(host.Artifact{Name: "report", Parts: part("second"), Metadata: map[string]json.RawMessage{"n": json.RawMessage("1")}}),
-		add(host.Artifact{Name: "big", Parts: part(strings.Repeat("x", host.DefaultArtifactBytes))}),
+		add(host.Artifact{Name: "big", Parts: part(strings.Repeat("x", host.DefaultLimits().ArtifactBytes))}),
 		failing)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func (s *State) view() *statedoc.View { return (*statedoc.View)(s) }
 // resource_exhausted above limit bytes; a limit of 0 is the default.
 func NewState(v any, limit int) (*State, error) {
 	if limit == 0 {
-		limit = DefaultStateBytes
+		limit = DefaultLimits().StateBytes
 	}
 	members, err := stateMembers(v)
 	if err != nil {

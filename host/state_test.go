@@ -164,7 +164,7 @@ func TestUpdateStateThatFailsChangesNothing(t *testing.T) {
 	if err := host.UpdateState(s, func(c *counter) error { c.N = 2; return broken }); !errors.Is(err, broken) {
 		t.Errorf("UpdateState returns %v, want %v", err, broken)
 	}
-	if err := host.UpdateState(s, func(c *counter) error { c.S = strings.Repeat("x", host.DefaultStateBytes); return nil }); host.CodeOf(err) != host.ResourceExhausted {
+	if err := host.UpdateState(s, func(c *counter) error { c.S = strings.Repeat("x", host.DefaultLimits().StateBytes); return nil }); host.CodeOf(err) != host.ResourceExhausted {
 		t.Errorf("UpdateState beyond the limit: %v, want code %s", err, host.ResourceExhausted)
 	}
 	if err := host.UpdateState(s, func(*[]int) error { return nil }); host.CodeOf(err) != host.InvalidArgument {

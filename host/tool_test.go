@@ -329,7 +329,7 @@ func TestResultsOfTools(t *testing.T) {
 		"null":            {output(&host.ToolOutput{Content: json.RawMessage("null")}), `null`, false},
 		"no JSON":         {output(&host.ToolOutput{Content: json.RawMessage("{")}), `"The result of out is not JSON."`, true},
 		"no UTF-8":        {output(&host.ToolOutput{Content: json.RawMessage("\"\xff\"")}), `"The result of out is not JSON."`, true},
-		"too large":       {output(&host.ToolOutput{Content: json.RawMessage(`"` + strings.Repeat("x", host.DefaultResultBytes) + `"`)}), `"The result of out is 1048578 bytes, more than the 1048576 that are allowed."`, true},
+		"too large":       {output(&host.ToolOutput{Content: json.RawMessage(`"` + strings.Repeat("x", host.DefaultLimits().ResultBytes) + `"`)}), `"The result of out is 1048578 bytes, more than the 1048576 that are allowed."`, true},
 		"an empty struct": {host.NewTool("out", "", func(context.Context, *host.Call, struct{}) (struct{}, error) { return struct{}{}, nil }, nil), `"out successfully executed"`, false},
 		"HTML, as it is":  {host.NewTool("out", "", func(context.Context, *host.Call, struct{}) (string, error) { return "<b>&", nil }, nil), `"<b>&"`, false},
 		"a function":      {host.NewTool("out", "", func(context.Context, *host.Call, struct{}) (any, error) { return func() {}, nil }, nil), `"The result of out is not JSON: json: unsupported type: func()."`, true},

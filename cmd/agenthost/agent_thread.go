@@ -39,7 +39,7 @@ func (s *session) agentThread(ctx context.Context) (*keptThread, error) {
 
 // save stores the agent thread after the turn.
 func (s *session) save(ctx context.Context, t *keptThread) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), host.DefaultCommitTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), host.DefaultLimits().CommitTimeout)
 	defer cancel()
 	data, err := t.Serialize(ctx)
 	if err == nil {

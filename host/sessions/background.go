@@ -208,7 +208,7 @@ func (b *background) keepBeating(ctx context.Context, d *backgroundTurn) {
 // record says why the turn has no snapshot. The record of a turn that another process
 // has taken over belongs to that process.
 func (b *background) settle(ctx context.Context, t *turn, failure error) {
-	ctx, cancel := context.WithTimeout(ctx, host.DefaultCommitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, host.DefaultLimits().CommitTimeout)
 	defer cancel()
 	if b.running.released(t.tenant, t.run) && b.isOpen(ctx, t) {
 		b.update(ctx, t, func(p *record) { p.Released = true })
