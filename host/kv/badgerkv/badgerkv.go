@@ -187,6 +187,7 @@ func (s *Store) badgerOptions() badger.Options {
 			p.next(format)
 		}
 	}
+	l.debug = s.waitForTable
 	return badgerOptions(s.dir, s.logger).WithLogger(l).WithEncryptionKey(s.key)
 }
 

@@ -117,5 +117,6 @@
 // signal instead of an error. The store therefore refuses commits, and closing, before
 // the device is full, see Options.MinFree. If another program fills the device between
 // that check and the write, the process ends; nothing that was acknowledged is lost, as
-// after any crash.
+// after any crash. While no file can be created, for want of inodes or descriptors, merges
+// of tables wait: Badger 4.9.6 would lose the entries of a table that it cannot create.
 package badgerkv

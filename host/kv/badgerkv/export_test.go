@@ -35,6 +35,20 @@ func Compact(s *Store) error {
 	return s.db.Flatten(1)
 }
 
+// MergeLevel0 merges a table of level 0 with those of the last level; before is called
+// when level 0 has it.
+func MergeLevel0(s *Store, before func()) error {
+	ctx := context.Background()
+	if err := s.Purge(ctx); err != nil {
+		return err
+	}
+	if err := s.flushMemtable(ctx); err != nil {
+		return err
+	}
+	before()
+	return s.db.Flatten(1)
+}
+
 // SetMinFree changes Options.MinFree of an open store.
 func SetMinFree(s *Store, n uint64) { s.minFree = n }
 

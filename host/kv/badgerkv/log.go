@@ -12,8 +12,8 @@ import (
 // logger passes Badger's messages to slog. Badger's information messages are about its
 // own housekeeping, so they get level debug.
 type logger struct {
-	slog *slog.Logger
-	info func(format string) // is called before each message of level information; may be nil
+	slog        *slog.Logger
+	info, debug func(format string) // are called before each message of the level; may be nil
 }
 
 var _ badger.Logger = logger{}
@@ -27,7 +27,13 @@ func newLogger(l *slog.Logger) logger {
 
 func (l logger) Errorf(format string, args ...any)   { l.log(slog.LevelError, format, args) }
 func (l logger) Warningf(format string, args ...any) { l.log(slog.LevelWarn, format, args) }
-func (l logger) Debugf(format string, args ...any)   { l.log(slog.LevelDebug, format, args) }
+
+func (l logger) Debugf(format string, args ...any) {
+	if l.debug != nil {
+		l.debug(format)
+	}
+	l.log(slog.LevelDebug, format, args)
+}
 
 func (l logger) Infof(format string, args ...any) {
 	if l.info != nil {

@@ -27,6 +27,7 @@ const (
 	fullWriter = "BADGERKV_FULL_WRITER"
 
 	deviceBytes = badgerkv.DefaultMinFree + 80<<20 // of memory, as far as it is filled
+	deviceFiles = 1000
 	fullValue   = 64 << 10
 
 	noMount = "no device can be mounted" // what the child says where that is not allowed
@@ -38,10 +39,11 @@ func TestOnAFullDevice(t *testing.T) {
 		return
 	}
 	if dir := os.Getenv(fullDevice); dir != "" {
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", deviceBytes)); err != nil {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,nr_inodes=%d,mode=700", deviceBytes, deviceFiles)); err != nil {
 			t.Fatalf(noMount+": %v", err)
 		}
 		t.Run("an erasure waits for room", eraseWaitsForRoom)
+		t.Run("a merge waits until files can be created", mergeWaitsForFiles)
 		t.Run("commits are refused until there is room", refusedUntilThereIsRoom)
 		t.Run("a process that dies of it loses nothing", diesAndLosesNothing)
 		return
