@@ -144,6 +144,9 @@ func (m *Modules) moduleFile(ctx context.Context, rt *plugin.Runtime, where stri
 	return plugin.ReadModule(where, plugin.DefaultModuleBytes)
 }
 
+// Build compiles the Go source of a plugin in a directory, and returns its module.
+// progress, unless nil, is called before each slow step. Codes are those of
+// [plugin.Runtime.Build].
 func (m *Modules) Build(ctx context.Context, rt *plugin.Runtime, dir string, progress func(string)) ([]byte, error) {
 	cache, err := m.CacheDir("build")
 	if err != nil {

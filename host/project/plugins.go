@@ -43,6 +43,8 @@ func CheckBuiltin(id string, config json.RawMessage, counter host.TokenCounter) 
 	return builtin.Check(name, config, counter)
 }
 
+// BuiltinModule returns the module of a built-in plugin, with or without
+// [BuiltinPrefix] before its name. Code not_found if there is none, with a suggestion.
 func BuiltinModule(name string) ([]byte, error) {
 	if wasm := builtinModules()[strings.TrimPrefix(name, configfile.BuiltinPrefix)]; wasm != nil {
 		return wasm, nil

@@ -228,6 +228,8 @@ func (r *Reloader) rebuildTargets() {
 	}
 }
 
+// Rollback makes the version of a plugin serve that served before. Code not_found if the
+// host has no such plugin, failed_precondition if there is no version to return to.
 func (r *Reloader) Rollback(ctx context.Context, id string) (*Change, error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -247,6 +249,8 @@ func (r *Reloader) Rollback(ctx context.Context, id string) (*Change, error) {
 	return r.served(s), nil
 }
 
+// Unload ends a plugin: its calls are refused, and Unload waits for those in progress.
+// Code not_found if the host has no such plugin.
 func (r *Reloader) Unload(ctx context.Context, id string) (*Change, error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()

@@ -106,6 +106,7 @@ func (tn *Tenant) Thread(ctx context.Context, id string) (*Thread, error) {
 	return t.Thread(), nil
 }
 
+// Thread returns the thread as it was at the moment.
 func (t *Moment) Thread() *Thread {
 	r := &t.rec
 	return &Thread{
