@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
@@ -17,13 +17,15 @@ import (
 )
 
 type chatFlags struct {
-	remote
+	term *ui.Terminal
+	host hostFlags
+
 	target, tenant, session, snapshot string
 	detach                            bool
 }
 
 func chatCommand(t *ui.Terminal) *cobra.Command {
-	f := chatFlags{remote: remote{term: t}}
+	f := chatFlags{term: t}
 	c := &cobra.Command{
 		Use:   "chat TEXT|-",
 		Short: "Say something in a session of a running host",
@@ -43,7 +45,7 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
   agenthost chat --data ./data --detach "check all open orders"`,
 		Args: args(oneText(0, "say it in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
-			path, err := f.path()
+			path, err := f.host.path()
 			if err != nil {
 				return usageError(err, c.CommandPath())
 			}
@@ -60,7 +62,7 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f.add(c)
+	f.host.addTo(c)
 	flags := c.Flags()
 	flags.StringVar(&f.session, "session", "", "the session to go on with, or to begin")
 	flags.StringVar(&f.snapshot, "snapshot", "", "the turn to go on from")
@@ -87,7 +89,7 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 		if err != nil {
 			return err
 		}
-		if f.json {
+		if f.host.JSON {
 			line, err := json.Marshal(chunk.Event)
 			if err != nil {
 				return host.Errorf(host.Internal, "write an event: %w", err)
@@ -96,7 +98,7 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 		}
 		switch d := chunk.Data.(type) {
 		case *host.TextDelta:
-			if !f.json {
+			if !f.host.JSON {
 				fmt.Fprint(f.term.Out, termtext.Printable(d.Text))
 				wrote = true
 			}
@@ -123,7 +125,7 @@ func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, erro
 	case last.Status != string(sessions.Completed):
 		return false, nil
 	}
-	if f.json {
+	if f.host.JSON {
 		return true, ui.PrintJSON(f.term.Out, last)
 	}
 	_, err = fmt.Fprintln(f.term.Out, "The last turn was completed: there is nothing to try again.")
@@ -132,7 +134,7 @@ func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, erro
 
 // ended prints how a turn has ended, and the session and snapshot to continue from.
 func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
-	if !f.json {
+	if !f.host.JSON {
 		if wrote {
 			fmt.Fprintln(f.term.Out)
 		}
@@ -158,5 +160,5 @@ func (f *chatFlags) howToWait(out *sessions.Output) {
 		tenant = " --tenant " + termtext.ShellWord(f.tenant)
 	}
 	fmt.Fprintf(f.term.Out, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
-		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), ui.Self(), termtext.ShellWord(out.Snapshot), hostWords(f.data, cmp.Or(f.socket, socketPath(f.data))), tenant)
+		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), ui.Self(), termtext.ShellWord(out.Snapshot), hostWords(f.host.Data, cmp.Or(f.host.Socket, socketPath(f.host.Data))), tenant)
 }

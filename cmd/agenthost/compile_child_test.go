@@ -18,7 +18,14 @@ import (
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
-// thisAsChild starts the test's own program, which is agenthost under that name.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == compileChildName {
+		os.Exit(compileChild(os.Args[2:], os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+// thisAsChild starts the test's own program: see TestMain.
 func thisAsChild(t *testing.T) *childCompiler {
 	t.Helper()
 	path, err := os.Executable()

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -20,38 +17,6 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
-
-// verifyOp asks a host to do the work of [dataVerify].
-const verifyOp = "data.verify"
-
-// backupOp asks a host to do the work of [dataBackup].
-const backupOp = "data.backup"
-
-// shareData lets other processes of this user use the store of a directory while it is
-// open. shared reports whether the directory has a store to share.
-func shareData(d *datadir.Dir, dir string) (stop func() error, shared bool, err error) {
-	path := datadir.SocketPath(dir)
-	shared, err = d.Serve(func() (net.Listener, error) { return control.ListenSocket(path) })
-	return func() error {
-		err := os.Remove(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		return err
-	}, shared, err
-}
-
-// checkData refuses a data directory that does not exist, which opening would make.
-func checkData(dir, command string) error {
-	if dir == "" {
-		return usageError(errors.New("--data is required: the directory that keeps the threads"), command)
-	}
-	if _, err := os.Stat(datadir.StorePath(dir)); err != nil {
-		return host.Errorf(host.NotFound, "there are no threads in %s: %w", dir, err).
-			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(dir))
-	}
-	return nil
-}
 
 type dataFlags struct {
 	term *ui.Terminal
@@ -123,11 +88,6 @@ type backupResult struct {
 	badgerkv.BackupInfo
 }
 
-// backupArgs ask a host for a backup.
-type backupArgs struct {
-	Path string `json:"path"`
-}
-
 func (g *dataFlags) backup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FILE",
@@ -180,15 +140,6 @@ func sealedWords(info *badgerkv.BackupInfo) string {
 	return ""
 }
 
-// backupTo writes a backup to a file.
-func backupTo(ctx context.Context, s *datadir.Dir, path string, tell badgerkv.Progress) (info *badgerkv.BackupInfo, err error) {
-	err = streamFile(path, func(w io.Writer) (err error) {
-		info, err = s.Badger().Backup(ctx, w, tell)
-		return err
-	})
-	return info, err
-}
-
 func (g *dataFlags) restore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
@@ -238,7 +189,7 @@ func (g *dataFlags) backupKey() ([]byte, error) {
 func (g *dataFlags) restoreFile(ctx context.Context, file string) (*badgerkv.BackupInfo, error) {
 	opts := &badgerkv.RestoreOptions{}
 	var err error
-	if opts.Store.Key, err = datadir.Key(g.dirs.getenv); err != nil {
+	if opts.Store.Key, err = g.dirs.key(); err != nil {
 		return nil, err
 	}
 	if opts.BackupKey, err = g.backupKey(); err != nil {
@@ -301,7 +252,7 @@ on. Backups keep the key that they were made with.`,
 			if file == "" {
 				return usageError(errors.New("--new-key-file is required: the file with the new key"), "agenthost data rekey")
 			}
-			old, err := datadir.Key(g.dirs.getenv)
+			old, err := g.dirs.key()
 			if err != nil {
 				return err
 			}
@@ -388,7 +339,7 @@ func (g *dataFlags) printVerified(v *datadir.Verification) error {
 func (g *dataFlags) verifyBackup(ctx context.Context, file string) error {
 	key, err := g.backupKey()
 	if err == nil && key == nil {
-		key, err = datadir.Key(g.dirs.getenv)
+		key, err = g.dirs.key()
 	}
 	if err != nil {
 		return err

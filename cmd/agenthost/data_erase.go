@@ -16,18 +16,6 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// tenantArgs name a tenant.
-type tenantArgs struct {
-	Tenant string `json:"tenant"`
-}
-
-func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*erasure.Report, error) {
-	if err := all.Delete(ctx, tenant); err != nil {
-		return nil, err
-	}
-	return all.Prove(ctx, tenant)
-}
-
 // withTenants asks op of the host that has the data directory open, or does it.
 func (g *dataFlags) withTenants(ctx context.Context, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
 	out := &erasure.Report{}

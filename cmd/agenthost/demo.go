@@ -20,7 +20,7 @@ const (
 	demoSecond = "And the other one?"
 )
 
-func demoCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
+func demoCommand(t *ui.Terminal, projects *projectOpener, getenv func(string) string) *cobra.Command {
 	var data, model string
 	var json bool
 	c := &cobra.Command{
@@ -28,7 +28,7 @@ func demoCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
 		Short: "Run a small support network on real input; needs no key and no network",
 		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return demo(c.Context(), t, projects, data, model, json)
+			return demo(c.Context(), t, projects, data, model, json, getenv("OPENAI_API_KEY") != "")
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "directory that keeps the conversation (default: a temporary one)")
@@ -37,7 +37,7 @@ func demoCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
 	return c
 }
 
-func demo(ctx context.Context, t *ui.Terminal, projects *projectOpener, data, model string, json bool) (err error) {
+func demo(ctx context.Context, t *ui.Terminal, projects *projectOpener, data, model string, json, hasKey bool) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "agenthost-demo"); err != nil {
 			return host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data")
@@ -60,7 +60,7 @@ func demo(ctx context.Context, t *ui.Terminal, projects *projectOpener, data, mo
 		return err
 	}
 	if !json {
-		demoIntro(t, model, projects.getenv("OPENAI_API_KEY") != "")
+		demoIntro(t, model, hasKey)
 	}
 	for _, prompt := range []string{demoFirst, demoSecond} {
 		if !json {

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
-	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 type devFlags struct {
@@ -72,8 +68,8 @@ func dev(ctx context.Context, t *ui.Terminal, projects *projectOpener, projectNa
 	if err := s.steerable(ctx, socket); err != nil {
 		return err
 	}
-	s.live.reload.Watch()
-	stop := s.live.reload.Poll(ctx)
+	s.reload.Watch()
+	stop := s.reload.Poll(ctx)
 	defer stop()
 	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", hostWords(f.data, socket))
 	return s.talk(ctx)
@@ -92,58 +88,4 @@ func (f *devFlags) place(a *project.Project) (string, error) {
 		a.OnClose(remove)
 	}
 	return path, err
-}
-
-// hostWords name a running host on a command line.
-func hostWords(data, socket string) string {
-	if data != "" && socket == socketPath(data) {
-		return "--data " + termtext.ShellWord(data)
-	}
-	return "--socket " + termtext.ShellWord(socket)
-}
-
-// steerable opens a control socket for a session whose app is live.
-func (s *session) steerable(ctx context.Context, socket string) error {
-	if dir := filepath.Dir(socket); dir != "" {
-		if _, err := os.Stat(dir); err != nil {
-			return host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
-		}
-	}
-	s.live = newLive(s.app, s.say)
-	clients := newServed(s.app)
-	s.app.OnClose(clients.close)
-	if err := clients.recover(ctx, hostWords(s.data, socket), s.say); err != nil {
-		return err
-	}
-	server, err := s.live.serve(socket, clients)
-	if err != nil {
-		return err
-	}
-	s.app.OnClose(server.Close)
-	s.app.StartRetention()
-	return s.share()
-}
-
-// share lets other commands use the threads of a session that keeps them.
-func (s *session) share() error {
-	stop, shared, err := shareData(s.app.Data(), s.data)
-	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
-		s.say("other commands cannot use %s meanwhile: %s", s.data, ui.ErrorText(err))
-		return nil
-	}
-	if err == nil && shared {
-		s.app.OnClose(stop)
-	}
-	return err
-}
-
-// say writes a message of the host to the terminal. The next step of an error is on a
-// line of its own.
-func (s *session) say(format string, args ...any) {
-	for i, arg := range args {
-		if err, isError := arg.(error); isError {
-			args[i] = ui.ErrorText(err)
-		}
-	}
-	fmt.Fprintf(s.term.Console(), "* "+format+"\n", args...)
 }

@@ -38,7 +38,7 @@ type doctorFlags struct {
 	json          bool
 }
 
-func doctorCommand(t *ui.Terminal, plugins *pluginOpener, dirs *dataOpener) *cobra.Command {
+func doctorCommand(t *ui.Terminal, plugins *pluginOpener, dirs *dataOpener, getenv func(string) string, version string) *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -50,7 +50,7 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 		Example: "  agenthost doctor --project shop --data ./data",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return (&checkup{t, plugins, dirs}).run(c.Context(), f)
+			return (&checkup{t, plugins, dirs, getenv, version}).run(c.Context(), f)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -59,9 +59,6 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return c
 }
-
-// oldestGo is the first toolchain that can build a module with exports.
-const oldestGo = "go1.24"
 
 // finding is doctor's report on one thing.
 type finding struct {
@@ -83,11 +80,13 @@ type checkup struct {
 	term    *ui.Terminal
 	plugins *pluginOpener
 	dirs    *dataOpener
+	getenv  func(string) string
+	version string
 }
 
 func (d *checkup) run(ctx context.Context, f doctorFlags) error {
 	list := []finding{
-		{Name: "agenthost", Status: fine, Text: fmt.Sprintf("%s, %s, %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)},
+		{Name: "agenthost", Status: fine, Text: fmt.Sprintf("%s, %s, %s/%s", d.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
 		d.checkGo(ctx), d.checkCache("wasm", "compiled plugins"), d.checkCache("build", "built plugins"),
 	}
 	if f.data != "" {
@@ -250,7 +249,7 @@ func (d *checkup) checkModels(ctx context.Context, projectName string) []finding
 			return []finding{failed("project", err)}
 		}
 	}
-	models := project.ModelServers(file, d.dirs.getenv)
+	models := project.ModelServers(file, d.getenv)
 	if len(models) == 0 {
 		return []finding{{"model", note, "no model is configured: answers come from a script",
 			"set OPENAI_API_KEY, OPENAI_BASE_URL for a local server, ANTHROPIC_API_KEY or GEMINI_API_KEY"}}
@@ -268,7 +267,7 @@ func (d *checkup) checkModels(ctx context.Context, projectName string) []finding
 func (d *checkup) checkModel(ctx context.Context, m project.ModelServer) finding {
 	base, keyEnv := m.BaseURL, m.KeyVariable
 	if base == "" {
-		if d.dirs.getenv(keyEnv) == "" {
+		if d.getenv(keyEnv) == "" {
 			return finding{Status: broken, Text: keyEnv + " is not set", Hint: "set it, or give the model a base_url"}
 		}
 		base = m.DefaultURL
@@ -289,7 +288,7 @@ func (d *checkup) checkModel(ctx context.Context, m project.ModelServer) finding
 	}
 	_ = conn.Close()
 	text := fmt.Sprintf("%s://%s can be reached", u.Scheme, u.Host)
-	if d.dirs.getenv(keyEnv) == "" {
+	if d.getenv(keyEnv) == "" {
 		text += "; " + keyEnv + " is not set, which a local server may not mind"
 	}
 	return finding{Status: fine, Text: text}

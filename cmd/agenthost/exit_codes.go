@@ -9,6 +9,17 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
+// exitCodesTopic is a command without a run: cobra lists it as a topic.
+func exitCodesTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("Every command ends with one of these:\n\n")
+	for _, m := range exitMeanings() {
+		fmt.Fprintf(&b, "  %3d  %s\n", m.code, m.means)
+	}
+	b.WriteString("\nThe reason is on stderr, and what to do about it behind an arrow.")
+	return &cobra.Command{Use: "exit-codes", Short: "What a command's exit code says", Long: b.String()}
+}
+
 // exitMeaning is one line of the table of exit codes.
 type exitMeaning struct {
 	code  int
@@ -29,15 +40,4 @@ func exitMeanings() []exitMeaning {
 		{host.Canceled.ExitCode(), "interrupted; what was finished is kept"},
 		{exitPipe, "nobody reads the output any more"},
 	}
-}
-
-// exitCodesTopic is a command without a run: cobra lists it as a topic.
-func exitCodesTopic() *cobra.Command {
-	var b strings.Builder
-	b.WriteString("Every command ends with one of these:\n\n")
-	for _, m := range exitMeanings() {
-		fmt.Fprintf(&b, "  %3d  %s\n", m.code, m.means)
-	}
-	b.WriteString("\nThe reason is on stderr, and what to do about it behind an arrow.")
-	return &cobra.Command{Use: "exit-codes", Short: "What a command's exit code says", Long: b.String()}
 }

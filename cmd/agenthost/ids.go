@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -65,46 +66,6 @@ func wholeRun(ctx context.Context, s *threads.Store, tenant, given string) (stri
 	return wholeID("run", given, ids)
 }
 
-// answerable returns the runs that can be continued: a run that asks questions only if
-// its thread still waits for the answers.
-func answerable(ctx context.Context, s *threads.Store, tenant string, runs []*host.RunRecord) ([]*host.RunRecord, error) {
-	var out []*host.RunRecord
-	for _, r := range runs {
-		ok, err := isAnswerable(ctx, s, tenant, r)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			out = append(out, r)
-		}
-	}
-	return out, nil
-}
-
-func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.RunRecord) (bool, error) {
-	if r.Status != host.RunInterrupted || r.Thread == "" {
-		return true, nil
-	}
-	for b, err := range s.For(tenant).Branches(ctx, r.Thread) {
-		switch {
-		case host.CodeOf(err) == host.NotFound && err != nil:
-			return true, nil // the thread is stored elsewhere, such as in PostgreSQL
-		case err != nil:
-			return false, err
-		case b.ID != "" && !b.Open:
-			continue // no turn continues a closed branch
-		}
-		t, err := s.For(tenant).ShowAt(ctx, r.Thread, threads.At{Branch: b.ID}, 1)
-		if err != nil {
-			return false, err
-		}
-		if n := len(t.Snapshots); n > 0 && t.Snapshots[n-1].ID == r.Run {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // wholeID returns the id among ids that begins with given. A whole id wins. A text that
 // matches no id is returned unchanged: the later read reports it. Code invalid_argument
 // if several ids match.
@@ -134,4 +95,27 @@ func wholeID(what, given string, ids []string) (string, error) {
 	}
 	return "", host.Errorf(host.InvalidArgument, "several %ss begin with %q", what, given).
 		WithHint("give more of the id: there are %s%s", strings.Join(found, ", "), rest)
+}
+
+// messageID returns the id of the message that a person means: the message with that
+// id, the one with that number, or the only one whose id begins with the text.
+func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
+	n, err := strconv.Atoi(name)
+	if err != nil {
+		n = -1
+	}
+	var ids []string
+	for m, err := range s.For(tenant).Messages(ctx, thread, at) {
+		if err != nil {
+			return "", err
+		}
+		if m.ID == name {
+			return name, nil
+		}
+		ids = append(ids, m.ID)
+	}
+	if n >= 0 && n < len(ids) {
+		return ids[n], nil
+	}
+	return wholeID("message", name, ids)
 }

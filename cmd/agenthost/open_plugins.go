@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -34,3 +36,15 @@ func (p *pluginOpener) withRuntime(ctx context.Context, fn func(*plugin.Runtime)
 	defer func() { err = errors.Join(err, done()) }()
 	return fn(rt)
 }
+
+// pluginID is the id under which a plugin is loaded for looking at it.
+func pluginID(file string) string {
+	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(strings.TrimPrefix(file, project.BuiltinPrefix)), ".wasm"), project.ManifestSuffix)
+	if name == "" || name == "." || name == ".." || name == string(filepath.Separator) {
+		return "plugin"
+	}
+	return name
+}
+
+// oldestGo is the first toolchain that can build a module with exports.
+const oldestGo = "go1.24"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/examples"
 	"github.com/agenthost/agenthost/host"
@@ -54,4 +56,20 @@ func checkChangeable(c *project.File) error {
 	}
 	return host.Errorf(host.FailedPrecondition, "%s is in the binary and cannot be changed", exampleProject).
 		WithHint("make a project of your own: agenthost init shop --template tools")
+}
+
+// completeFlag completes a flag with names of the project that the command line
+// begins with.
+func completeFlag(c *cobra.Command, flag string, names func(*project.File) []string) {
+	err := c.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(list) > 0 {
+			if c, err := openProject(list[0]); err == nil {
+				return names(c), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // there is no such flag
+	}
 }

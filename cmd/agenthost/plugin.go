@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,26 +75,6 @@ func (l *local) build(ctx context.Context, rt *plugin.Runtime, dir, out string) 
 	return err
 }
 
-func writeFile(name string, b []byte) error { return writeFileMode(name, b, 0o644) }
-
-// writeFileMode writes a file atomically: if it fails, the old file is unchanged.
-func writeFileMode(name string, b []byte, mode os.FileMode) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	_, werr := tmp.Write(b)
-	if err := errors.Join(werr, tmp.Chmod(mode), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), name)
-}
-
 func pluginCheck(l *local) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -159,13 +136,4 @@ func printCheck(w io.Writer, r checkResult) error {
 		fmt.Fprintf(w, "- %s\n", strings.ReplaceAll(ui.ErrorText(p), "\n", "\n  "))
 	}
 	return nil
-}
-
-// pluginID is the id under which a plugin is loaded for looking at it.
-func pluginID(file string) string {
-	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(strings.TrimPrefix(file, project.BuiltinPrefix)), ".wasm"), project.ManifestSuffix)
-	if name == "" || name == "." || name == ".." || name == string(filepath.Separator) {
-		return "plugin"
-	}
-	return name
 }

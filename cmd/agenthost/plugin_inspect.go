@@ -45,8 +45,8 @@ left out ("left_out" in JSON).`,
   agenthost plugin inspect desk --project builtin:orderdesk`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if running.data+running.socket != "" {
-				running.json = asJSON
+			if running.host.Data+running.host.Socket != "" {
+				running.host.JSON = asJSON
 				return running.showUsage(c, pluginArgs{ID: list[0], Tenant: tenantOr(tenant)})
 			}
 			if projectName != "" {
@@ -69,8 +69,8 @@ left out ("left_out" in JSON).`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&projectName, "project", "", "the project whose plugin it is")
 	c.Flags().StringVar(&tenant, "tenant", "", tenantUsage("for whom what is granted is shown"))
-	c.Flags().StringVar(&running.data, "data", "", "the data directory of the running host whose plugin it is")
-	c.Flags().StringVar(&running.socket, "socket", "", "the control socket of that host, if it is elsewhere")
+	c.Flags().StringVar(&running.host.Data, "data", "", "the data directory of the running host whose plugin it is")
+	c.Flags().StringVar(&running.host.Socket, "socket", "", "the control socket of that host, if it is elsewhere")
 	c.MarkFlagsMutuallyExclusive("project", "data", "socket")
 	return c
 }
@@ -98,10 +98,10 @@ const (
 // showUsage shows the grants of a plugin of a running host for a tenant, and its usage.
 func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 	var u plugin.Usage
-	if err := r.ask(c, "plugin.usage", args, &u); err != nil {
+	if err := r.host.ask(c, "plugin.usage", args, &u); err != nil {
 		return err
 	}
-	if r.json {
+	if r.host.JSON {
 		return printCutJSON(r.term.Out, u)
 	}
 	text, err := ui.FitText(maxInspectBytes, func(cut ui.TextCut, b *strings.Builder) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -21,47 +20,24 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// remote is a command to a running host.
+// remote is a command on the plugins of a running host.
 type remote struct {
-	term         *ui.Terminal
-	data, socket string
-	json         bool
+	term *ui.Terminal
+	host hostFlags
 }
 
 // add adds the flags of every such command.
 func (r *remote) add(c *cobra.Command) *cobra.Command {
-	c.Flags().StringVar(&r.data, "data", "", "the data directory of the running host")
-	c.Flags().StringVar(&r.socket, "socket", "", "the control socket of the running host, if it is elsewhere")
-	c.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	c.MarkFlagsMutuallyExclusive("data", "socket")
+	r.host.addTo(c)
 	if c.ValidArgsFunction == nil && !strings.HasSuffix(c.Use, "list") {
 		c.ValidArgsFunction = r.completeID
 	}
 	return c
 }
 
-// ask asks the host for something.
-func (r *remote) ask(c *cobra.Command, op string, args, result any) error {
-	path, err := r.path()
-	if err != nil {
-		return usageError(err, c.CommandPath())
-	}
-	return control.Call(c.Context(), path, op, args, result)
-}
-
-func (r *remote) path() (string, error) {
-	switch {
-	case r.socket != "":
-		return r.socket, nil
-	case r.data != "":
-		return socketPath(r.data), nil
-	}
-	return "", errNoSocket
-}
-
 // completeID completes the id of a plugin that the host has.
 func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-	path, err := r.path()
+	path, err := r.host.path()
 	if len(list) > 0 || err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -93,10 +69,10 @@ func remoteList(t *ui.Terminal) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var plugins []project.PluginStatus
-			if err := r.ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
+			if err := r.host.ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
 				return err
 			}
-			if r.json {
+			if r.host.JSON {
 				return ui.PrintItems(t.Out, plugins)
 			}
 			return printPlugins(t.Out, plugins)
@@ -188,14 +164,14 @@ plugin grant PROJECT PLUGIN, which a running host takes).`,
 // change asks for a change of one plugin and shows the version that serves then.
 func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
 	var done project.Change
-	if err := r.ask(c, op, args, &done); err != nil {
+	if err := r.host.ask(c, op, args, &done); err != nil {
 		return err
 	}
 	return r.show([]*project.Change{&done})
 }
 
 func (r *remote) show(list []*project.Change) error {
-	if r.json {
+	if r.host.JSON {
 		return ui.PrintItems(r.term.Out, list)
 	}
 	for _, c := range list {
@@ -220,7 +196,7 @@ func remoteReload(t *ui.Terminal) *cobra.Command {
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			var done []*project.Change
-			if err := r.ask(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
+			if err := r.host.ask(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
 				return err
 			}
 			return r.show(done)
@@ -256,4 +232,21 @@ a version is loaded again.`,
 	})
 }
 
-var errNoSocket = errors.New("name the running host: --data DIR, or --socket PATH")
+// versionWords names a version for people.
+func versionWords(v *plugin.VersionState) string {
+	if v == nil {
+		return "none"
+	}
+	words := fmt.Sprint(v.Number)
+	if v.Version != "" {
+		words += " (" + ui.OneLine(v.Version) + ")"
+	}
+	return words
+}
+
+// shortDigest returns the beginning of a digest, enough to identify a module.
+func shortDigest(d string) string {
+	const letters = 12
+	d = strings.TrimPrefix(d, "sha256:")
+	return d[:min(letters, len(d))]
+}

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
@@ -24,30 +21,6 @@ const (
 	maxTopLines        = 10_000
 	defaultTopLines    = 30
 )
-
-// topArgs ask the host for a usage report summed by these, the largest item first.
-type topArgs struct {
-	Tenant bool   `json:"by_tenant,omitempty"`
-	Export bool   `json:"by_export,omitempty"`
-	Of     string `json:"tenant,omitempty"` // of this tenant only
-	Lines  int    `json:"lines"`
-}
-
-// bill returns the usage report since the host began, the items with the longest
-// duration first.
-func (l *live) bill(_ context.Context, args topArgs) (*plugin.UsageReport, error) {
-	if args.Lines < 1 || args.Lines > maxTopLines {
-		return nil, host.Errorf(host.InvalidArgument, "lines is %d, not from 1 to %d", args.Lines, maxTopLines)
-	}
-	all := l.app.Runtime().UsageReport()
-	all.Items = slices.DeleteFunc(all.Items, func(c plugin.LineItem) bool {
-		return c.Tenant == "" || args.Of != "" && c.Tenant != args.Of // calls without a tenant are the host's own, of describe
-	})
-	b := all.Sum(args.Tenant, true, args.Export)
-	slices.SortStableFunc(b.Items, func(x, y plugin.LineItem) int { return int(y.Duration - x.Duration) })
-	b.Items = b.Items[:min(len(b.Items), args.Lines)]
-	return b, nil
-}
 
 type topFlags struct {
 	topArgs
@@ -94,13 +67,13 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 	defer ticks.Stop()
 	for {
 		b := &plugin.UsageReport{}
-		if err := r.ask(c, "plugin.bill", f.topArgs, b); err != nil {
+		if err := r.host.ask(c, "plugin.bill", f.topArgs, b); err != nil {
 			if c.Context().Err() != nil {
 				return nil
 			}
 			return err
 		}
-		if r.json {
+		if r.host.JSON {
 			return ui.PrintTimed(r.term.Out, b)
 		}
 		again := r.term.OutIsTerminal && !r.term.Dumb

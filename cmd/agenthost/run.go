@@ -8,21 +8,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
-
-// maxPromptBytes bounds a prompt while it is read, far above a host's default limit, so
-// that people see the host's error.
-const maxPromptBytes = 64 << 20
 
 type runFlags struct {
 	verify                                       bool
@@ -148,57 +142,6 @@ func (f *runFlags) add(c *cobra.Command) {
 	completeFlag(c, "tenant", (*project.File).Tenants)
 }
 
-// completeFlag completes a flag with names of the project that the command line
-// begins with.
-func completeFlag(c *cobra.Command, flag string, names func(*project.File) []string) {
-	err := c.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(list) > 0 {
-			if c, err := openProject(list[0]); err == nil {
-				return names(c), cobra.ShellCompDirectiveNoFileComp
-			}
-		}
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	})
-	if err != nil {
-		panic(err) // there is no such flag
-	}
-}
-
-var errNoPrompt = errors.New(`the prompt is empty; say something, as in: agenthost run builtin:orderdesk "where is order 1042?"`)
-
-// readPrompt returns the prompt: the argument, or stdin if the argument is - or absent
-// and stdin is not a terminal. talk reports that a person is at the terminal. Only a
-// thread can continue with an empty prompt.
-func readPrompt(t *ui.Terminal, list []string, hasThread bool) (text string, talk bool, err error) {
-	switch {
-	case len(list) == 0 && t.InIsTerminal:
-		return "", true, nil
-	case len(list) == 0 || list[0] == "-":
-		b, err := datadir.ReadBounded(t.In, maxPromptBytes, "the prompt on stdin")
-		if err != nil {
-			return "", false, err
-		}
-		text = strings.TrimRight(string(b), "\r\n")
-	default:
-		text = list[0]
-	}
-	if !utf8.ValidString(text) {
-		return "", false, errNotUTF8("the prompt")
-	}
-	if strings.TrimSpace(text) != "" {
-		return text, false, nil
-	}
-	if hasThread && len(list) == 1 && list[0] == "" {
-		return "", false, nil
-	}
-	return "", false, errNoPrompt
-}
-
-// errNotUTF8 is the error of a text in another encoding.
-func errNotUTF8(what string) error {
-	return host.Errorf(host.InvalidArgument, "%s is not UTF-8", what).WithHint("convert it, as with: iconv -f latin1 -t utf-8")
-}
-
 func runProject(ctx context.Context, t *ui.Terminal, projects *projectOpener, projectName, prompt string, talk bool, f runFlags) (err error) {
 	c, err := openProject(projectName)
 	if err != nil {
@@ -267,8 +210,8 @@ type session struct {
 	term    *ui.Terminal
 	app     *project.Project
 	target  host.Target
-	name    string // of the target; "" is the project's
-	live    *live  // nil unless plugins can be replaced
+	name    string            // of the target; "" is the project's
+	reload  *project.Reloader // nil unless plugins can be replaced
 	project string
 	thread  string
 	data    string
@@ -314,8 +257,8 @@ func (s *session) stream(ctx context.Context, req *host.Request) error {
 func (s *session) streamEvents(ctx context.Context, req *host.Request) error {
 	show := ui.NewPrinter(s.term)
 	defer show.EndText()
-	if s.live != nil {
-		s.live.reload.Refresh(ctx)
+	if s.reload != nil {
+		s.reload.Refresh(ctx)
 		pinned, release := s.app.Runtime().Pin(ctx)
 		defer release()
 		ctx = pinned

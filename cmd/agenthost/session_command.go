@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
@@ -18,7 +18,9 @@ import (
 
 // sessionFlags name a turn of a running host.
 type sessionFlags struct {
-	remote
+	term *ui.Terminal
+	host hostFlags
+
 	target, tenant string
 	timeout        time.Duration
 }
@@ -43,7 +45,7 @@ func (f *sessionFlags) add(c *cobra.Command) *cobra.Command {
 	if c.ValidArgsFunction == nil {
 		c.ValidArgsFunction = f.completeSnapshot
 	}
-	f.remote.add(c)
+	f.host.addTo(c)
 	c.Flags().StringVar(&f.target, "target", "", "the network or agent (default: any)")
 	c.Flags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose turns"))
 	return c
@@ -55,7 +57,7 @@ func (f *sessionFlags) args(snapshot string) backgroundArgs {
 
 // completeSnapshot completes the snapshot of a turn in the background.
 func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-	path, err := f.path()
+	path, err := f.host.path()
 	if len(list) > 0 || err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -74,7 +76,7 @@ func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ strin
 }
 
 func sessionList(t *ui.Terminal) *cobra.Command {
-	f := &sessionFlags{remote: remote{term: t}}
+	f := &sessionFlags{term: t}
 	return f.add(&cobra.Command{
 		Use:   "list",
 		Short: "List the turns in the background",
@@ -85,10 +87,10 @@ stored is in its session: see agenthost thread show.`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var turns []*sessions.Snapshot
-			if err := f.ask(c, "session.list", f.args(""), &turns); err != nil {
+			if err := f.host.ask(c, "session.list", f.args(""), &turns); err != nil {
 				return err
 			}
-			if f.json {
+			if f.host.JSON {
 				return ui.PrintItems(t.Out, turns)
 			}
 			return printTurns(t.Out, turns)
@@ -115,7 +117,7 @@ func printTurns(w io.Writer, turns []*sessions.Snapshot) error {
 }
 
 func sessionStatus(t *ui.Terminal) *cobra.Command {
-	f := &sessionFlags{remote: remote{term: t}}
+	f := &sessionFlags{term: t}
 	return f.add(&cobra.Command{
 		Use:     "status SNAPSHOT",
 		Short:   "Say how far a turn is",
@@ -123,10 +125,10 @@ func sessionStatus(t *ui.Terminal) *cobra.Command {
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			snap := &sessions.Snapshot{}
-			if err := f.ask(c, "session.status", f.args(list[0]), snap); err != nil {
+			if err := f.host.ask(c, "session.status", f.args(list[0]), snap); err != nil {
 				return err
 			}
-			if f.json {
+			if f.host.JSON {
 				return ui.PrintJSON(t.Out, snap)
 			}
 			fmt.Fprintf(t.Out, "%s (%s, since %s)\n", snap.Status, termtext.Printable(snap.Agent), snap.Created.Local().Format(time.DateTime))
@@ -139,7 +141,7 @@ func sessionStatus(t *ui.Terminal) *cobra.Command {
 }
 
 func sessionWait(t *ui.Terminal) *cobra.Command {
-	f := &sessionFlags{remote: remote{term: t}}
+	f := &sessionFlags{term: t}
 	c := f.add(&cobra.Command{
 		Use:   "wait SNAPSHOT",
 		Short: "Wait for a turn to end, and show its answer",
@@ -160,7 +162,7 @@ With --timeout the command waits no longer than that; the turn goes on.`,
 }
 
 func (f *sessionFlags) wait(c *cobra.Command, id string) error {
-	path, err := f.path()
+	path, err := f.host.path()
 	if err != nil {
 		return usageError(err, c.CommandPath())
 	}
@@ -186,7 +188,7 @@ func (f *sessionFlags) wait(c *cobra.Command, id string) error {
 
 // ended shows how a turn has ended.
 func (f *sessionFlags) ended(snap *sessions.Snapshot) error {
-	if f.json {
+	if f.host.JSON {
 		if err := ui.PrintJSON(f.term.Out, snap); err != nil {
 			return err
 		}
@@ -226,7 +228,7 @@ func (f *sessionFlags) answer(snap *sessions.Snapshot) {
 }
 
 func sessionAbort(t *ui.Terminal) *cobra.Command {
-	f := &sessionFlags{remote: remote{term: t}}
+	f := &sessionFlags{term: t}
 	return f.add(&cobra.Command{
 		Use:   "abort SNAPSHOT",
 		Short: "Ask a turn to end",
@@ -236,10 +238,10 @@ of it is kept under its snapshot. A turn that has ended stays as it is.`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			status := &turnStatus{}
-			if err := f.ask(c, "session.abort", f.args(list[0]), status); err != nil {
+			if err := f.host.ask(c, "session.abort", f.args(list[0]), status); err != nil {
 				return err
 			}
-			if f.json {
+			if f.host.JSON {
 				return ui.PrintJSON(t.Out, status)
 			}
 			fmt.Fprintln(t.Out, status.Status)

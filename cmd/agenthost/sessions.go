@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/sessions"
@@ -26,6 +26,19 @@ type served struct {
 
 func newServed(a *project.Project) *served {
 	return &served{app: a, services: map[string]*sessions.Service{}, targets: map[string]host.Target{}}
+}
+
+// handlers are the operations on sessions.
+func (v *served) handlers() map[string]control.Handler {
+	return map[string]control.Handler{
+		"session.turn":     handler(v.turn),
+		"session.snapshot": handler(v.snapshot),
+		"session.last":     handler(v.last),
+		"session.list":     handler(v.list),
+		"session.status":   handler(v.status),
+		"session.wait":     handler(v.wait),
+		"session.abort":    handler(v.abort),
+	}
 }
 
 // service returns the service of the current target with this name: saving a plugin

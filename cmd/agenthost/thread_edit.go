@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -102,29 +101,6 @@ func (g *threadFlags) ofThread(ctx context.Context, list []string, fn func(*thre
 		}
 		return fn(s)
 	}
-}
-
-// messageID returns the id of the message that a person means: the message with that
-// id, the one with that number, or the only one whose id begins with the text.
-func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
-	n, err := strconv.Atoi(name)
-	if err != nil {
-		n = -1
-	}
-	var ids []string
-	for m, err := range s.For(tenant).Messages(ctx, thread, at) {
-		if err != nil {
-			return "", err
-		}
-		if m.ID == name {
-			return name, nil
-		}
-		ids = append(ids, m.ID)
-	}
-	if n >= 0 && n < len(ids) {
-		return ids[n], nil
-	}
-	return wholeID("message", name, ids)
 }
 
 // printChanged prints a thread after a change.

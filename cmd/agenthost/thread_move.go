@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,13 +29,6 @@ func formatNames(formats []transfer.Format) string {
 // completeFormat completes --format.
 func completeFormat(c *cobra.Command, formats []transfer.Format) {
 	completeFlagOf(c, "format", strings.Split(formatNames(formats), ", "))
-}
-
-// completeFlagOf completes a flag with some words.
-func completeFlagOf(c *cobra.Command, flag string, words []string) {
-	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
-	}
 }
 
 func (g *threadFlags) export() *cobra.Command {
@@ -103,37 +94,6 @@ func (c *counted) Write(b []byte) (int, error) {
 	c.n += int64(n)
 	c.tell(c.n)
 	return n, err
-}
-
-// streamFile lets write fill a temporary file, and renames it to path when it is whole
-// and synced; until then, and if write fails, the old file stays.
-func streamFile(path string, write func(io.Writer) error) (err error) {
-	aside, err := os.CreateTemp(filepath.Dir(path), ".agenthost*")
-	if err != nil {
-		return host.Errorf(host.FailedPrecondition, "write %s: %w", path, err).WithHint("name a file in a directory that you may write to")
-	}
-	defer func() {
-		if err != nil {
-			_ = aside.Close()
-			_ = os.Remove(aside.Name())
-		}
-	}()
-	if err := write(aside); err != nil {
-		return outError(path, err)
-	}
-	if err := errors.Join(aside.Sync(), aside.Close(), os.Rename(aside.Name(), path)); err != nil {
-		return outError(path, err)
-	}
-	return nil
-}
-
-// outError names the file in an error that has no code of ours.
-func outError(path string, err error) error {
-	var known *host.Error
-	if errors.As(err, &known) {
-		return err
-	}
-	return host.Errorf(host.FailedPrecondition, "write %s: %w", path, err).WithHint("is there room, and may you write there?")
 }
 
 func (g *threadFlags) importThread() *cobra.Command {
@@ -202,22 +162,6 @@ func (g *threadFlags) importFile(ctx context.Context, file, thread string, forma
 		return ui.PrintJSON(g.term.Out, got)
 	}
 	return g.printImported(got)
-}
-
-// openInput opens a file to read, or stdin for "-".
-func openInput(stdin io.Reader, file string) (io.Reader, func(), error) {
-	if file == "-" {
-		return stdin, func() {}, nil
-	}
-	in, err := os.Open(file)
-	if err != nil {
-		code := host.FailedPrecondition
-		if errors.Is(err, os.ErrNotExist) {
-			code = host.NotFound
-		}
-		return nil, nil, host.Errorf(code, "read %s: %w", file, err)
-	}
-	return in, func() { _ = in.Close() }, nil
 }
 
 // importHint adds a command-line hint to an error without one.

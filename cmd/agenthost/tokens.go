@@ -3,13 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -107,17 +105,4 @@ func readText(t *ui.Terminal, file string) ([]byte, error) {
 		return datadir.ReadBounded(t.In, maxTextBytes, "the text on stdin")
 	}
 	return readFile(file, maxTextBytes)
-}
-
-// readFile reads a file of at most max bytes.
-func readFile(name string, max int) ([]byte, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, host.Errorf(host.NotFound, "there is no file %s", name).WithHint("check the path")
-	}
-	if err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
-	}
-	defer f.Close()
-	return datadir.ReadBounded(f, max, name)
 }

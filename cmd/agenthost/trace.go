@@ -51,7 +51,7 @@ func (g *traceFlags) dir(command string) (string, error) {
 
 // options have the tenant whose runs are read, and the keys that decrypt them.
 func (g *traceFlags) options() (*trace.ReadOptions, error) {
-	keys, err := datadir.Keys(g.data, g.dirs.getenv)
+	keys, err := g.dirs.keys(g.data)
 	if err != nil {
 		return nil, err
 	}

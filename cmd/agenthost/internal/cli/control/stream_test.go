@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/host"
 )
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,16 +36,10 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheParserAreAboutTheCommandLine(t *testing.T) {
-	for want, args := range map[string][]string{
-		"unknown command \"thred\" for \"agenthost\"\n\nDid you mean this?\n\tthread\n":    {"thred"},
-		"unknown command \"lst\" for \"agenthost thread\"\nSee: agenthost thread --help\n": {"thread", "lst"},
-		"if any flags in the group [calls for] are set none of the others can be":          {"plugin", "bench", "x", "tool", "--calls", "1", "--for", "1s"},
-		"unknown flag: --nosuch\nSee: agenthost --help\n":                                  {"--nosuch"},
-	} {
-		code, stdout, stderr := command(t, "", args...)
-		if code != 2 || stdout != "" || !strings.Contains(stderr, want) || !strings.Contains(stderr, "See: agenthost") {
-			t.Errorf("%q: exit code %d, %s%s\nwant %q", args, code, stdout, stderr, want)
-		}
+func TestErrorsDoNotSteerTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	err := host.Errorf(host.Unavailable, "the server says \x1b]0;title\x07\u009b2J\u202e").WithHint("try\x1b[31m again")
+	if code := exit(&out, err, false); code == 0 || strings.ContainsAny(out.String(), "\x1b\x07\u009b\u202e") || !strings.Contains(out.String(), "\n  → try") {
+		t.Errorf("exit code %d, %q", code, out.String())
 	}
 }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/erasure"
+	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/project"
+)
+
+// liveData is the data of a running host, which other commands back up, verify and erase
+// over its control socket. It is safe for concurrent use.
+type liveData struct{ app *project.Project }
+
+// dataHandlers are the operations on the data of a running host.
+func dataHandlers(a *project.Project) map[string]control.Handler {
+	l := &liveData{a}
+	return map[string]control.Handler{
+		backupOp:     handler(l.backup),
+		verifyOp:     handler(l.verify),
+		"data.erase": handler(l.erase),
+		"data.prove": handler(l.prove),
+		"data.purge": handler(l.purge),
+	}
+}
+
+// backup writes the data to a file of the client's choice: only this user can open the
+// socket.
+func (l *liveData) backup(ctx context.Context, args backupArgs) (*badgerkv.BackupInfo, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(args.Path) {
+		return nil, host.Errorf(host.InvalidArgument, "back up: the path %q is not absolute", args.Path)
+	}
+	return backupTo(ctx, l.app.Data(), args.Path, nil)
+}
+
+func (l *liveData) verify(ctx context.Context, _ struct{}) (*datadir.Verification, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	return l.app.Data().Verify(ctx, func(int) {})
+}
+
+func (l *liveData) erase(ctx context.Context, args tenantArgs) (*erasure.Report, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	return eraseAndProve(ctx, l.app.Erasures(), args.Tenant)
+}
+
+func (l *liveData) prove(ctx context.Context, args tenantArgs) (*erasure.Report, error) {
+	if err := l.keepsData(); err != nil {
+		return nil, err
+	}
+	return l.app.Erasures().Prove(ctx, args.Tenant)
+}
+
+func (l *liveData) purge(ctx context.Context, _ struct{}) (struct{}, error) {
+	if err := l.keepsData(); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, l.app.Data().Badger().Purge(ctx)
+}
+
+func (l *liveData) keepsData() error {
+	if l.app.Data().Badger() == nil {
+		return host.Errorf(host.FailedPrecondition, "the host keeps its threads in memory").WithHint("start it with --data DIR")
+	}
+	return nil
+}
+
+// tenantArgs name a tenant.
+type tenantArgs struct {
+	Tenant string `json:"tenant"`
+}
+
+// backupArgs ask a host for a backup.
+type backupArgs struct {
+	Path string `json:"path"`
+}
+
+// verifyOp asks a host to do the work of [dataVerify].
+const verifyOp = "data.verify"
+
+// backupOp asks a host to do the work of [dataBackup].
+const backupOp = "data.backup"
+
+func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*erasure.Report, error) {
+	if err := all.Delete(ctx, tenant); err != nil {
+		return nil, err
+	}
+	return all.Prove(ctx, tenant)
+}
+
+// backupTo writes a backup to a file.
+func backupTo(ctx context.Context, s *datadir.Dir, path string, tell badgerkv.Progress) (info *badgerkv.BackupInfo, err error) {
+	err = streamFile(path, func(w io.Writer) (err error) {
+		info, err = s.Badger().Backup(ctx, w, tell)
+		return err
+	})
+	return info, err
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
+)
+
+// The exit codes that are not a host.Code's.
+const (
+	exitOK    = 0
+	exitUsage = 2
+	exitPipe  = 141 // the shells' code for a program that SIGPIPE has ended
+)
+
+// quietExit ends a command with a code and prints nothing more.
+type quietExit int
+
+// wantsJSON reports whether a command line asks for JSON: errors are then JSON, too,
+// even one about the command line.
+func wantsJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}
+
+// writtenError is an error as a command with --json writes it to stderr.
+type writtenError struct {
+	Error *host.Error `json:"error"`
+}
+
+// exit prints an error, for people or as JSON, and returns the exit code.
+func exit(stderr io.Writer, err error, asJSON bool) int {
+	var usage usageFault
+	var quiet quietExit
+	isUsage := errors.As(err, &usage)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &quiet):
+		return int(quiet)
+	case asJSON && isUsage:
+		_ = ui.PrintJSON(stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
+		return exitUsage
+	case asJSON:
+		_ = ui.PrintJSON(stderr, writtenError{host.AsError(err)})
+		return exitCode(err)
+	case isUsage:
+		var hinted *hintedUsage
+		if errors.As(err, &hinted) {
+			err = fmt.Errorf("%w\n  → %s", err, hinted.hint)
+		}
+		fmt.Fprintf(stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "agenthost: %s\n", ui.ErrorText(err))
+	return exitCode(err)
+}
+
+// commandLineError is an error about the command line as one of the host's.
+func commandLineError(err error) *host.Error {
+	e := &host.Error{Code: host.InvalidArgument, Message: err.Error()}
+	var hinted *hintedUsage
+	if errors.As(err, &hinted) {
+		e.Hint = hinted.hint
+	}
+	return e
+}
+
+// exitCode maps an error to the table of exit codes. A model that does not answer in
+// time counts as unavailable: the model's server failed, although this host's timeout
+// ended the request.
+func exitCode(err error) int {
+	code := host.CodeOf(err)
+	if code == host.DeadlineExceeded && errors.Is(err, project.ErrSlow) {
+		code = host.Unavailable
+	}
+	return code.ExitCode()
+}
