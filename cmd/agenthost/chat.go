@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -18,7 +19,7 @@ import (
 
 type chatFlags struct {
 	term *ui.Terminal
-	host hostFlags
+	host control.Flags
 
 	target, tenant, session, snapshot string
 	detach                            bool
@@ -43,26 +44,26 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 		Example: `  agenthost chat --data ./data --session desk "where is order 1042?"
   agenthost chat --data ./data --session desk "and 1043?" --json
   agenthost chat --data ./data --detach "check all open orders"`,
-		Args: args(oneText(0, "say it in quotes")),
+		Args: cli.Args(cli.OneText(0, "say it in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
-			path, err := f.host.path()
+			path, err := f.host.Path()
 			if err != nil {
-				return usageError(err, c.CommandPath())
+				return cli.UsageError(err, c.CommandPath())
 			}
 			text := list[0]
 			if text == "-" {
-				if text, _, err = readPrompt(t, list, true); err != nil {
+				if text, _, err = cli.ReadPrompt(t, list, true); err != nil {
 					return err
 				}
 			}
 			if !utf8.ValidString(text) { // on its way to the host it would be changed
-				return errNotUTF8("the text")
+				return cli.NotUTF8("the text")
 			}
 			return f.say(c.Context(), path, text)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f.host.addTo(c)
+	f.host.AddTo(c)
 	flags := c.Flags()
 	flags.StringVar(&f.session, "session", "", "the session to go on with, or to begin")
 	flags.StringVar(&f.snapshot, "snapshot", "", "the turn to go on from")
@@ -160,5 +161,5 @@ func (f *chatFlags) howToWait(out *sessions.Output) {
 		tenant = " --tenant " + termtext.ShellWord(f.tenant)
 	}
 	fmt.Fprintf(f.term.Out, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
-		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), ui.Self(), termtext.ShellWord(out.Snapshot), hostWords(f.host.Data, cmp.Or(f.host.Socket, socketPath(f.host.Data))), tenant)
+		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), ui.Self(), termtext.ShellWord(out.Snapshot), control.HostWords(f.host.Data, cmp.Or(f.host.Socket, control.SocketPath(f.host.Data))), tenant)
 }

@@ -9,7 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -20,13 +23,13 @@ import (
 
 type dataFlags struct {
 	term *ui.Terminal
-	dirs *dataOpener
+	dirs *open.Data
 
 	data, socket, keyFile, dataKeys string
 	json                            bool
 }
 
-func dataCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
+func dataCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	g := &dataFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "data",
@@ -41,7 +44,7 @@ directory is made, it is encrypted, and needs that key from then on:
   export ` + datadir.KeyFileVariable + `=$PWD/data.key
 
 To encrypt a directory that is not, restore a backup of it with the key set.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory (required)")
@@ -52,17 +55,17 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 }
 
 func (g *dataFlags) addSocket(c *cobra.Command) {
-	c.Flags().StringVar(&g.socket, "socket", "", "the control socket of the host that has it open (default: "+socketName+" in --data)")
+	c.Flags().StringVar(&g.socket, "socket", "", "the control socket of the host that has it open (default: "+control.SocketName+" in --data)")
 }
 
 // withData calls direct with the store if no other process has it open, and otherwise
 // asks the host that holds it.
 func (g *dataFlags) withData(ctx context.Context, op string, args, result any, direct func(*datadir.Dir) error) (err error) {
-	opts := g.dirs.options()
+	opts := g.dirs.Options()
 	opts.Verify = op == verifyOp
 	s, err := datadir.Open(g.data, opts)
 	if errors.Is(err, kv.ErrReadOnly) && (op == verifyOp || op == backupOp) {
-		s, err = datadir.OpenCopy(ctx, g.data, opts, g.dirs.noteCopy(g.data))
+		s, err = datadir.OpenCopy(ctx, g.data, opts, g.dirs.NoteCopy(g.data))
 	}
 	if errors.Is(err, kv.ErrLocked) {
 		return g.askHost(ctx, err, op, args, result)
@@ -75,7 +78,7 @@ func (g *dataFlags) withData(ctx context.Context, op string, args, result any, d
 }
 
 func (g *dataFlags) askHost(ctx context.Context, locked error, op string, args, result any) error {
-	err := control.Call(ctx, cmp.Or(g.socket, socketPath(g.data)), op, args, result)
+	err := control.Call(ctx, cmp.Or(g.socket, control.SocketPath(g.data)), op, args, result)
 	if err != nil && control.Unreachable(err) {
 		return locked // by a process that cannot be asked
 	}
@@ -99,9 +102,9 @@ it with the tenant's data key, which is not in it: restoring takes the key file 
 directory, DIR/` + datadir.StoreName + `/` + badgerkv.KeyFile + `, or a copy that is not older than the backup. What a tenant had that was
 deleted since cannot be restored with it.`,
 		Example: "  agenthost data backup monday.backup --data ./data",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := checkData(g.data, "agenthost data backup"); err != nil {
+			if err := open.CheckData(g.data, "agenthost data backup"); err != nil {
 				return err
 			}
 			path, err := filepath.Abs(list[0])
@@ -150,10 +153,10 @@ key that is set, or none; the backup is read with that key, too, or that in
 that directory, or a copy of it (--key-file); for any other, naming it leaves out the
 tenants that were deleted since.`,
 		Example: "  agenthost data restore monday.backup --data ./restored --key-file ./data/" + datadir.StoreName + "/" + badgerkv.KeyFile,
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if g.data == "" {
-				return usageError(errors.New("--data is required: the directory to make"), "agenthost data restore")
+				return cli.UsageError(errors.New("--data is required: the directory to make"), "agenthost data restore")
 			}
 			info, err := g.restoreFile(c.Context(), list[0])
 			if err != nil {
@@ -189,13 +192,13 @@ func (g *dataFlags) backupKey() ([]byte, error) {
 func (g *dataFlags) restoreFile(ctx context.Context, file string) (*badgerkv.BackupInfo, error) {
 	opts := &badgerkv.RestoreOptions{}
 	var err error
-	if opts.Store.Key, err = g.dirs.key(); err != nil {
+	if opts.Store.Key, err = g.dirs.Key(); err != nil {
 		return nil, err
 	}
 	if opts.BackupKey, err = g.backupKey(); err != nil {
 		return nil, err
 	}
-	in, closeIn, err := openInput(g.term.In, file)
+	in, closeIn, err := files.Open(g.term.In, file)
 	if err != nil {
 		return nil, err
 	}
@@ -244,15 +247,15 @@ func (g *dataFlags) rekey() *cobra.Command {
 --new-key-file. It is done at once, whole or not at all, and no host may have the
 directory open. Every tenant gets a new data key as well, for what is written from then
 on. Backups keep the key that they were made with.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkData(g.data, "agenthost data rekey"); err != nil {
+			if err := open.CheckData(g.data, "agenthost data rekey"); err != nil {
 				return err
 			}
 			if file == "" {
-				return usageError(errors.New("--new-key-file is required: the file with the new key"), "agenthost data rekey")
+				return cli.UsageError(errors.New("--new-key-file is required: the file with the new key"), "agenthost data rekey")
 			}
-			old, err := g.dirs.key()
+			old, err := g.dirs.Key()
 			if err != nil {
 				return err
 			}
@@ -283,12 +286,12 @@ func (g *dataFlags) verify() *cobra.Command {
 		Long: `Check that everything is what was stored: the checksums of the files, the digest of
 every entry, and of every tenant's threads each message, turn, state and artifact. A host that has the directory
 open does it for this command, and serves on. With --backup it reads a backup instead.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if backup != "" {
 				return g.verifyBackup(c.Context(), backup)
 			}
-			if err := checkData(g.data, "agenthost data verify"); err != nil {
+			if err := open.CheckData(g.data, "agenthost data verify"); err != nil {
 				return err
 			}
 			out := &datadir.Verification{}
@@ -331,7 +334,7 @@ func (g *dataFlags) printVerified(v *datadir.Verification) error {
 		return nil
 	}
 	if g.json {
-		return quietExit(host.DataLoss.ExitCode())
+		return cli.QuietExit(host.DataLoss.ExitCode())
 	}
 	return host.Errorf(host.DataLoss, "%s damaged", ui.Plural(len(v.Damaged), "thing")).WithHint("restore a backup into a new directory: agenthost data restore FILE --data DIR")
 }
@@ -339,12 +342,12 @@ func (g *dataFlags) printVerified(v *datadir.Verification) error {
 func (g *dataFlags) verifyBackup(ctx context.Context, file string) error {
 	key, err := g.backupKey()
 	if err == nil && key == nil {
-		key, err = g.dirs.key()
+		key, err = g.dirs.Key()
 	}
 	if err != nil {
 		return err
 	}
-	in, closeIn, err := openInput(g.term.In, file)
+	in, closeIn, err := files.Open(g.term.In, file)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -47,13 +49,13 @@ the key file alone, which has no key of the tenant any more; copies of the key f
 before must go. The bytes of a backup of a directory that is not encrypted can be
 read, and a restore leaves the tenant out only if it is given the key file.`,
 		Example: "  agenthost data erase acme --data ./data --yes",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := checkData(g.data, "agenthost data erase"); err != nil {
+			if err := open.CheckData(g.data, "agenthost data erase"); err != nil {
 				return err
 			}
 			if !yes {
-				return usageError(fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), "agenthost data erase")
+				return cli.UsageError(fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), "agenthost data erase")
 			}
 			report, err := g.withTenants(c.Context(), "data.erase", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
 				return eraseAndProve(c.Context(), all, list[0])
@@ -77,9 +79,9 @@ func (g *dataFlags) prove() *cobra.Command {
 them, deleted ones included. It ends with exit code 3 if anything is left of a tenant
 that was deleted.`,
 		Example: "  agenthost data prove acme --data ./data",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := checkData(g.data, "agenthost data prove"); err != nil {
+			if err := open.CheckData(g.data, "agenthost data prove"); err != nil {
 				return err
 			}
 			report, err := g.withTenants(c.Context(), "data.prove", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
@@ -143,9 +145,9 @@ func (g *dataFlags) purge() *cobra.Command {
 		Long: `Remove from the files what was deleted: threads, messages, memories. They are out of
 sight at once when they are deleted, and their bytes leave the files within ` + fmt.Sprint(badgerkv.DefaultPurgeInterval) + `
 of a running host; this does it now.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkData(g.data, "agenthost data purge"); err != nil {
+			if err := open.CheckData(g.data, "agenthost data purge"); err != nil {
 				return err
 			}
 			var none struct{}

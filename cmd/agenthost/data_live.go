@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
@@ -21,11 +22,11 @@ type liveData struct{ app *project.Project }
 func dataHandlers(a *project.Project) map[string]control.Handler {
 	l := &liveData{a}
 	return map[string]control.Handler{
-		backupOp:     handler(l.backup),
-		verifyOp:     handler(l.verify),
-		"data.erase": handler(l.erase),
-		"data.prove": handler(l.prove),
-		"data.purge": handler(l.purge),
+		backupOp:     control.Handle(l.backup),
+		verifyOp:     control.Handle(l.verify),
+		"data.erase": control.Handle(l.erase),
+		"data.prove": control.Handle(l.prove),
+		"data.purge": control.Handle(l.purge),
 	}
 }
 
@@ -101,7 +102,7 @@ func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*e
 
 // backupTo writes a backup to a file.
 func backupTo(ctx context.Context, s *datadir.Dir, path string, tell badgerkv.Progress) (info *badgerkv.BackupInfo, err error) {
-	err = streamFile(path, func(w io.Writer) (err error) {
+	err = files.Stream(path, func(w io.Writer) (err error) {
 		info, err = s.Badger().Backup(ctx, w, tell)
 		return err
 	})

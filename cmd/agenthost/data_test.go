@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/transfer"
@@ -32,7 +33,7 @@ func TestUnwritableDataDirectory(t *testing.T) {
 				t.Fatal("Open succeeded", driver.Close())
 			}
 			var stderr strings.Builder
-			if code := exit(&stderr, err, false); code != 3 {
+			if code := cli.Exit(&stderr, err, false); code != 3 {
 				t.Errorf("exit code is %d, want 3", code)
 			}
 			for _, want := range []string{"data directory " + dir + ": ", "→ make it writable for this user, or name another --data"} {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
@@ -20,13 +22,13 @@ const (
 	demoSecond = "And the other one?"
 )
 
-func demoCommand(t *ui.Terminal, projects *projectOpener, getenv func(string) string) *cobra.Command {
+func demoCommand(t *ui.Terminal, projects *open.Projects, getenv func(string) string) *cobra.Command {
 	var data, model string
 	var json bool
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a small support network on real input; needs no key and no network",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return demo(c.Context(), t, projects, data, model, json, getenv("OPENAI_API_KEY") != "")
 		},
@@ -37,25 +39,25 @@ func demoCommand(t *ui.Terminal, projects *projectOpener, getenv func(string) st
 	return c
 }
 
-func demo(ctx context.Context, t *ui.Terminal, projects *projectOpener, data, model string, json, hasKey bool) (err error) {
+func demo(ctx context.Context, t *ui.Terminal, projects *open.Projects, data, model string, json, hasKey bool) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "agenthost-demo"); err != nil {
 			return host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data")
 		}
 		defer os.RemoveAll(data)
 	}
-	c, err := openProject(exampleProject)
+	c, err := open.ReadProject(open.ExampleProject)
 	if err != nil {
 		return err
 	}
-	opts := projects.options()
+	opts := projects.Options()
 	opts.Data, opts.Model, opts.Progress = data, model, nil
 	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &session{term: t, app: a, project: exampleProject, json: json}
+	s := &session{term: t, app: a, project: open.ExampleProject, json: json}
 	if s.target, err = a.Target(""); err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (s *session) demoOutro() {
 	fmt.Fprintln(s.term.Out, "\nWorth trying next:")
 	tw := tabwriter.NewWriter(s.term.Out, 0, 4, 5, ' ', 0)
 	for _, next := range []struct{ command, what string }{
-		{"run " + exampleProject + ` "where is order 1017?"`, "ask it yourself"},
+		{"run " + open.ExampleProject + ` "where is order 1017?"`, "ask it yourself"},
 		{"plugin inspect builtin:tokenlimiter", "look into a plugin"},
 		{"init shop --template tools", "a project of your own, with a plugin in Go"},
 		{"dev shop", "save that plugin, and the next turn runs it"},

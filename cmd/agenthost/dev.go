@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/project"
 )
@@ -16,7 +19,7 @@ type devFlags struct {
 	socket string
 }
 
-func devCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
+func devCommand(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev PROJECT",
@@ -31,23 +34,23 @@ Other commands can steer it: agenthost plugin list|load|reload|rollback|unload|t
 with --data DIR or --socket PATH. Without --data the socket is in a temporary
 directory, and is told at the start.`,
 		Example: "  agenthost dev shop --data ./data",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return dev(c.Context(), t, projects, list[0], f)
 		},
 	}
 	flags := c.Flags()
 	f.add(c)
-	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+socketName+" in --data)")
+	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
 	return c
 }
 
-func dev(ctx context.Context, t *ui.Terminal, projects *projectOpener, projectName string, f devFlags) (err error) {
-	c, err := openProject(projectName)
+func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectName string, f devFlags) (err error) {
+	c, err := open.ReadProject(projectName)
 	if err != nil {
 		return err
 	}
-	if err := checkChangeable(c); err != nil {
+	if err := open.CheckChangeable(c); err != nil {
 		return err
 	}
 	opts := f.projectOptions(projects)
@@ -71,7 +74,7 @@ func dev(ctx context.Context, t *ui.Terminal, projects *projectOpener, projectNa
 	s.reload.Watch()
 	stop := s.reload.Poll(ctx)
 	defer stop()
-	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", hostWords(f.data, socket))
+	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", control.HostWords(f.data, socket))
 	return s.talk(ctx)
 }
 
@@ -81,7 +84,7 @@ func (f *devFlags) place(a *project.Project) (string, error) {
 	case f.socket != "":
 		return f.socket, nil
 	case f.data != "":
-		return socketPath(f.data), nil
+		return control.SocketPath(f.data), nil
 	}
 	path, remove, err := devSocket()
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
@@ -218,7 +219,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 		t.Errorf("what somebody asked for is logged between the turns:\n%s", text)
 	}
 	other(3, "no host is running at", "plugin", "list", "--data", data)
-	if _, err := os.Lstat(socketPath(data)); !os.IsNotExist(err) {
+	if _, err := os.Lstat(control.SocketPath(data)); !os.IsNotExist(err) {
 		t.Errorf("the socket is left behind: %v", err)
 	}
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -38,7 +40,7 @@ type doctorFlags struct {
 	json          bool
 }
 
-func doctorCommand(t *ui.Terminal, plugins *pluginOpener, dirs *dataOpener, getenv func(string) string, version string) *cobra.Command {
+func doctorCommand(t *ui.Terminal, plugins *open.Plugins, dirs *open.Data, getenv func(string) string, version string) *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -48,7 +50,7 @@ are built; the cache of compiled code, which must be this user's alone; the data
 directory; the servers of models, which are only connected to; the terminal.
 The exit code is 0 if nothing is broken, and 3 otherwise.`,
 		Example: "  agenthost doctor --project shop --data ./data",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return (&checkup{t, plugins, dirs, getenv, version}).run(c.Context(), f)
 		},
@@ -78,8 +80,8 @@ const (
 // checkup looks at what agenthost needs, and at what it finds of it.
 type checkup struct {
 	term    *ui.Terminal
-	plugins *pluginOpener
-	dirs    *dataOpener
+	plugins *open.Plugins
+	dirs    *open.Data
 	getenv  func(string) string
 	version string
 }
@@ -103,7 +105,7 @@ func (d *checkup) run(ctx context.Context, f doctorFlags) error {
 	}
 	for _, item := range list {
 		if item.Status == broken {
-			return quietExit(host.FailedPrecondition.ExitCode())
+			return cli.QuietExit(host.FailedPrecondition.ExitCode())
 		}
 	}
 	return nil
@@ -142,15 +144,15 @@ func (d *checkup) checkGo(ctx context.Context) finding {
 		return finding{name, broken, fmt.Sprintf("%s does not run: %v", file, err), "check the installation: go version"}
 	}
 	found := strings.TrimSpace(string(out))
-	if strings.HasPrefix(found, "go") && goversion.Compare(found, oldestGo) < 0 {
-		return finding{name, broken, fmt.Sprintf("%s at %s is too old to build plugins: they need %s", found, file, oldestGo), "update it from https://go.dev/dl"}
+	if strings.HasPrefix(found, "go") && goversion.Compare(found, open.OldestGo) < 0 {
+		return finding{name, broken, fmt.Sprintf("%s at %s is too old to build plugins: they need %s", found, file, open.OldestGo), "update it from https://go.dev/dl"}
 	}
 	return finding{Name: name, Status: fine, Text: found + " at " + file}
 }
 
 // checkCache checks that a directory of code to be run belongs to this user alone.
 func (d *checkup) checkCache(name, what string) finding {
-	dir, err := d.plugins.modules().CacheDir(name)
+	dir, err := d.plugins.Modules().CacheDir(name)
 	if err != nil {
 		return failed("cache", err)
 	}
@@ -216,13 +218,13 @@ func sizeOf(dir string) (files int, size int64) {
 	return files, size
 }
 
-// checkData opens a data directory, or uses it through the host that has it open. A
+// CheckData opens a data directory, or uses it through the host that has it open. A
 // missing directory is not made.
 func (d *checkup) checkData(ctx context.Context, dir string) finding {
 	if _, err := os.Stat(datadir.StorePath(dir)); errors.Is(err, fs.ErrNotExist) {
 		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + termtext.ShellWord(dir)}
 	}
-	driver, err := datadir.OpenShared(ctx, dir, d.dirs.quietOptions())
+	driver, err := datadir.OpenShared(ctx, dir, d.dirs.QuietOptions())
 	if errors.Is(err, kv.ErrLocked) {
 		return finding{"data", note, dir + " is in use by a command that shares it with no other", "look again when that has ended"}
 	}
@@ -245,7 +247,7 @@ func (d *checkup) checkModels(ctx context.Context, projectName string) []finding
 	var file *project.File
 	if projectName != "" {
 		var err error
-		if file, err = openProject(projectName); err != nil {
+		if file, err = open.ReadProject(projectName); err != nil {
 			return []finding{failed("project", err)}
 		}
 	}

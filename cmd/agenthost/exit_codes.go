@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/host"
 )
 
@@ -29,15 +30,15 @@ type exitMeaning struct {
 // exitMeanings is the table; README.md has the same.
 func exitMeanings() []exitMeaning {
 	return []exitMeaning{
-		{exitOK, "done"},
+		{cli.ExitOK, "done"},
 		{host.Internal.ExitCode(), "failed: a plugin's own error, a broken rule, a bug, damaged data"},
-		{exitUsage, "the command line makes no sense"},
+		{cli.ExitUsage, "the command line makes no sense"},
 		{host.InvalidArgument.ExitCode(), "the configuration, the plugin or the data directory is not fit"},
 		{host.NotFound.ExitCode(), "what was named does not exist"},
 		{host.PermissionDenied.ExitCode(), "denied: a key that is missing or refused, a right that was not granted"},
 		{host.ResourceExhausted.ExitCode(), "a limit, a budget or the time ran out"},
 		{host.Unavailable.ExitCode(), "a model or the network did not answer as it should"},
 		{host.Canceled.ExitCode(), "interrupted; what was finished is kept"},
-		{exitPipe, "nobody reads the output any more"},
+		{cli.ExitPipe, "nobody reads the output any more"},
 	}
 }

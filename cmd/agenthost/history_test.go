@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/testguest"
@@ -38,7 +39,7 @@ func postgresProject(t *testing.T, config string) (projectName string, agenthost
 		env := &environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
 			return map[string]string{"DATABASE": database, "AGENTHOST_CACHE": cache}[name]
 		}}
-		if code := run(t.Context(), args, env); code != exitOK {
+		if code := run(t.Context(), args, env); code != cli.ExitOK {
 			t.Fatalf("agenthost %q exits %d: %s", args, code, &stderr)
 		}
 		return stdout.String()

@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
@@ -64,11 +66,11 @@ Templates:
 		Short:   "Make a project",
 		Long:    strings.TrimSpace(long),
 		Example: "  agenthost init shop --template tools",
-		Args:    args(cobra.MaximumNArgs(1)),
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			i := slices.Index(names, name)
 			if i < 0 {
-				return usageError(fmt.Errorf("--template: there is no %q; there are: %s", name, strings.Join(names, ", ")), c.CommandPath())
+				return cli.UsageError(fmt.Errorf("--template: there is no %q; there are: %s", name, strings.Join(names, ", ")), c.CommandPath())
 			}
 			dir := "."
 			if len(list) > 0 && list[0] != "" {
@@ -138,7 +140,7 @@ func projectFiles(dir string, t projectTemplate) (map[string][]byte, error) {
 	files := map[string][]byte{
 		project.SchemaFileName: project.Schema(),
 		"go.mod":               goMod(filepath.Base(abs)),
-		kitDir + "/go.mod":     []byte("module " + kitModule + "\n\ngo " + strings.TrimPrefix(oldestGo, "go") + "\n"),
+		kitDir + "/go.mod":     []byte("module " + kitModule + "\n\ngo " + strings.TrimPrefix(open.OldestGo, "go") + "\n"),
 		".gitignore":           []byte("/data/\n/plugins/*/*.wasm\n"),
 	}
 	if err := addFiles(files, "", templates, path.Join("templates", t.name), all); err != nil {
@@ -178,7 +180,7 @@ func goMod(name string) []byte {
 		name = "project"
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "module %s\n\ngo %s\n\nrequire %s v0.0.0\n", name, strings.TrimPrefix(oldestGo, "go"), kitModule)
+	fmt.Fprintf(&b, "module %s\n\ngo %s\n\nrequire %s v0.0.0\n", name, strings.TrimPrefix(open.OldestGo, "go"), kitModule)
 	fmt.Fprintf(&b, "\n// The kit for plugins came with agenthost. For a published one delete this line\n// and %s, and run: go get %s\n", kitDir, kitModule)
 	fmt.Fprintf(&b, "replace %s => ./%s\n", kitModule, kitDir)
 	return b.Bytes()

@@ -26,7 +26,7 @@ func (s *session) steerable(ctx context.Context, socket string) error {
 	s.reload = project.NewReloader(s.app, s.say)
 	clients := newServed(s.app)
 	s.app.OnClose(clients.close)
-	if err := clients.recover(ctx, hostWords(s.data, socket), s.say); err != nil {
+	if err := clients.recover(ctx, control.HostWords(s.data, socket), s.say); err != nil {
 		return err
 	}
 	server, err := control.Listen(socket, handlers(s.app, s.reload, clients))
@@ -80,7 +80,7 @@ func devSocket() (path string, remove func() error, err error) {
 	if err != nil {
 		return "", nil, host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data or --socket")
 	}
-	return filepath.Join(dir, socketName), func() error { return os.RemoveAll(dir) }, nil
+	return filepath.Join(dir, control.SocketName), func() error { return os.RemoveAll(dir) }, nil
 }
 
 // say writes a message of the host to the terminal. The next step of an error is on a

@@ -14,13 +14,15 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/childcompiler"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == compileChildName {
-		os.Exit(compileChild(os.Args[2:], os.Stdin, os.Stdout))
+	if len(os.Args) > 1 && os.Args[1] == childcompiler.Name {
+		os.Exit(childcompiler.Main(os.Args[2:], os.Stdin, os.Stdout))
 	}
 	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() { // a second ctrl-C ends the process at once
@@ -33,7 +35,7 @@ func main() {
 		stdin: ui.Interruptible(ctx, os.Stdin), stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
 		stderrTerminal: isTerminal(os.Stderr),
-		compiler:       newChildCompiler(),
+		compiler:       childcompiler.New(),
 	}
 	os.Exit(run(ctx, os.Args[1:], env))
 }
@@ -67,7 +69,7 @@ type environment struct {
 	stdinTerminal  bool
 	stdoutTerminal bool
 	stderrTerminal bool
-	compiler       *childCompiler // nil compiles plugins in this process
+	compiler       *childcompiler.Compiler // nil compiles plugins in this process
 }
 
 // terminal returns the streams as commands use them.
@@ -86,10 +88,10 @@ func run(ctx context.Context, args []string, env *environment) int {
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if context.Cause(ctx) == errClosedPipe {
-		return exitPipe // the reader has left: no message can be shown
+		return cli.ExitPipe // the reader has left: no message can be shown
 	}
 	if err != nil && command == root { // which does nothing itself: there is no such command
-		err = usageError(err, root.CommandPath())
+		err = cli.UsageError(err, root.CommandPath())
 	}
-	return exit(env.stderr, err, wantsJSON(args))
+	return cli.Exit(env.stderr, err, cli.WantsJSON(args))
 }

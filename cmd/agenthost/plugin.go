@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -15,13 +18,13 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func pluginCommand(t *ui.Terminal, plugins *pluginOpener, projects *projectOpener, dirs *dataOpener) *cobra.Command {
+func pluginCommand(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects, dirs *open.Data) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",
 		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, an Extism
 manifest (.json), the directory of a Go source, or one that every binary has: ` + strings.Join(project.Builtins(), ", ") + ".",
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	l := &local{t, plugins}
@@ -33,7 +36,7 @@ manifest (.json), the directory of a Go source, or one that every binary has: ` 
 // local is what the commands on a plugin's file share.
 type local struct {
 	term    *ui.Terminal
-	plugins *pluginOpener
+	plugins *open.Plugins
 }
 
 func pluginBuild(l *local) *cobra.Command {
@@ -45,9 +48,9 @@ func pluginBuild(l *local) *cobra.Command {
 its manifest into it, so that reading it later runs no code. The same source and
 toolchain give the same bytes.`,
 		Example: "  agenthost plugin build shop/plugins/todo -o todo.wasm",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
 				return l.build(c.Context(), rt, list[0], out)
 			})
 		},
@@ -57,14 +60,14 @@ toolchain give the same bytes.`,
 }
 
 func (l *local) build(ctx context.Context, rt *plugin.Runtime, dir, out string) error {
-	wasm, err := l.plugins.modules().Build(ctx, rt, dir, l.term.Announce)
+	wasm, err := l.plugins.Modules().Build(ctx, rt, dir, l.term.Announce)
 	if err != nil {
 		return err
 	}
 	if out == "" {
 		out = project.ModulePath(dir)
 	}
-	if err := writeFile(out, wasm); err != nil {
+	if err := files.Write(out, wasm); err != nil {
 		return host.Errorf(host.FailedPrecondition, "write %s: %w", out, err).WithHint("name another file with -o")
 	}
 	in, err := plugin.Inspect(wasm)
@@ -82,9 +85,9 @@ func pluginCheck(l *local) *cobra.Command {
 		Short: "Say everything that the host would refuse a plugin for",
 		Long: `Say everything that the host would refuse a plugin for, in a sentence each.
 The exit code is 0 if there is nothing, and 3 otherwise.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
 				return l.check(c.Context(), rt, list[0], asJSON)
 			})
 		},
@@ -101,13 +104,13 @@ type checkResult struct {
 }
 
 func (l *local) check(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.Announce)
+	from, err := l.plugins.Modules().Read(ctx, rt, file, l.term.Announce)
 	if err != nil {
 		return err
 	}
 	opts := &plugin.LoadOptions{}
 	from.AddTo(opts)
-	problems := rt.Check(ctx, pluginID(file), from.Wasm, opts)
+	problems := rt.Check(ctx, open.PluginID(file), from.Wasm, opts)
 	if err := ctx.Err(); err != nil {
 		return host.Errorf(host.Canceled, "check %s: %w", file, err)
 	}
@@ -121,7 +124,7 @@ func (l *local) check(ctx context.Context, rt *plugin.Runtime, file string, asJS
 		err = printCheck(l.term.Out, result)
 	}
 	if err == nil && !result.OK {
-		return quietExit(host.InvalidArgument.ExitCode())
+		return cli.QuietExit(host.InvalidArgument.ExitCode())
 	}
 	return err
 }

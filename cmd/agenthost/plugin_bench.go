@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/bench"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -52,13 +53,13 @@ nothing to say, under the same limits. What it takes is the host's.
 Each call follows the one before: what is shown is one caller's.`,
 		Example: `  agenthost plugin bench hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}'
   agenthost plugin bench builtin:tokenlimiter process --input '{"config":4000}' --messages @thread.json --for 10s`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			b := &benchRun{call: rawCall{local: l, flags: f.callFlags, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
 			if err := b.read(c.Flags().Changed("input"), c.Flags().Changed("for")); err != nil {
 				return err
 			}
-			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return b.run(c.Context(), rt) })
+			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error { return b.run(c.Context(), rt) })
 		},
 		ValidArgsFunction: completeCall(benchExports()),
 	}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -66,13 +69,13 @@ What a host operation works on comes from the input: its "state", and its
 and outline gets what the plugin's manifest asks for.`,
 		Example: `  agenthost plugin call hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}' --report
   agenthost plugin call builtin:tokenlimiter process --input '{"config":100}' --messages @thread.json`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			call := &rawCall{local: l, flags: f, file: list[0], export: list[1], command: c.CommandPath()}
 			if err := call.read(c.Flags().Changed("input")); err != nil {
 				return err
 			}
-			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error { return call.run(c.Context(), rt) })
+			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error { return call.run(c.Context(), rt) })
 		},
 		ValidArgsFunction: completeCall(exports()),
 	}
@@ -105,7 +108,7 @@ func (f *callFlags) addLimits(c *cobra.Command) {
 // checkLimits refuses limits that no plugin could run within.
 func (f *callFlags) checkLimits(command string) error {
 	if text := f.limitFault(); text != "" {
-		return usageError(errors.New(text), command)
+		return cli.UsageError(errors.New(text), command)
 	}
 	return nil
 }
@@ -176,7 +179,7 @@ type rawCall struct {
 }
 
 func (r *rawCall) usage(format string, args ...any) error {
-	return usageError(fmt.Errorf(format, args...), r.command)
+	return cli.UsageError(fmt.Errorf(format, args...), r.command)
 }
 
 // read reads the inputs that the command line names, before any plugin is loaded.
@@ -197,11 +200,11 @@ func (r *rawCall) read(hasInput bool) (err error) {
 	case r.flags.raw && r.flags.messages != "":
 		return r.usage("--raw passes --input alone, so --messages does not go with it: put the messages into the input")
 	case r.flags.raw, !slices.Contains(exports(), r.export): // a function of an Extism plugin takes any bytes
-		r.input, err = value(r.local.term.In, "--input", r.flags.input)
+		r.input, err = files.Value(r.local.term.In, "--input", r.flags.input)
 		return err
 	}
 	if r.export != "describe" {
-		if r.input, err = jsonValue(r.local.term.In, r.command, "--input", r.flags.input); err != nil {
+		if r.input, err = files.JSONValue(r.local.term.In, r.command, "--input", r.flags.input); err != nil {
 			return err
 		}
 	}
@@ -212,14 +215,14 @@ func (r *rawCall) read(hasInput bool) (err error) {
 func (r *rawCall) readMessages() (err error) {
 	raw := json.RawMessage(nil)
 	if r.flags.messages != "" {
-		if raw, err = jsonValue(r.local.term.In, r.command, "--messages", r.flags.messages); err != nil {
+		if raw, err = files.JSONValue(r.local.term.In, r.command, "--messages", r.flags.messages); err != nil {
 			return err
 		}
-		if m := member(raw, "messages"); m != nil { // the form of thread export and thread show
+		if m := files.Member(raw, "messages"); m != nil { // the form of thread export and thread show
 			raw = m
 		}
 	} else if r.export == "process" || r.export == "route" {
-		raw = member(r.input, "messages")
+		raw = files.Member(r.input, "messages")
 	}
 	if raw == nil {
 		return nil
@@ -267,12 +270,12 @@ func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 		return nil
 	}
 	var name string
-	_ = json.Unmarshal(member(r.input, "tool"), &name) // the plugin reports a wrong name
+	_ = json.Unmarshal(files.Member(r.input, "tool"), &name) // the plugin reports a wrong name
 	i := slices.IndexFunc(p.Manifest().Tools, func(t plugin.ToolInfo) bool { return t.Name == name })
 	if i < 0 {
 		return nil // the plugin answers for an unknown tool
 	}
-	parameters, arguments := p.Manifest().Tools[i].Parameters, member(r.input, "arguments")
+	parameters, arguments := p.Manifest().Tools[i].Parameters, files.Member(r.input, "arguments")
 	if len(parameters) == 0 {
 		parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	}
@@ -292,13 +295,13 @@ func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 
 // load loads the plugin with the limits and grants of the flags.
 func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
-	from, err := r.local.plugins.modules().Read(ctx, rt, r.file, r.local.term.Announce)
+	from, err := r.local.plugins.Modules().Read(ctx, rt, r.file, r.local.term.Announce)
 	if err != nil {
 		return nil, err
 	}
 	opts := plugin.LoadOptions{Limits: r.flags.limits(), Granted: r.granted, Extism: plugin.ExtismOptions{Config: r.flags.config}}
 	from.AddTo(&opts)
-	p, err := rt.Load(ctx, pluginID(r.file), from.Wasm, &opts)
+	p, err := rt.Load(ctx, open.PluginID(r.file), from.Wasm, &opts)
 	if err != nil {
 		return nil, r.tooTight(err)
 	}
@@ -328,14 +331,14 @@ func (r *rawCall) refused(err error) error {
 	if err := ui.PrintJSON(r.local.term.Out, host.AsError(guest)); err != nil {
 		return err
 	}
-	return quietExit(host.Internal.ExitCode())
+	return cli.QuietExit(host.Internal.ExitCode())
 }
 
 // options return the state and the view that host operations work on.
 func (r *rawCall) options() (*plugin.CallOptions, error) {
 	opts := &plugin.CallOptions{Emit: r.showEvent}
 	var err error
-	if opts.State, err = host.NewState(member(r.input, "state"), 0); err != nil {
+	if opts.State, err = host.NewState(files.Member(r.input, "state"), 0); err != nil {
 		return nil, r.usage("the state of the input: %w", err)
 	}
 	if r.messages == nil {
@@ -346,13 +349,13 @@ func (r *rawCall) options() (*plugin.CallOptions, error) {
 		return nil, err
 	}
 	var model string
-	_ = json.Unmarshal(member(r.input, "model"), &model) // a model that is not a string is ignored
+	_ = json.Unmarshal(files.Member(r.input, "model"), &model) // a model that is not a string is ignored
 	opts.View = host.NewView(r.messages, model, counter)
 	return opts, nil
 }
 
 func (r *rawCall) showEvent(kind string, data json.RawMessage) {
-	fmt.Fprintf(r.local.term.Err, "[%s] emits %s %s\n", pluginID(r.file), ui.OneLine(kind), ui.OneLine(string(data)))
+	fmt.Fprintf(r.local.term.Err, "[%s] emits %s %s\n", open.PluginID(r.file), ui.OneLine(kind), ui.OneLine(string(data)))
 }
 
 // callReport is the output of --report.
@@ -381,14 +384,14 @@ func (r *rawCall) print(result *plugin.CallResult) error {
 	case !json.Valid(out) && !slices.Contains(exports(), r.export): // of an Extism function, like a tool's result
 		out, _ = json.Marshal(string(result.Output))
 	case !json.Valid(out):
-		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", pluginID(r.file), r.export, ui.Clip(string(out))).
+		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", open.PluginID(r.file), r.export, ui.Clip(string(out))).
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
 	if _, err := r.local.term.Out.Write(append(out, '\n')); err != nil {
 		return err
 	}
 	if result.GuestError {
-		return quietExit(host.Internal.ExitCode())
+		return cli.QuietExit(host.Internal.ExitCode())
 	}
 	return nil
 }

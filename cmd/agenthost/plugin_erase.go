@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -18,7 +20,7 @@ type eraseFlags struct {
 	all, json    bool
 }
 
-func pluginErase(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
+func pluginErase(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	var f eraseFlags
 	c := &cobra.Command{
 		Use:   "erase [ID]",
@@ -28,7 +30,7 @@ plugins keep for it: when a customer leaves, or a plugin is unloaded for good.
 It works while a host serves. What a plugin that is still loaded writes meanwhile
 may stay: unload it before. Interrupted, it is finished by running it again.`,
 		Example: "  agenthost plugin erase notes --tenant acme --data ./data\n  agenthost plugin erase --all --tenant acme --data ./data",
-		Args:    args(cobra.MaximumNArgs(1)),
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if err := f.check(c, list); err != nil {
 				return err
@@ -44,7 +46,7 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 		},
 	}
 	c.Flags().StringVar(&f.data, "data", "", "the data directory (required)")
-	c.Flags().StringVar(&f.tenant, "tenant", "", tenantUsage("for whom it is kept"))
+	c.Flags().StringVar(&f.tenant, "tenant", "", cli.TenantUsage("for whom it is kept"))
 	c.Flags().BoolVar(&f.all, "all", false, "what all plugins keep for the tenant")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return c
@@ -52,20 +54,20 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 
 func (f *eraseFlags) check(c *cobra.Command, list []string) error {
 	if f.all == (len(list) == 1) {
-		return usageError(errors.New("name one plugin by its ID, or all with --all"), c.CommandPath())
+		return cli.UsageError(errors.New("name one plugin by its ID, or all with --all"), c.CommandPath())
 	}
-	return checkData(f.data, c.CommandPath())
+	return open.CheckData(f.data, c.CommandPath())
 }
 
-func (f *eraseFlags) erase(ctx context.Context, dirs *dataOpener, list []string) (n plugin.Erased, err error) {
-	driver, err := datadir.OpenShared(ctx, f.data, dirs.options())
+func (f *eraseFlags) erase(ctx context.Context, dirs *open.Data, list []string) (n plugin.Erased, err error) {
+	driver, err := datadir.OpenShared(ctx, f.data, dirs.Options())
 	if err != nil {
 		return n, err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	s := pluginkv.New(driver.Driver, nil)
 	if f.all {
-		return s.EraseTenant(ctx, tenantOr(f.tenant))
+		return s.EraseTenant(ctx, cli.TenantOr(f.tenant))
 	}
-	return s.Erase(ctx, plugin.Owner{Tenant: tenantOr(f.tenant), Plugin: list[0]})
+	return s.Erase(ctx, plugin.Owner{Tenant: cli.TenantOr(f.tenant), Plugin: list[0]})
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -25,7 +28,7 @@ type grantFlags struct {
 	all, force, dryRun bool
 }
 
-func pluginGrant(t *ui.Terminal, projects *projectOpener) *cobra.Command {
+func pluginGrant(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 	var f grantFlags
 	c := &cobra.Command{
 		Use:   "grant PROJECT PLUGIN [GRANT...]",
@@ -41,7 +44,7 @@ What the plugin does not ask for would change nothing, and is refused without
 --force.`,
 		Example: `  agenthost plugin grant . orders state=read
   agenthost plugin grant . weather 'http=GET https://api.example.com' --tenant acme`,
-		Args: args(cobra.MinimumNArgs(2)),
+		Args: cli.Args(cobra.MinimumNArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			g := &granting{term: t, projects: projects, flags: f, project: list[0], id: list[1], words: list[2:], command: c.CommandPath()}
 			return g.run(c.Context())
@@ -62,7 +65,7 @@ func completeProjectPlugin(_ *cobra.Command, list []string, _ string) ([]string,
 	case 0:
 		return nil, cobra.ShellCompDirectiveDefault
 	case 1:
-		if c, err := openProject(list[0]); err == nil {
+		if c, err := open.ReadProject(list[0]); err == nil {
 			return c.Plugins(), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
@@ -72,7 +75,7 @@ func completeProjectPlugin(_ *cobra.Command, list []string, _ string) ([]string,
 // granting is one grant, from its flags to the edited file.
 type granting struct {
 	term     *ui.Terminal
-	projects *projectOpener
+	projects *open.Projects
 	flags    grantFlags
 	project  string
 	id       string
@@ -84,7 +87,7 @@ type granting struct {
 }
 
 func (g *granting) usage(format string, args ...any) error {
-	return usageError(fmt.Errorf(format, args...), g.command)
+	return cli.UsageError(fmt.Errorf(format, args...), g.command)
 }
 
 func (g *granting) run(ctx context.Context) (err error) {
@@ -97,13 +100,13 @@ func (g *granting) run(ctx context.Context) (err error) {
 			return g.usage("%s: %w", word, err)
 		}
 	}
-	if g.file, err = openProject(g.project); err != nil {
+	if g.file, err = open.ReadProject(g.project); err != nil {
 		return err
 	}
-	if err := checkChangeable(g.file); err != nil {
+	if err := open.CheckChangeable(g.file); err != nil {
 		return err
 	}
-	a, err := project.OpenPlugin(ctx, g.file, g.id, g.projects.quietOptions())
+	a, err := project.OpenPlugin(ctx, g.file, g.id, g.projects.QuietOptions())
 	if err != nil {
 		return err
 	}
@@ -169,7 +172,7 @@ func replaceFile(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	return writeFileMode(name, text, info.Mode().Perm())
+	return files.WriteMode(name, text, info.Mode().Perm())
 }
 
 // contextLines is how many equal lines a diff shows around a difference.

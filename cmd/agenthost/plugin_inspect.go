@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -23,7 +25,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func pluginInspect(l *local, projects *projectOpener) *cobra.Command {
+func pluginInspect(l *local, projects *open.Projects) *cobra.Command {
 	var asJSON bool
 	var projectName, tenant string
 	running := &remote{term: l.term}
@@ -43,24 +45,24 @@ At most 64 kB are printed: long lists and texts are cut, and end with how much w
 left out ("left_out" in JSON).`,
 		Example: `  agenthost plugin inspect builtin:tokenlimiter
   agenthost plugin inspect desk --project builtin:orderdesk`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if running.host.Data+running.host.Socket != "" {
 				running.host.JSON = asJSON
-				return running.showUsage(c, pluginArgs{ID: list[0], Tenant: tenantOr(tenant)})
+				return running.showUsage(c, pluginArgs{ID: list[0], Tenant: cli.TenantOr(tenant)})
 			}
 			if projectName != "" {
-				return l.inspectIn(c.Context(), projects, projectName, list[0], tenantOr(tenant), asJSON)
+				return l.inspectIn(c.Context(), projects, projectName, list[0], cli.TenantOr(tenant), asJSON)
 			}
 			if tenant != "" {
-				return usageError(errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath())
+				return cli.UsageError(errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath())
 			}
-			return l.plugins.withRuntime(c.Context(), func(rt *plugin.Runtime) error {
+			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
 				return l.inspect(c.Context(), rt, list[0], asJSON)
 			})
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			if c, err := openProject(projectName); projectName != "" && err == nil {
+			if c, err := open.ReadProject(projectName); projectName != "" && err == nil {
 				return c.Plugins(), cobra.ShellCompDirectiveNoFileComp
 			}
 			return project.Builtins(), cobra.ShellCompDirectiveDefault
@@ -68,7 +70,7 @@ left out ("left_out" in JSON).`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&projectName, "project", "", "the project whose plugin it is")
-	c.Flags().StringVar(&tenant, "tenant", "", tenantUsage("for whom what is granted is shown"))
+	c.Flags().StringVar(&tenant, "tenant", "", cli.TenantUsage("for whom what is granted is shown"))
 	c.Flags().StringVar(&running.host.Data, "data", "", "the data directory of the running host whose plugin it is")
 	c.Flags().StringVar(&running.host.Socket, "socket", "", "the control socket of that host, if it is elsewhere")
 	c.MarkFlagsMutuallyExclusive("project", "data", "socket")
@@ -98,7 +100,7 @@ const (
 // showUsage shows the grants of a plugin of a running host for a tenant, and its usage.
 func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 	var u plugin.Usage
-	if err := r.host.ask(c, "plugin.usage", args, &u); err != nil {
+	if err := r.host.Ask(c, "plugin.usage", args, &u); err != nil {
 		return err
 	}
 	if r.host.JSON {
@@ -148,12 +150,12 @@ type grantReport struct {
 }
 
 // inspectIn inspects a plugin of a project.
-func (l *local) inspectIn(ctx context.Context, projects *projectOpener, projectName, id, tenant string, asJSON bool) (err error) {
-	c, err := openProject(projectName)
+func (l *local) inspectIn(ctx context.Context, projects *open.Projects, projectName, id, tenant string, asJSON bool) (err error) {
+	c, err := open.ReadProject(projectName)
 	if err != nil {
 		return err
 	}
-	a, err := project.OpenPlugin(ctx, c, id, projects.quietOptions())
+	a, err := project.OpenPlugin(ctx, c, id, projects.QuietOptions())
 	if err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (l *local) inspectIn(ctx context.Context, projects *projectOpener, projectN
 }
 
 func (l *local) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
-	from, err := l.plugins.modules().Read(ctx, rt, file, l.term.Announce)
+	from, err := l.plugins.Modules().Read(ctx, rt, file, l.term.Announce)
 	if err != nil {
 		return err
 	}
@@ -217,7 +219,7 @@ func (in *inspection) tryStartUp(ctx context.Context, rt *plugin.Runtime, wasm [
 	}
 	if p == nil {
 		var err error
-		if p, err = rt.Load(ctx, pluginID(in.File), wasm, nil); err != nil {
+		if p, err = rt.Load(ctx, open.PluginID(in.File), wasm, nil); err != nil {
 			return
 		}
 	}
@@ -251,7 +253,7 @@ func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm
 		if in.ABI != plugin.ABINative || !in.HasExport("agenthost_describe") {
 			return nil
 		}
-		if p, err = rt.Load(ctx, pluginID(in.File), wasm, nil); err == nil {
+		if p, err = rt.Load(ctx, open.PluginID(in.File), wasm, nil); err == nil {
 			in.manifest, in.ManifestSource = p.Manifest(), fromDescribe
 		}
 	}

@@ -22,13 +22,13 @@ type livePlugins struct {
 func pluginHandlers(a *project.Project, reload *project.Reloader) map[string]control.Handler {
 	l := &livePlugins{a, reload}
 	return map[string]control.Handler{
-		"plugin.list":     handler(l.list),
-		"plugin.load":     handler(l.load),
-		"plugin.reload":   handler(l.reloadAsked),
-		"plugin.rollback": handler(l.rollback),
-		"plugin.unload":   handler(l.unload),
-		"plugin.usage":    handler(l.usage),
-		"plugin.bill":     handler(l.bill),
+		"plugin.list":     control.Handle(l.list),
+		"plugin.load":     control.Handle(l.load),
+		"plugin.reload":   control.Handle(l.reloadAsked),
+		"plugin.rollback": control.Handle(l.rollback),
+		"plugin.unload":   control.Handle(l.unload),
+		"plugin.usage":    control.Handle(l.usage),
+		"plugin.bill":     control.Handle(l.bill),
 	}
 }
 

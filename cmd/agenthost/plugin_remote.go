@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -23,12 +24,12 @@ import (
 // remote is a command on the plugins of a running host.
 type remote struct {
 	term *ui.Terminal
-	host hostFlags
+	host control.Flags
 }
 
 // add adds the flags of every such command.
 func (r *remote) add(c *cobra.Command) *cobra.Command {
-	r.host.addTo(c)
+	r.host.AddTo(c)
 	if c.ValidArgsFunction == nil && !strings.HasSuffix(c.Use, "list") {
 		c.ValidArgsFunction = r.completeID
 	}
@@ -37,7 +38,7 @@ func (r *remote) add(c *cobra.Command) *cobra.Command {
 
 // completeID completes the id of a plugin that the host has.
 func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-	path, err := r.host.path()
+	path, err := r.host.Path()
 	if len(list) > 0 || err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -66,10 +67,10 @@ func remoteList(t *ui.Terminal) *cobra.Command {
 		Use:     "list",
 		Short:   "List the plugins of a running host",
 		Example: "  agenthost plugin list --data ./data",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var plugins []project.PluginStatus
-			if err := r.host.ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
+			if err := r.host.Ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
 				return err
 			}
 			if r.host.JSON {
@@ -135,10 +136,10 @@ something which the plugin is not granted, and which the version before it did n
 ask for, is held back: it serves when that is granted (--grant here, or agenthost
 plugin grant PROJECT PLUGIN, which a running host takes).`,
 		Example: "  agenthost plugin load orders ./orders.wasm --data ./data",
-		Args:    args(cobra.ExactArgs(2)),
+		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if _, err := grantwords.Parse(grants); err != nil {
-				return usageError(err, c.CommandPath())
+				return cli.UsageError(err, c.CommandPath())
 			}
 			from := list[1]
 			if !strings.HasPrefix(from, project.BuiltinPrefix) {
@@ -164,7 +165,7 @@ plugin grant PROJECT PLUGIN, which a running host takes).`,
 // change asks for a change of one plugin and shows the version that serves then.
 func (r *remote) change(c *cobra.Command, op string, args pluginArgs) error {
 	var done project.Change
-	if err := r.host.ask(c, op, args, &done); err != nil {
+	if err := r.host.Ask(c, op, args, &done); err != nil {
 		return err
 	}
 	return r.show([]*project.Change{&done})
@@ -193,10 +194,10 @@ func remoteReload(t *ui.Terminal) *cobra.Command {
 		Use:     "reload [PLUGIN]",
 		Short:   "Have a running host read a plugin's file again, or all",
 		Example: "  agenthost plugin reload orders --data ./data",
-		Args:    args(cobra.MaximumNArgs(1)),
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			var done []*project.Change
-			if err := r.host.ask(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
+			if err := r.host.Ask(c, "plugin.reload", pluginArgs{ID: strings.Join(list, "")}, &done); err != nil {
 				return err
 			}
 			return r.show(done)
@@ -211,7 +212,7 @@ func remoteRollback(t *ui.Terminal) *cobra.Command {
 		Short: "Have a running host go back to a plugin's version before",
 		Long: `Have a running host go back to a plugin's version before, and to the file that it
 came from. What came after is kept no longer: load it again when it is mended.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return r.change(c, "plugin.rollback", pluginArgs{ID: list[0]})
 		},
@@ -225,7 +226,7 @@ func remoteUnload(t *ui.Terminal) *cobra.Command {
 		Short: "Take a plugin out of a running host",
 		Long: `Take a plugin out of a running host. Calls in progress end; later ones fail until
 a version is loaded again.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return r.change(c, "plugin.unload", pluginArgs{ID: list[0]})
 		},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -55,7 +56,7 @@ grants of --grant, and what was asked and answered is recorded. Read the diff.
 The exit code is 0 if everything holds, 1 if not, 3 if the plugin does not load.`,
 		Example: `  agenthost plugin test plugins/hello
   agenthost plugin test orders.wasm --cases testdata/orders --update --grant state=read`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			t := &guestTest{local: l, flags: f, file: list[0], command: c.CommandPath()}
 			return t.run(c.Context())
@@ -89,11 +90,11 @@ func (t *guestTest) run(ctx context.Context) error {
 		return err
 	}
 	if t.flags.repeats < 1 {
-		return usageError(fmt.Errorf("--repeats is %d; it must be 1 or more", t.flags.repeats), t.command)
+		return cli.UsageError(fmt.Errorf("--repeats is %d; it must be 1 or more", t.flags.repeats), t.command)
 	}
 	granted, err := grantwords.Parse(t.flags.grants)
 	if err != nil {
-		return usageError(err, t.command)
+		return cli.UsageError(err, t.command)
 	}
 	cases, err := t.cases()
 	if err != nil {
@@ -103,7 +104,7 @@ func (t *guestTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options, err := t.local.plugins.modules().RuntimeOptions(t.local.term.QuietLogger())
+	options, err := t.local.plugins.Modules().RuntimeOptions(t.local.term.QuietLogger())
 	if err != nil {
 		return err
 	}
@@ -131,14 +132,14 @@ func (t *guestTest) cases() (string, error) {
 		return dir, nil
 	}
 	if t.flags.update {
-		return "", usageError(fmt.Errorf("there are no cases to update: name their directory with --cases"), t.command)
+		return "", cli.UsageError(fmt.Errorf("there are no cases to update: name their directory with --cases"), t.command)
 	}
 	return "", nil
 }
 
 func (t *guestTest) source(ctx context.Context) (from *project.Module, err error) {
-	err = t.local.plugins.withRuntime(ctx, func(rt *plugin.Runtime) error {
-		from, err = t.local.plugins.modules().Read(ctx, rt, t.file, t.local.term.Announce)
+	err = t.local.plugins.WithRuntime(ctx, func(rt *plugin.Runtime) error {
+		from, err = t.local.plugins.Modules().Read(ctx, rt, t.file, t.local.term.Announce)
 		return err
 	})
 	return from, err
@@ -166,9 +167,9 @@ func (t *guestTest) check(ctx context.Context, wasm []byte, opts *plugintest.Opt
 	}
 	switch {
 	case count.broken == 1 && count.applied == 1 && count.skipped == 0: // it does not load, so no other rule was checked
-		return quietExit(host.InvalidArgument.ExitCode())
+		return cli.QuietExit(host.InvalidArgument.ExitCode())
 	case count.broken > 0:
-		return quietExit(host.Internal.ExitCode())
+		return cli.QuietExit(host.Internal.ExitCode())
 	}
 	return nil
 }

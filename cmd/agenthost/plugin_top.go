@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -40,13 +41,13 @@ ctrl-C; otherwise, and with --json, once.
 
 A percentile is at most twice too long.`,
 		Example: "  agenthost plugin top --data ./data --by-tenant",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.interval < minTopInterval {
-				return usageError(fmt.Errorf("--interval is %s; it must be at least %s", f.interval, minTopInterval), c.CommandPath())
+				return cli.UsageError(fmt.Errorf("--interval is %s; it must be at least %s", f.interval, minTopInterval), c.CommandPath())
 			}
 			if f.Lines < 1 || f.Lines > maxTopLines {
-				return usageError(fmt.Errorf("--lines is %d; it must be from 1 to %d", f.Lines, maxTopLines), c.CommandPath())
+				return cli.UsageError(fmt.Errorf("--lines is %d; it must be from 1 to %d", f.Lines, maxTopLines), c.CommandPath())
 			}
 			return r.top(c, f)
 		},
@@ -67,7 +68,7 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 	defer ticks.Stop()
 	for {
 		b := &plugin.UsageReport{}
-		if err := r.host.ask(c, "plugin.bill", f.topArgs, b); err != nil {
+		if err := r.host.Ask(c, "plugin.bill", f.topArgs, b); err != nil {
 			if c.Context().Err() != nil {
 				return nil
 			}

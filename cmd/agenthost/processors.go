@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -26,18 +29,18 @@ type tryFlags struct {
 	json, all                    bool
 }
 
-func processorsCommand(t *ui.Terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
+func processorsCommand(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "processors",
 		Short: "See what history processors do to a conversation",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(processorsTry(t, plugins, projects))
 	return c
 }
 
-func processorsTry(t *ui.Terminal, plugins *pluginOpener, projects *projectOpener) *cobra.Command {
+func processorsTry(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects) *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "try PROJECT|FILE... HISTORY",
@@ -56,7 +59,7 @@ and "thread show --json" write; - is stdin. Its last user message is taken for
 the turn's input, which may be edited but not dropped.`,
 		Example: `  agenthost processors try builtin:orderdesk thread.json
   agenthost processors try builtin:tokenlimiter --config '{"limit":500}' thread.json`,
-		Args: args(cobra.MinimumNArgs(2)),
+		Args: cli.Args(cobra.MinimumNArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			try := &processorsTrial{term: t, plugins: plugins, projects: projects, flags: f, command: c.CommandPath()}
 			last := len(list) - 1
@@ -71,7 +74,7 @@ the turn's input, which may be edited but not dropped.`,
 	flags.StringArrayVar(&f.grants, "grant", nil, "permissions of all FILEs, as in plugin call")
 	flags.StringVar(&f.target, "target", "", "the project's network or agent (default: the project's)")
 	flags.StringVar(&f.agent, "agent", "", "an agent of the network, whose processors follow the network's")
-	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose history it is"))
+	flags.StringVar(&f.tenant, "tenant", "", cli.TenantUsage("whose history it is"))
 	flags.StringVar(&f.model, "model", "", "count tokens as this model does (default: the project's)")
 	flags.BoolVar(&f.all, "all", false, "show every message, however many are dropped in a row")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -81,8 +84,8 @@ the turn's input, which may be edited but not dropped.`,
 // processorsTrial is one trial, from its flags to its output.
 type processorsTrial struct {
 	term     *ui.Terminal
-	plugins  *pluginOpener
-	projects *projectOpener
+	plugins  *open.Plugins
+	projects *open.Projects
 	flags    tryFlags
 	command  string
 
@@ -100,7 +103,7 @@ type link struct {
 }
 
 func (t *processorsTrial) usage(format string, args ...any) error {
-	return usageError(fmt.Errorf(format, args...), t.command)
+	return cli.UsageError(fmt.Errorf(format, args...), t.command)
 }
 
 func (t *processorsTrial) run(ctx context.Context, chain []string, history string) (err error) {
@@ -120,7 +123,7 @@ func (t *processorsTrial) run(ctx context.Context, chain []string, history strin
 	if t.counter, err = tokens.New(nil); err != nil {
 		return err
 	}
-	t.scope = host.Scope{Tenant: tenantOr(t.flags.tenant)}
+	t.scope = host.Scope{Tenant: cli.TenantOr(t.flags.tenant)}
 	var done func() error
 	if projectName {
 		done, err = t.openProject(ctx, chain[0])
@@ -180,7 +183,7 @@ func checkFiles(files []string) error {
 
 // isProject distinguishes a configuration, or a directory with one, from a plugin.
 func isProject(name string) bool {
-	if name == exampleProject {
+	if name == open.ExampleProject {
 		return true
 	}
 	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
@@ -190,9 +193,9 @@ func isProject(name string) bool {
 	return err == nil
 }
 
-// openProject makes the chain of a project, and loads only the plugins in that chain.
+// ReadProject makes the chain of a project, and loads only the plugins in that chain.
 func (t *processorsTrial) openProject(ctx context.Context, projectName string) (func() error, error) {
-	c, err := openProject(projectName)
+	c, err := open.ReadProject(projectName)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +203,7 @@ func (t *processorsTrial) openProject(ctx context.Context, projectName string) (
 	if err != nil {
 		return nil, err
 	}
-	opts := t.projects.options()
+	opts := t.projects.Options()
 	if t.flags.json {
 		opts.Progress = nil
 	}
@@ -241,7 +244,7 @@ func (t *processorsTrial) openFiles(ctx context.Context, files []string) (func()
 	if err != nil {
 		return nil, t.usage("%w", err)
 	}
-	rt, done, err := t.plugins.modules().NewSandbox(ctx, t.term.Logger())
+	rt, done, err := t.plugins.Modules().NewSandbox(ctx, t.term.Logger())
 	if err != nil {
 		return nil, err
 	}
@@ -260,15 +263,15 @@ func (t *processorsTrial) openFile(ctx context.Context, rt *plugin.Runtime, file
 	config := json.RawMessage(nil)
 	if i < len(t.flags.configs) {
 		var err error
-		if config, err = jsonValue(t.term.In, t.command, "--config", t.flags.configs[i]); err != nil {
+		if config, err = files.JSONValue(t.term.In, t.command, "--config", t.flags.configs[i]); err != nil {
 			return nil, err
 		}
 	}
-	wasm, err := t.plugins.modules().ReadModule(ctx, rt, file, t.term.Announce)
+	wasm, err := t.plugins.Modules().ReadModule(ctx, rt, file, t.term.Announce)
 	if err != nil {
 		return nil, err
 	}
-	p, err := rt.Load(ctx, pluginID(file), wasm, &plugin.LoadOptions{Granted: granted})
+	p, err := rt.Load(ctx, open.PluginID(file), wasm, &plugin.LoadOptions{Granted: granted})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 )
@@ -21,7 +22,7 @@ func readHistory(stdin io.Reader, name string) (messages []*host.Message, err er
 		name = "the history on stdin"
 		b, err = datadir.ReadBounded(stdin, maxHistoryBytes, name)
 	} else {
-		b, err = readFile(name, maxHistoryBytes)
+		b, err = files.Read(name, maxHistoryBytes)
 	}
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func parseHistory(b []byte) ([]*host.Message, error) {
 	case b[0] == '[':
 		return host.DecodeMessages(b)
 	}
-	if list := member(b, "messages"); list != nil {
+	if list := files.Member(b, "messages"); list != nil {
 		return host.DecodeMessages(list)
 	}
 	var messages []*host.Message

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -142,6 +143,6 @@ func (s *session) readLine(ctx context.Context, prompt string, next <-chan line)
 		return l
 	case <-ctx.Done(): // ctrl-C at the prompt
 		fmt.Fprintln(s.term.Out)
-		return line{err: quietExit(host.Canceled.ExitCode())}
+		return line{err: cli.QuietExit(host.Canceled.ExitCode())}
 	}
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -22,13 +25,13 @@ import (
 
 type queueFlags struct {
 	term *ui.Terminal
-	dirs *dataOpener
+	dirs *open.Data
 
 	data, tenant string
 	json         bool
 }
 
-func queueCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
+func queueCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	g := &queueFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "queue",
@@ -37,11 +40,11 @@ func queueCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 project: list shows those that wait for one. A job that fails too often, or that
 was asked wrongly, is given up: dead shows it, with its error, until somebody has
 it run again or drops it. JOB may be the beginning of its id.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps the jobs (required)")
-	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", tenantUsage("whose jobs"))
+	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose jobs"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
 	c.AddCommand(g.list(), g.dead(),
 		g.change("retry", "Have a job run again, as if it had just been left", "waits again: it runs in the next command that runs the project", (*queue.Queue).Retry),
@@ -52,13 +55,13 @@ it run again or drops it. JOB may be the beginning of its id.`,
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
 func (g *queueFlags) withQueue(fn func(*queue.Queue) error) (err error) {
 	if g.data == "" {
-		return usageError(errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue")
+		return cli.UsageError(errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue")
 	}
 	if _, err := os.Stat(datadir.StorePath(g.data)); err != nil {
 		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", g.data, err).
 			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(g.data))
 	}
-	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.options())
+	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -73,7 +76,7 @@ func (g *queueFlags) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs that wait, the one that is due first first",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(func(q *queue.Queue) error {
 				jobs, err := q.Pending(c.Context(), g.tenant, limit)
@@ -122,7 +125,7 @@ func (g *queueFlags) dead() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dead",
 		Short: "List jobs that were given up, the latest first",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(func(q *queue.Queue) error {
 				dead, err := q.Dead(c.Context(), g.tenant, limit)
@@ -157,7 +160,7 @@ func (g *queueFlags) change(name, short, done string, change func(*queue.Queue, 
 	return &cobra.Command{
 		Use:   name + " JOB",
 		Short: short,
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withQueue(func(q *queue.Queue) error {
 				dead, err := q.Dead(c.Context(), g.tenant, 0)
@@ -168,7 +171,7 @@ func (g *queueFlags) change(name, short, done string, change func(*queue.Queue, 
 				for i, d := range dead {
 					ids[i] = d.ID
 				}
-				id, err := wholeID("job", list[0], ids)
+				id, err := lookup.ID("job", list[0], ids)
 				if err != nil {
 					return err
 				}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -115,14 +116,14 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 		return nil
 	}
 	tenant := s.app.Tenant(s.tenant)
-	if f.resume, err = wholeRun(ctx, s.app.Threads(), tenant, f.resume); err != nil {
+	if f.resume, err = lookup.Run(ctx, s.app.Threads(), tenant, f.resume); err != nil {
 		return err
 	}
 	r, err := s.app.Threads().ReadRun(ctx, tenant, f.resume)
 	if err != nil {
 		return nil // reading its questions reports the error
 	}
-	ok, err := isAnswerable(ctx, s.app.Threads(), tenant, r)
+	ok, err := lookup.IsAnswerable(ctx, s.app.Threads(), tenant, r)
 	if err != nil || ok {
 		return err
 	}

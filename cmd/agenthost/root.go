@@ -1,12 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 )
 
 func newRoot(env *environment) *cobra.Command {
@@ -27,15 +29,15 @@ Start with:   agenthost demo`,
 	root.SetErr(env.stderr)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { // before cobra does it, whose error has no type
 		if err := c.ValidateFlagGroups(); err != nil {
-			return usageError(err, root.CommandPath())
+			return cli.UsageError(err, root.CommandPath())
 		}
 		return nil
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError(err, c.CommandPath()) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.UsageError(err, c.CommandPath()) })
 	t := env.terminal()
-	dirs := newDataOpener(t, env.getenv)
-	plugins := newPluginOpener(t, env.getenv, env.compiler.option())
-	projects := newProjectOpener(t, env.getenv, plugins)
+	dirs := open.NewData(t, env.getenv)
+	plugins := open.NewPlugins(t, env.getenv, env.compiler.Func())
+	projects := open.NewProjects(t, env.getenv, plugins)
 	root.AddCommand(
 		demoCommand(t, projects, env.getenv),
 		runCommand(t, projects),
@@ -64,12 +66,5 @@ func version() string {
 	}
 	return "(devel)"
 }
-
-func (e usageFault) Error() string { return e.err.Error() }
-func (e usageFault) Unwrap() error { return e.err }
-
-func (e *hintedUsage) Error() string { return e.text }
-
-func (q quietExit) Error() string { return fmt.Sprintf("exit %d", int(q)) }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

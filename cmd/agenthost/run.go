@@ -11,6 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
@@ -26,7 +30,7 @@ type runFlags struct {
 	answerFlags
 }
 
-func runCommand(t *ui.Terminal, projects *projectOpener) *cobra.Command {
+func runCommand(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run PROJECT [PROMPT|-]",
@@ -47,10 +51,10 @@ goes on with --resume. With --durable, or a network that says so, that also goes
 on with a run whose process was killed.`,
 		Example: `  agenthost run builtin:orderdesk "where is order 1042?"
   agenthost run builtin:orderdesk --thread t1 --data ./data "and 1043?" --json`,
-		Args: args(oneText(1, "put the prompt in quotes")),
+		Args: cli.Args(cli.OneText(1, "put the prompt in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
 			if err := f.check(list[1:]); err != nil {
-				return usageError(err, c.CommandPath())
+				return cli.UsageError(err, c.CommandPath())
 			}
 			if f.resume != "" || f.question != "" || f.expired {
 				return runProject(c.Context(), t, projects, list[0], "", false, f)
@@ -58,9 +62,9 @@ on with a run whose process was killed.`,
 			if f.regenerate != "" {
 				return runProject(c.Context(), t, projects, list[0], "", false, f)
 			}
-			prompt, talk, err := readPrompt(t, list[1:], f.thread != "")
-			if errors.Is(err, errNoPrompt) {
-				return usageError(err, c.CommandPath())
+			prompt, talk, err := cli.ReadPrompt(t, list[1:], f.thread != "")
+			if errors.Is(err, cli.ErrNoPrompt) {
+				return cli.UsageError(err, c.CommandPath())
 			}
 			if err != nil {
 				return err
@@ -136,14 +140,14 @@ func (f *runFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.history, "history", "", "a PostgreSQL database that keeps threads instead, by its address")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
-	flags.StringVar(&f.tenant, "tenant", "", tenantUsage("whose run it is"))
-	completeFlag(c, "target", (*project.File).Targets)
-	completeFlag(c, "model", (*project.File).Models)
-	completeFlag(c, "tenant", (*project.File).Tenants)
+	flags.StringVar(&f.tenant, "tenant", "", cli.TenantUsage("whose run it is"))
+	open.CompleteFlag(c, "target", (*project.File).Targets)
+	open.CompleteFlag(c, "model", (*project.File).Models)
+	open.CompleteFlag(c, "tenant", (*project.File).Tenants)
 }
 
-func runProject(ctx context.Context, t *ui.Terminal, projects *projectOpener, projectName, prompt string, talk bool, f runFlags) (err error) {
-	c, err := openProject(projectName)
+func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectName, prompt string, talk bool, f runFlags) (err error) {
+	c, err := open.ReadProject(projectName)
 	if err != nil {
 		return err
 	}
@@ -163,7 +167,7 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *projectOpener, pr
 		return err
 	}
 	if steered {
-		if err := s.steerable(ctx, socketPath(f.data)); err != nil {
+		if err := s.steerable(ctx, control.SocketPath(f.data)); err != nil {
 			return err
 		}
 	}
@@ -192,8 +196,8 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *projectOpener, pr
 }
 
 // projectOptions are those of the project that the flags ask for.
-func (f *runFlags) projectOptions(projects *projectOpener) *project.Options {
-	opts := projects.options()
+func (f *runFlags) projectOptions(projects *open.Projects) *project.Options {
+	opts := projects.Options()
 	opts.Data, opts.Verify, opts.History, opts.Model = f.data, f.verify, f.history, f.model
 	return opts
 }
@@ -226,7 +230,7 @@ type session struct {
 // regenerate answers a stored message again.
 func (s *session) regenerate(ctx context.Context, f *runFlags) (err error) {
 	if !s.app.ExternalHistory() {
-		f.regenerate, err = messageID(ctx, s.app.Threads(), s.app.Tenant(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
+		f.regenerate, err = lookup.Message(ctx, s.app.Threads(), s.app.Tenant(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
 		if err != nil && host.CodeOf(err) != host.NotFound { // the run reports a missing thread itself
 			return err
 		}
@@ -346,7 +350,7 @@ func (s *session) talk(ctx context.Context) error {
 		if err == nil {
 			err = s.answerAll(ctx, next)
 		}
-		var quiet quietExit
+		var quiet cli.QuietExit
 		switch {
 		case errors.As(err, &quiet), errors.Is(err, io.EOF), errors.Is(err, bufio.ErrTooLong):
 			return s.endTalk(err)
@@ -370,7 +374,7 @@ func readLines(r io.Reader) <-chan line {
 	out := make(chan line)
 	go func() {
 		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, maxPromptBytes)
+		lines.Buffer(nil, cli.MaxPromptBytes)
 		for lines.Scan() {
 			out <- line{text: lines.Text()}
 		}
@@ -380,12 +384,12 @@ func readLines(r io.Reader) <-chan line {
 }
 
 func (s *session) endTalk(err error) error {
-	var quiet quietExit
+	var quiet cli.QuietExit
 	switch {
 	case errors.As(err, &quiet):
 		return err
 	case errors.Is(err, bufio.ErrTooLong):
-		return host.Errorf(host.ResourceExhausted, "a line is more than %d bytes", maxPromptBytes).WithHint("say it in less")
+		return host.Errorf(host.ResourceExhausted, "a line is more than %d bytes", cli.MaxPromptBytes).WithHint("say it in less")
 	case err != nil && err != io.EOF:
 		return host.Errorf(host.FailedPrecondition, "read stdin: %w", err)
 	case err == io.EOF:

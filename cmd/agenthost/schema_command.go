@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/project"
 )
@@ -18,7 +19,7 @@ completes and checks a configuration whose first line is
 
 and that has the schema beside it under that name.`,
 		Example: "  agenthost schema > " + project.SchemaFileName,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := t.Out.Write(project.Schema())
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -19,7 +20,7 @@ import (
 // sessionFlags name a turn of a running host.
 type sessionFlags struct {
 	term *ui.Terminal
-	host hostFlags
+	host control.Flags
 
 	target, tenant string
 	timeout        time.Duration
@@ -34,7 +35,7 @@ func sessionCommand(t *ui.Terminal) *cobra.Command {
 that agenthost chat --detach has begun. Each is known by its snapshot. A host that
 is killed or stopped leaves them to the next one, which goes on behind their last
 step.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(sessionList(t), sessionStatus(t), sessionWait(t), sessionAbort(t))
@@ -45,9 +46,9 @@ func (f *sessionFlags) add(c *cobra.Command) *cobra.Command {
 	if c.ValidArgsFunction == nil {
 		c.ValidArgsFunction = f.completeSnapshot
 	}
-	f.host.addTo(c)
+	f.host.AddTo(c)
 	c.Flags().StringVar(&f.target, "target", "", "the network or agent (default: any)")
-	c.Flags().StringVar(&f.tenant, "tenant", "", tenantUsage("whose turns"))
+	c.Flags().StringVar(&f.tenant, "tenant", "", cli.TenantUsage("whose turns"))
 	return c
 }
 
@@ -57,7 +58,7 @@ func (f *sessionFlags) args(snapshot string) backgroundArgs {
 
 // completeSnapshot completes the snapshot of a turn in the background.
 func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-	path, err := f.host.path()
+	path, err := f.host.Path()
 	if len(list) > 0 || err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -84,10 +85,10 @@ func sessionList(t *ui.Terminal) *cobra.Command {
 ended without leaving a turn in their session, with why. One that has ended and is
 stored is in its session: see agenthost thread show.`,
 		Example: "  agenthost session list --data ./data",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var turns []*sessions.Snapshot
-			if err := f.host.ask(c, "session.list", f.args(""), &turns); err != nil {
+			if err := f.host.Ask(c, "session.list", f.args(""), &turns); err != nil {
 				return err
 			}
 			if f.host.JSON {
@@ -122,10 +123,10 @@ func sessionStatus(t *ui.Terminal) *cobra.Command {
 		Use:     "status SNAPSHOT",
 		Short:   "Say how far a turn is",
 		Example: "  agenthost session status SNAPSHOT --data ./data --json",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			snap := &sessions.Snapshot{}
-			if err := f.host.ask(c, "session.status", f.args(list[0]), snap); err != nil {
+			if err := f.host.Ask(c, "session.status", f.args(list[0]), snap); err != nil {
 				return err
 			}
 			if f.host.JSON {
@@ -149,10 +150,10 @@ func sessionWait(t *ui.Terminal) *cobra.Command {
 it was completed, and that of its error otherwise; an aborted one is interrupted.
 With --timeout the command waits no longer than that; the turn goes on.`,
 		Example: "  agenthost session wait SNAPSHOT --data ./data --timeout 5m",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if f.timeout < 0 {
-				return usageError(fmt.Errorf("--timeout is %s", f.timeout), c.CommandPath())
+				return cli.UsageError(fmt.Errorf("--timeout is %s", f.timeout), c.CommandPath())
 			}
 			return f.wait(c, list[0])
 		},
@@ -162,9 +163,9 @@ With --timeout the command waits no longer than that; the turn goes on.`,
 }
 
 func (f *sessionFlags) wait(c *cobra.Command, id string) error {
-	path, err := f.host.path()
+	path, err := f.host.Path()
 	if err != nil {
-		return usageError(err, c.CommandPath())
+		return cli.UsageError(err, c.CommandPath())
 	}
 	ctx, until := c.Context(), time.Now().Add(f.timeout)
 	if f.timeout > 0 {
@@ -235,10 +236,10 @@ func sessionAbort(t *ui.Terminal) *cobra.Command {
 		Long: `Ask a turn to end. It is aborting until it has, and then aborted; what was finished
 of it is kept under its snapshot. A turn that has ended stays as it is.`,
 		Example: "  agenthost session abort SNAPSHOT --data ./data",
-		Args:    args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			status := &turnStatus{}
-			if err := f.host.ask(c, "session.abort", f.args(list[0]), status); err != nil {
+			if err := f.host.Ask(c, "session.abort", f.args(list[0]), status); err != nil {
 				return err
 			}
 			if f.host.JSON {

@@ -31,13 +31,13 @@ func newServed(a *project.Project) *served {
 // handlers are the operations on sessions.
 func (v *served) handlers() map[string]control.Handler {
 	return map[string]control.Handler{
-		"session.turn":     handler(v.turn),
-		"session.snapshot": handler(v.snapshot),
-		"session.last":     handler(v.last),
-		"session.list":     handler(v.list),
-		"session.status":   handler(v.status),
-		"session.wait":     handler(v.wait),
-		"session.abort":    handler(v.abort),
+		"session.turn":     control.Handle(v.turn),
+		"session.snapshot": control.Handle(v.snapshot),
+		"session.last":     control.Handle(v.last),
+		"session.list":     control.Handle(v.list),
+		"session.status":   control.Handle(v.status),
+		"session.wait":     control.Handle(v.wait),
+		"session.abort":    control.Handle(v.abort),
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/sessions"
@@ -70,7 +72,7 @@ func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Serv
 	for i, t := range turns {
 		ids[i] = t.ID
 	}
-	if args.Snapshot, err = wholeID("turn", args.Snapshot, ids); err != nil {
+	if args.Snapshot, err = lookup.ID("turn", args.Snapshot, ids); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range v.names(args.Target) {
@@ -213,7 +215,7 @@ func wasWere(n int, noun string) string {
 func tenantWords(tenants []string) string {
 	all := slices.Compact(slices.Sorted(slices.Values(tenants)))
 	switch {
-	case len(all) == 1 && all[0] == defaultTenant:
+	case len(all) == 1 && all[0] == cli.DefaultTenant:
 		return ""
 	case len(all) == 1:
 		return " --tenant " + termtext.ShellWord(all[0])

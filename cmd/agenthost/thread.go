@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
@@ -21,22 +23,22 @@ import (
 
 type threadFlags struct {
 	term *ui.Terminal
-	dirs *dataOpener
+	dirs *open.Data
 
 	data, tenant string
 	json         bool
 }
 
-func threadCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
+func threadCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	g := &threadFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "thread",
 		Short: "Look at stored conversations, change and move them",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps threads (required)")
-	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", tenantUsage("whose threads"))
+	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
 	c.AddCommand(g.list(), g.show(), g.export(), g.importThread(), g.runs(),
 		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(), g.repair(),
@@ -47,10 +49,10 @@ func threadCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 // readThreads opens an existing data directory to read it: the user need not be able
 // to write to it.
 func (g *threadFlags) readThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
-	if err := checkData(g.data, "agenthost thread"); err != nil {
+	if err := open.CheckData(g.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenToRead(ctx, g.data, g.dirs.options(), g.dirs.noteCopy(g.data))
+	driver, err := datadir.OpenToRead(ctx, g.data, g.dirs.Options(), g.dirs.NoteCopy(g.data))
 	if err != nil {
 		return err
 	}
@@ -60,10 +62,10 @@ func (g *threadFlags) readThreads(ctx context.Context, fn func(*threads.Store) e
 
 // withThreads opens a data directory that must exist.
 func (g *threadFlags) withThreads(fn func(*threads.Store) error) (err error) {
-	if err := checkData(g.data, "agenthost thread"); err != nil {
+	if err := open.CheckData(g.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.options())
+	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func (g *threadFlags) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List threads, the one that moved last first",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.readThreads(c.Context(), func(s *threads.Store) error {
 				page, err := s.For(g.tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})
@@ -130,7 +132,7 @@ func (g *threadFlags) show() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show THREAD",
 		Short: "Show a thread's messages",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return m.readMoment(c, g, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.For(g.tenant).ShowAt(c.Context(), list[0], at, limit)

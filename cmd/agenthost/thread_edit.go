@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
@@ -38,7 +40,7 @@ func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread s
 		at.Before = m.before
 		return at, nil
 	}
-	id, err := messageID(ctx, s, tenant, thread, at, m.message)
+	id, err := lookup.Message(ctx, s, tenant, thread, at, m.message)
 	at.Message, at.Before = id, m.before
 	return at, err
 }
@@ -79,7 +81,7 @@ func (m *momentFlags) complete(ctx context.Context, s *threads.Store, tenant, th
 		}
 		ids = append(ids, snap.ID)
 	}
-	m.snapshot, err = wholeID("turn", m.snapshot, ids)
+	m.snapshot, err = lookup.ID("turn", m.snapshot, ids)
 	return err
 }
 
@@ -96,7 +98,7 @@ func (g *threadFlags) readThread(ctx context.Context, list []string, fn func(*th
 
 func (g *threadFlags) ofThread(ctx context.Context, list []string, fn func(*threads.Store) error) func(*threads.Store) error {
 	return func(s *threads.Store) (err error) {
-		if list[0], err = wholeThread(ctx, s, g.tenant, list[0]); err != nil {
+		if list[0], err = lookup.Thread(ctx, s, g.tenant, list[0]); err != nil {
 			return err
 		}
 		return fn(s)
@@ -120,13 +122,13 @@ func (g *threadFlags) edit() *cobra.Command {
 		Long: `Put a text in the place of a message of a thread: MESSAGE is its id or its number
 in thread show. What follows stays, and the old message is kept in a branch. To
 have the new one answered, run the project with --regenerate.`,
-		Args: args(oneText(2, "put the text in quotes")),
+		Args: cli.Args(cli.OneText(2, "put the text in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
 			if !utf8.ValidString(list[2]) {
-				return errNotUTF8("the text")
+				return cli.NotUTF8("the text")
 			}
 			return g.withThread(c.Context(), list, func(s *threads.Store) error {
-				old, err := messageID(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
+				old, err := lookup.Message(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
 				}
@@ -149,10 +151,10 @@ func (g *threadFlags) deleteMessage() *cobra.Command {
 		Short: "Take a message out of a thread",
 		Long: `Take a message out of a thread: MESSAGE is its id or its number in thread show. A
 tool call goes with its results. What is taken out is kept in a branch.`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withThread(c.Context(), list, func(s *threads.Store) error {
-				id, err := messageID(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
+				id, err := lookup.Message(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
 				}
@@ -174,10 +176,10 @@ func (g *threadFlags) rewind() *cobra.Command {
 		Long: `Make a moment of a thread its present: messages, state and artifacts are those of
 then, and the next turn goes on from there. What the thread was is kept in a
 branch; to rewind to a branch is to resume it.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if m == (momentFlags{}) {
-				return usageError(errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath())
+				return cli.UsageError(errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath())
 			}
 			return m.withMoment(c, g, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.For(g.tenant).Rewind(c.Context(), list[0], at, nil)
@@ -198,7 +200,7 @@ func (g *threadFlags) fork() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fork THREAD",
 		Short: "Begin another thread as this one is, or once was",
-		Args:  args(cobra.ExactArgs(1)),
+		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return m.withMoment(c, g, list, func(s *threads.Store, at threads.At) error {
 				t, err := s.For(g.tenant).Fork(c.Context(), list[0], &threads.ForkOptions{ID: id, At: at})
@@ -225,7 +227,7 @@ func (g *threadFlags) branches() *cobra.Command {
 		Long: `List the heads of a thread: the one it goes on from, and those that edits,
 deletions and rewinds left, the last first. Turns can go on with one that is open,
 by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.readThread(c.Context(), list, func(s *threads.Store) error {
 				return g.printBranches(c.Context(), s, list[0])

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -28,7 +30,7 @@ func formatNames(formats []transfer.Format) string {
 
 // completeFormat completes --format.
 func completeFormat(c *cobra.Command, formats []transfer.Format) {
-	completeFlagOf(c, "format", strings.Split(formatNames(formats), ", "))
+	cli.CompleteWords(c, "format", strings.Split(formatNames(formats), ", "))
 }
 
 func (g *threadFlags) export() *cobra.Command {
@@ -39,7 +41,7 @@ func (g *threadFlags) export() *cobra.Command {
 		Long: `Write a thread to stdout or, with --out, to a file, which is there whole or not at
 all. The format thread is everything there is; openai and openai-jsonl are its
 messages as OpenAI's chat API has them.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.readThread(c.Context(), list, func(s *threads.Store) error {
 				if out == "" {
@@ -75,7 +77,7 @@ func (g *threadFlags) exportFile(ctx context.Context, s *threads.Store, id strin
 	show := ui.NewProgress(g.term)
 	defer show.End()
 	count := &counted{tell: func(n int64) { show.Say("%s", ui.ByteWords(n)) }}
-	err := streamFile(out, func(w io.Writer) error {
+	err := files.Stream(out, func(w io.Writer) error {
 		count.w = w
 		return transfer.Export(ctx, s.For(g.tenant), id, format, count)
 	})
@@ -113,7 +115,7 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 		Example: "  agenthost thread import t1.json --data ./data\n" +
 			"  agenthost thread import chat.jsonl --thread t2 --data ./data\n" +
 			"  agenthost thread import training.jsonl --thread chats --data ./data",
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.importFile(c.Context(), list[0], thread, transfer.Format(format))
 		},
@@ -126,9 +128,9 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 
 func (g *threadFlags) importFile(ctx context.Context, file, thread string, format transfer.Format) (err error) {
 	if g.data == "" {
-		return usageError(errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import")
+		return cli.UsageError(errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import")
 	}
-	in, closeIn, err := openInput(g.term.In, file)
+	in, closeIn, err := files.Open(g.term.In, file)
 	if err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func (g *threadFlags) importFile(ctx context.Context, file, thread string, forma
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.options())
+	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -183,13 +185,13 @@ func importHint(err error, file string) error {
 // importTraining imports each line of a training file as a thread of its own.
 func (g *threadFlags) importTraining(ctx context.Context, file, prefix string, in io.Reader) (err error) {
 	if prefix == "" {
-		return usageError(errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import")
+		return cli.UsageError(errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import")
 	}
 	sources, err := transfer.NewSources(transfer.FormatOpenAITraining, in)
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.options())
+	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
@@ -20,7 +21,7 @@ func (g *threadFlags) repair() *cobra.Command {
 verify finds: a message by a line that says so, in its place; the state by that of
 the last turn whose state can be read; records of turns in the background are
 removed. What is replaced is lost: if there is a backup, restore that instead.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withThread(c.Context(), list, func(s *threads.Store) error {
 				repaired, err := s.For(g.tenant).Repair(c.Context(), list[0])

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads"
@@ -19,12 +21,12 @@ func (g *threadFlags) runs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "runs",
 		Short: "List the runs that wait for an answer, or whose process ended",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.readThreads(c.Context(), func(s *threads.Store) error {
 				runs, err := s.For(g.tenant).Runs(c.Context())
 				if err == nil {
-					runs, err = answerable(c.Context(), s, g.tenant, runs)
+					runs, err = lookup.Answerable(c.Context(), s, g.tenant, runs)
 				}
 				if err != nil {
 					return err

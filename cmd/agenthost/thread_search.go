@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/search"
@@ -25,7 +26,7 @@ func (g *threadFlags) search() *cobra.Command {
 the best first, with the part of each that is about it. What was edited, deleted
 or rewound away is not found. Threads that were stored by a version which kept no
 index are found after one search with --reindex.`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			open := func(fn func(*threads.Store) error) error { return g.readThreads(c.Context(), fn) }
 			if reindex {
@@ -88,11 +89,11 @@ func (g *threadFlags) prune() *cobra.Command {
 		Short: "Remove old threads, or many, or large ones",
 		Long: `Remove the threads of a tenant that any of the flags names. What a thread that
 stays was forked from stays with it.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			opts, err := p.options(time.Now())
 			if err != nil {
-				return usageError(err, c.CommandPath())
+				return cli.UsageError(err, c.CommandPath())
 			}
 			return g.withThreads(func(s *threads.Store) error {
 				pruned, err := s.For(g.tenant).Prune(c.Context(), opts)
@@ -168,7 +169,7 @@ func (g *threadFlags) delete() *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete THREAD...",
 		Short: "Remove threads for good",
-		Args:  args(cobra.MinimumNArgs(1)),
+		Args:  cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withThreads(func(s *threads.Store) error {
 				for _, id := range list {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/tokens"
@@ -30,7 +32,7 @@ func tokensCommand(t *ui.Terminal) *cobra.Command {
 Encodings: ` + strings.Join(tokens.EncodingNames(), ", ") + ".",
 		Example: `  agenthost tokens --encoding cl100k_base README.md
   echo "how long is this?" | agenthost tokens`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return countTokens(c, t, f, strings.Join(list, ""))
 		},
@@ -64,14 +66,14 @@ func countTokens(c *cobra.Command, t *ui.Terminal, f tokensFlags, file string) e
 	}
 	encoding, err := counter.Encoding(count.Encoding)
 	if errors.Is(err, tokens.ErrUnknown) {
-		return usageError(unknownEncoding(f.encoding), c.CommandPath())
+		return cli.UsageError(unknownEncoding(f.encoding), c.CommandPath())
 	}
 	if err != nil {
 		return err
 	}
 	text, err := readText(t, file)
 	if errors.Is(err, errNoText) {
-		return usageError(err, c.CommandPath())
+		return cli.UsageError(err, c.CommandPath())
 	}
 	if err != nil {
 		return err
@@ -104,5 +106,5 @@ func readText(t *ui.Terminal, file string) ([]byte, error) {
 	if file == "" || file == "-" {
 		return datadir.ReadBounded(t.In, maxTextBytes, "the text on stdin")
 	}
-	return readFile(file, maxTextBytes)
+	return files.Read(file, maxTextBytes)
 }

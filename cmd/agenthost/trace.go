@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -18,13 +20,13 @@ import (
 
 type traceFlags struct {
 	term *ui.Terminal
-	dirs *dataOpener
+	dirs *open.Data
 
 	data, tenant string
 	json         bool
 }
 
-func traceCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
+func traceCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	g := &traceFlags{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "trace",
@@ -32,7 +34,7 @@ func traceCommand(t *ui.Terminal, dirs *dataOpener) *cobra.Command {
 		Long: `See what the last runs did: who was next and why, what models were asked and how
 long they took, which tools were called, what processors changed, what the sandbox
 ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns) + ` runs; nothing else is needed.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory of the host (required)")
@@ -44,14 +46,14 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 
 func (g *traceFlags) dir(command string) (string, error) {
 	if g.data == "" {
-		return "", usageError(errors.New("--data is required: the data directory of the host"), command)
+		return "", cli.UsageError(errors.New("--data is required: the data directory of the host"), command)
 	}
 	return datadir.TracesPath(g.data), nil
 }
 
 // options have the tenant whose runs are read, and the keys that decrypt them.
 func (g *traceFlags) options() (*trace.ReadOptions, error) {
-	keys, err := g.dirs.keys(g.data)
+	keys, err := g.dirs.Keys(g.data)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (g *traceFlags) show() *cobra.Command {
 		Short:   "Show a run as a tree: time, tokens, instructions",
 		Long:    "Show a run as a tree. RUN is its id, the beginning of that, or " + trace.Last + " (the default).",
 		Example: "  agenthost trace show last --data ./data",
-		Args:    args(cobra.MaximumNArgs(1)),
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			dir, err := g.dir(c.CommandPath())
 			if err != nil {
@@ -119,7 +121,7 @@ func (g *traceFlags) list() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the runs that are kept, the last one first",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := g.dir(c.CommandPath())
 			if err != nil {

@@ -1,4 +1,4 @@
-package main
+package lookup
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-// answerable returns the runs that can be continued: a run that asks questions only if
+// Answerable returns the runs that can be continued: a run that asks questions only if
 // its thread still waits for the answers.
-func answerable(ctx context.Context, s *threads.Store, tenant string, runs []*host.RunRecord) ([]*host.RunRecord, error) {
+func Answerable(ctx context.Context, s *threads.Store, tenant string, runs []*host.RunRecord) ([]*host.RunRecord, error) {
 	var out []*host.RunRecord
 	for _, r := range runs {
-		ok, err := isAnswerable(ctx, s, tenant, r)
+		ok, err := IsAnswerable(ctx, s, tenant, r)
 		if err != nil {
 			return nil, err
 		}
@@ -23,7 +23,8 @@ func answerable(ctx context.Context, s *threads.Store, tenant string, runs []*ho
 	return out, nil
 }
 
-func isAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.RunRecord) (bool, error) {
+// IsAnswerable reports whether a run can be continued: see [Answerable].
+func IsAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.RunRecord) (bool, error) {
 	if r.Status != host.RunInterrupted || r.Thread == "" {
 		return true, nil
 	}

@@ -1,4 +1,4 @@
-package main
+package childcompiler
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func TestChildrenInheritNothing(t *testing.T) {
 	}
 	defer syscall.Close(leak)
 	var words bytes.Buffer
-	c := &childCompiler{script, "child"}
+	c := &Compiler{script, "child"}
 	if err := c.command(t.Context(), &plugin.CompileJob{Dir: t.TempDir()}, nil, &words).Run(); err == nil {
 		t.Fatal("the shell did not end with 1")
 	}

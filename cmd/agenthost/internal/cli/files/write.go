@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// streamFile lets write fill a temporary file, and renames it to path when it is whole
+// Stream lets write fill a temporary file, and renames it to path when it is whole
 // and synced; until then, and if write fails, the old file stays.
-func streamFile(path string, write func(io.Writer) error) (err error) {
+func Stream(path string, write func(io.Writer) error) (err error) {
 	aside, err := os.CreateTemp(filepath.Dir(path), ".agenthost*")
 	if err != nil {
 		return host.Errorf(host.FailedPrecondition, "write %s: %w", path, err).WithHint("name a file in a directory that you may write to")
@@ -40,10 +40,11 @@ func outError(path string, err error) error {
 	return host.Errorf(host.FailedPrecondition, "write %s: %w", path, err).WithHint("is there room, and may you write there?")
 }
 
-func writeFile(name string, b []byte) error { return writeFileMode(name, b, 0o644) }
+// Write writes a file that all users may read: see [WriteMode].
+func Write(name string, b []byte) error { return WriteMode(name, b, 0o644) }
 
-// writeFileMode writes a file atomically: if it fails, the old file is unchanged.
-func writeFileMode(name string, b []byte, mode os.FileMode) (err error) {
+// WriteMode writes a file atomically: if it fails, the old file is unchanged.
+func WriteMode(name string, b []byte, mode os.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err

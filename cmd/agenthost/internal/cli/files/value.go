@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"bytes"
@@ -8,28 +8,29 @@ import (
 	"io"
 	"strings"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// jsonValue reads JSON from a flag, @FILE or - for stdin.
-func jsonValue(stdin io.Reader, command, flag, from string) (b []byte, err error) {
-	if b, err = value(stdin, flag, from); err != nil {
+// JSONValue reads JSON from a flag, @FILE or - for stdin.
+func JSONValue(stdin io.Reader, command, flag, from string) (b []byte, err error) {
+	if b, err = Value(stdin, flag, from); err != nil {
 		return nil, err
 	}
 	if b = bytes.TrimSpace(b); json.Valid(b) {
 		return b, nil
 	}
-	return nil, usageError(fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command)
+	return nil, cli.UsageError(fmt.Errorf("%s is not JSON: %w", flag, jsonError(b)), command)
 }
 
-// value reads the text of a flag, of @FILE, or of stdin for "-".
-func value(stdin io.Reader, flag, from string) (b []byte, err error) {
+// Value reads the text of a flag, of @FILE, or of stdin for "-".
+func Value(stdin io.Reader, flag, from string) (b []byte, err error) {
 	const max = plugin.DefaultInputBytes
 	name, isFile := strings.CutPrefix(from, "@")
 	switch {
 	case isFile:
-		b, err = readFile(name, max)
+		b, err = Read(name, max)
 	case from == "-":
 		b, err = datadir.ReadBounded(stdin, max, flag)
 	default:
@@ -49,8 +50,8 @@ func jsonError(b []byte) error {
 	return err
 }
 
-// member returns a member of a JSON object, nil if it is absent.
-func member(object []byte, name string) json.RawMessage {
+// Member returns a member of a JSON object, nil if it is absent.
+func Member(object []byte, name string) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(object, &m) != nil {
 		return nil

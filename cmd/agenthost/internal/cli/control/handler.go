@@ -1,15 +1,15 @@
-package main
+package control
 
 import (
 	"context"
 	"encoding/json"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/host"
 )
 
-// handler decodes the arguments of a request for fn.
-func handler[A, R any](fn func(context.Context, A) (R, error)) control.Handler {
+// Handle returns the handler that decodes the arguments of a request for fn. Code
+// invalid_argument if they do not fit.
+func Handle[A, R any](fn func(context.Context, A) (R, error)) Handler {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var args A
 		if len(raw) > 0 {

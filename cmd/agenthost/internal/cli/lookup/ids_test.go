@@ -1,4 +1,4 @@
-package main
+package lookup
 
 import (
 	"fmt"
@@ -15,11 +15,11 @@ func TestIDsMayBeShortened(t *testing.T) {
 	for given, want := range map[string]string{
 		"01a2": "01a2", "01a2-1": "01a2-1111", "01b2": "01b2-3333", "01b": "01b", "zzzz": "zzzz",
 	} {
-		if got, err := wholeID("thread", given, ids); err != nil || got != want {
+		if got, err := ID("thread", given, ids); err != nil || got != want {
 			t.Errorf("wholeID(%q) = %q, %v; want %q", given, got, err, want)
 		}
 	}
-	if _, err := wholeID("thread", "01a2-", ids); host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "01a2-1111, 01a2-2222") {
+	if _, err := ID("thread", "01a2-", ids); host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "01a2-1111, 01a2-2222") {
 		t.Errorf("wholeID of what two begin with = %v", err)
 	}
 }
@@ -36,11 +36,11 @@ func TestShortIDsAmongManyThreads(t *testing.T) {
 		}
 		last = made.ID
 	}
-	if got, err := wholeThread(ctx, s, "", last[:len(last)-1]); host.CodeOf(err) != host.InvalidArgument {
+	if got, err := Thread(ctx, s, "", last[:len(last)-1]); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("wholeThread = %q, %v; want code invalid_argument", got, err)
 	}
 	for _, given := range []string{last, "none"} { // reading it says that there is none
-		if got, err := wholeThread(ctx, s, "", given); got != given || err != nil {
+		if got, err := Thread(ctx, s, "", given); got != given || err != nil {
 			t.Errorf("wholeThread(%q) = %q, %v", given, got, err)
 		}
 	}

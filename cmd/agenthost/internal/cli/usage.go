@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -11,26 +11,29 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// usageError makes err an error in the command line of a command: exit code 2, with a
+// UsageError makes err an error in the command line of a command: exit code 2, with a
 // pointer to the command's help.
-func usageError(err error, command string) error { return usageFault{err, command} }
+func UsageError(err error, command string) error { return usageFault{err, command} }
 
 type usageFault struct {
 	err     error
 	command string
 }
 
-// noArgs refuses every argument: of a command with others below it, an argument is the
+func (e usageFault) Error() string { return e.err.Error() }
+func (e usageFault) Unwrap() error { return e.err }
+
+// NoArgs refuses every argument: of a command with others below it, an argument is the
 // name of none of them.
-func noArgs(c *cobra.Command, list []string) error {
+func NoArgs(c *cobra.Command, list []string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return usageError(fmt.Errorf("unknown command %q for %q", list[0], c.CommandPath()), c.CommandPath())
+	return UsageError(fmt.Errorf("unknown command %q for %q", list[0], c.CommandPath()), c.CommandPath())
 }
 
-// args makes cobra's checks of positional arguments usage errors.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// Args makes cobra's checks of positional arguments usage errors.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		err := check(c, list)
 		var hinted *hintedUsage
@@ -38,15 +41,15 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 			err = fmt.Errorf("%s given; the command is: %s", ui.Plural(len(list), "argument"), strings.TrimSuffix(c.UseLine(), " [flags]"))
 		}
 		if err != nil {
-			return usageError(err, c.CommandPath())
+			return UsageError(err, c.CommandPath())
 		}
 		return nil
 	}
 }
 
-// oneText wants so many arguments and a text behind them, and gives a hint if the words
+// OneText wants so many arguments and a text behind them, and gives a hint if the words
 // of the text are separate arguments. Only the prompt of a run may be left out.
-func oneText(before int, hint string) cobra.PositionalArgs {
+func OneText(before int, hint string) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		switch {
 		case len(list) <= before+1 && (len(list) == before+1 || len(list) == before && strings.Contains(c.Use, "[PROMPT")):
@@ -67,6 +70,8 @@ func oneText(before int, hint string) cobra.PositionalArgs {
 
 // hintedUsage is an error about the command line with a corrected command line.
 type hintedUsage struct{ text, hint string }
+
+func (e *hintedUsage) Error() string { return e.text }
 
 // quotedText quotes a text for a shell as people do.
 func quotedText(s string) string {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -12,17 +12,20 @@ import (
 
 // The exit codes that are not a host.Code's.
 const (
-	exitOK    = 0
-	exitUsage = 2
-	exitPipe  = 141 // the shells' code for a program that SIGPIPE has ended
+	ExitOK    = 0
+	ExitUsage = 2
+	ExitPipe  = 141 // the shells' code for a program that SIGPIPE has ended
 )
 
-// quietExit ends a command with a code and prints nothing more.
-type quietExit int
+// QuietExit ends a command with a code and prints nothing more.
+type QuietExit int
 
-// wantsJSON reports whether a command line asks for JSON: errors are then JSON, too,
+// Error implements error.
+func (q QuietExit) Error() string { return fmt.Sprintf("exit %d", int(q)) }
+
+// WantsJSON reports whether a command line asks for JSON: errors are then JSON, too,
 // even one about the command line.
-func wantsJSON(args []string) bool {
+func WantsJSON(args []string) bool {
 	for _, a := range args {
 		switch a {
 		case "--":
@@ -39,19 +42,19 @@ type writtenError struct {
 	Error *host.Error `json:"error"`
 }
 
-// exit prints an error, for people or as JSON, and returns the exit code.
-func exit(stderr io.Writer, err error, asJSON bool) int {
+// Exit prints an error, for people or as JSON, and returns the exit code.
+func Exit(stderr io.Writer, err error, asJSON bool) int {
 	var usage usageFault
-	var quiet quietExit
+	var quiet QuietExit
 	isUsage := errors.As(err, &usage)
 	switch {
 	case err == nil:
-		return exitOK
+		return ExitOK
 	case errors.As(err, &quiet):
 		return int(quiet)
 	case asJSON && isUsage:
 		_ = ui.PrintJSON(stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
-		return exitUsage
+		return ExitUsage
 	case asJSON:
 		_ = ui.PrintJSON(stderr, writtenError{host.AsError(err)})
 		return exitCode(err)
@@ -61,7 +64,7 @@ func exit(stderr io.Writer, err error, asJSON bool) int {
 			err = fmt.Errorf("%w\n  → %s", err, hinted.hint)
 		}
 		fmt.Fprintf(stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
-		return exitUsage
+		return ExitUsage
 	}
 	fmt.Fprintf(stderr, "agenthost: %s\n", ui.ErrorText(err))
 	return exitCode(err)

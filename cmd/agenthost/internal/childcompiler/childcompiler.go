@@ -1,4 +1,4 @@
-package main
+package childcompiler
 
 import (
 	"bytes"
@@ -19,20 +19,14 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// Modules are compiled by a process of their own: a copy of this program that
-// gets the module on stdin, writes code into a directory made for it, and is stopped
-// whatever it does. It inherits no environment and no files but three pipes. On Linux
-// the kernel limits its memory, processor time and file size; elsewhere only a timeout
-// stops it.
-
-// compileChildName is the first argument of a compiling process. It is internal: no
+// Name is the first argument of a compiling process. It is internal: no
 // help lists it as a command.
-const compileChildName = "compile-child"
+const Name = "compile-child"
 
 // The exit codes of a child other than 0.
 const (
-	childRefused = 1 // an error is on stdout
-	childLate    = 3
+	exitRefused = 1 // an error is on stdout
+	exitLate    = 3
 )
 
 const (
@@ -42,15 +36,15 @@ const (
 	childPatience = time.Second
 )
 
-// childCompiler starts children. Its compile is a plugin.Options.Compiler.
-type childCompiler struct {
+// Compiler starts children. Its compile is a plugin.Options.Compiler.
+type Compiler struct {
 	path string // this program
 	name string // os.Args[0]
 }
 
-// newChildCompiler returns nil where the program cannot find itself; modules are
+// New returns nil where the program cannot find itself; modules are
 // then compiled in this process.
-func newChildCompiler() *childCompiler {
+func New() *Compiler {
 	path, err := os.Executable()
 	if err != nil {
 		return nil
@@ -58,11 +52,11 @@ func newChildCompiler() *childCompiler {
 	if runtime.GOOS == "linux" {
 		path = "/proc/self/exe" // this very file, also after an update has replaced it
 	}
-	return &childCompiler{path, os.Args[0]}
+	return &Compiler{path, os.Args[0]}
 }
 
-// option returns the value of plugin.Options.Compiler.
-func (c *childCompiler) option() func(context.Context, *plugin.CompileJob) error {
+// Func returns the value of plugin.Options.Compiler.
+func (c *Compiler) Func() func(context.Context, *plugin.CompileJob) error {
 	if c == nil {
 		return nil
 	}
@@ -70,7 +64,7 @@ func (c *childCompiler) option() func(context.Context, *plugin.CompileJob) error
 }
 
 // compile runs a child for one job.
-func (c *childCompiler) compile(ctx context.Context, job *plugin.CompileJob) error {
+func (c *Compiler) compile(ctx context.Context, job *plugin.CompileJob) error {
 	out, words := &capped{}, &capped{}
 	err := c.command(ctx, job, out, words).Run()
 	var exit *exec.ExitError
@@ -86,10 +80,10 @@ func (c *childCompiler) compile(ctx context.Context, job *plugin.CompileJob) err
 }
 
 // command returns a child that is not started yet.
-func (c *childCompiler) command(ctx context.Context, job *plugin.CompileJob, out, words io.Writer) *exec.Cmd {
+func (c *Compiler) command(ctx context.Context, job *plugin.CompileJob, out, words io.Writer) *exec.Cmd {
 	keepFiles()
 	cmd := exec.CommandContext(ctx, c.path)
-	cmd.Args = []string{c.name, compileChildName, job.Timeout.String(), strconv.FormatInt(job.Memory, 10)}
+	cmd.Args = []string{c.name, Name, job.Timeout.String(), strconv.FormatInt(job.Memory, 10)}
 	cmd.Env = []string{} // nil would pass on this process's environment
 	cmd.Dir = job.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(job.Wasm), out, words
@@ -101,11 +95,11 @@ func (c *childCompiler) command(ctx context.Context, job *plugin.CompileJob, out
 func childError(job *plugin.CompileJob, exit *exec.ExitError, out []byte, words string) error {
 	var refused host.Error
 	switch {
-	case exit.ExitCode() == childLate, strings.Contains(words, "SIGXCPU"):
+	case exit.ExitCode() == exitLate, strings.Contains(words, "SIGXCPU"):
 		return job.TimeoutError()
 	case outOfMemory(words), outOfMemory(string(out)):
 		return job.MemoryError()
-	case exit.ExitCode() == childRefused && json.Unmarshal(out, &refused) == nil && refused.Code.Valid():
+	case exit.ExitCode() == exitRefused && json.Unmarshal(out, &refused) == nil && refused.Code.Valid():
 		return &refused
 	}
 	first, _, _ := strings.Cut(words, "\n")
@@ -129,16 +123,16 @@ func (c *capped) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// compileChild is the child's main function: it sets the limits in its arguments
+// Main is the child's main function: it sets the limits in its arguments
 // before it reads a byte of the module, and compiles into its working directory.
-func compileChild(args []string, in io.Reader, out io.Writer) int {
+func Main(args []string, in io.Reader, out io.Writer) int {
 	timeout, memory, err := childArgs(args)
 	if err == nil {
 		err = bindChild(timeout, memory)
 	}
 	if err == nil {
 		// This timer ends the child even if its parent has exited.
-		time.AfterFunc(timeout, func() { os.Exit(childLate) })
+		time.AfterFunc(timeout, func() { os.Exit(exitLate) })
 		debug.SetMemoryLimit(memory - memory/4) // collect garbage before the hard limit is reached
 		err = compileStdin(in)
 	}
@@ -146,17 +140,17 @@ func compileChild(args []string, in io.Reader, out io.Writer) int {
 		return 0
 	}
 	_ = json.NewEncoder(out).Encode(host.AsError(err)) // a parent that has exited needs no answer
-	return childRefused
+	return exitRefused
 }
 
 func childArgs(args []string) (timeout time.Duration, memory int64, err error) {
 	if len(args) != 2 {
-		return 0, 0, host.Errorf(host.InvalidArgument, "%s is started by agenthost only", compileChildName)
+		return 0, 0, host.Errorf(host.InvalidArgument, "%s is started by agenthost only", Name)
 	}
 	timeout, err1 := time.ParseDuration(args[0])
 	memory, err2 := strconv.ParseInt(args[1], 10, 64)
 	if err := errors.Join(err1, err2); err != nil || timeout <= 0 || memory <= 0 {
-		return 0, 0, host.Errorf(host.InvalidArgument, "%s %q: not limits", compileChildName, args)
+		return 0, 0, host.Errorf(host.InvalidArgument, "%s %q: not limits", Name, args)
 	}
 	return timeout, memory, nil
 }

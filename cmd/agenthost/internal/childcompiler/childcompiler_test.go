@@ -1,4 +1,4 @@
-package main
+package childcompiler
 
 import (
 	"bytes"
@@ -19,20 +19,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == compileChildName {
-		os.Exit(compileChild(os.Args[2:], os.Stdin, os.Stdout))
+	if len(os.Args) > 1 && os.Args[1] == Name {
+		os.Exit(Main(os.Args[2:], os.Stdin, os.Stdout))
 	}
 	os.Exit(m.Run())
 }
 
 // thisAsChild starts the test's own program: see TestMain.
-func thisAsChild(t *testing.T) *childCompiler {
+func thisAsChild(t *testing.T) *Compiler {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &childCompiler{path, "agenthost"}
+	return &Compiler{path, "agenthost"}
 }
 
 // childRuntime returns a runtime that compiles in children and keeps nothing.
@@ -170,7 +170,7 @@ func TestChildrenEndByThemselves(t *testing.T) {
 		linux   bool
 		says    func(*exec.ExitError, string) bool
 	}{
-		{"clock", "300ms", false, func(e *exec.ExitError, _ string) bool { return e.ExitCode() == childLate }},
+		{"clock", "300ms", false, func(e *exec.ExitError, _ string) bool { return e.ExitCode() == exitLate }},
 		{"memory", "1h", true, func(_ *exec.ExitError, words string) bool { return outOfMemory(words) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestChildrenRefuse(t *testing.T) {
 	if err := thisAsChild(t).compile(t.Context(), job); host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "magic") {
 		t.Errorf("compile: %v, want invalid_argument with what the compiler says", err)
 	}
-	missing := &childCompiler{filepath.Join(t.TempDir(), "none"), "none"}
+	missing := &Compiler{filepath.Join(t.TempDir(), "none"), "none"}
 	if err := missing.compile(t.Context(), job); host.CodeOf(err) != host.Internal {
 		t.Errorf("compile without a program: %v, want internal", err)
 	}

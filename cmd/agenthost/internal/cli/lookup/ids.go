@@ -1,4 +1,4 @@
-package main
+package lookup
 
 import (
 	"context"
@@ -19,10 +19,10 @@ const leastOfID = 4
 // maxScannedIDs bounds how many threads are searched for an id with a given prefix.
 const maxScannedIDs = 10_000
 
-// wholeThread returns the id of the thread that a person means: the thread with this
+// Thread returns the id of the thread that a person means: the thread with this
 // id, or the only one whose id begins with it. Code invalid_argument if only a part of
 // the threads was searched for the prefix.
-func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
+func Thread(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
 	_, err := s.For(tenant).Thread(ctx, given)
 	if err == nil || host.CodeOf(err) != host.NotFound || len(given) < leastOfID {
 		return given, nil // the command's own read reports the error
@@ -44,7 +44,7 @@ func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (s
 			break
 		}
 	}
-	whole, err := wholeID("thread", given, ids)
+	whole, err := ID("thread", given, ids)
 	if err == nil && whole != given && opts.Cursor != "" { // threads that were not searched may match, too
 		return "", host.Errorf(host.InvalidArgument, "no thread has the id %q, and only some of those that may begin so were looked at", given).
 			WithHint("give the whole id; one is %s", termtext.Printable(whole))
@@ -52,9 +52,9 @@ func wholeThread(ctx context.Context, s *threads.Store, tenant, given string) (s
 	return whole, err
 }
 
-// wholeRun returns the id of the run that a person means, among the runs that can be
+// Run returns the id of the run that a person means, among the runs that can be
 // continued.
-func wholeRun(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
+func Run(ctx context.Context, s *threads.Store, tenant, given string) (string, error) {
 	runs, err := s.For(tenant).Runs(ctx)
 	if err != nil {
 		return "", err
@@ -63,13 +63,13 @@ func wholeRun(ctx context.Context, s *threads.Store, tenant, given string) (stri
 	for i, r := range runs {
 		ids[i] = r.Run
 	}
-	return wholeID("run", given, ids)
+	return ID("run", given, ids)
 }
 
-// wholeID returns the id among ids that begins with given. A whole id wins. A text that
+// ID returns the id among ids that begins with given. A whole id wins. A text that
 // matches no id is returned unchanged: the later read reports it. Code invalid_argument
 // if several ids match.
-func wholeID(what, given string, ids []string) (string, error) {
+func ID(what, given string, ids []string) (string, error) {
 	if slices.Contains(ids, given) || len(given) < leastOfID {
 		return given, nil
 	}
@@ -97,9 +97,9 @@ func wholeID(what, given string, ids []string) (string, error) {
 		WithHint("give more of the id: there are %s%s", strings.Join(found, ", "), rest)
 }
 
-// messageID returns the id of the message that a person means: the message with that
+// Message returns the id of the message that a person means: the message with that
 // id, the one with that number, or the only one whose id begins with the text.
-func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
+func Message(ctx context.Context, s *threads.Store, tenant, thread string, at threads.At, name string) (string, error) {
 	n, err := strconv.Atoi(name)
 	if err != nil {
 		n = -1
@@ -117,5 +117,5 @@ func messageID(ctx context.Context, s *threads.Store, tenant, thread string, at 
 	if n >= 0 && n < len(ids) {
 		return ids[n], nil
 	}
-	return wholeID("message", name, ids)
+	return ID("message", name, ids)
 }

@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 )
 
-// readFile reads a file of at most max bytes.
-func readFile(name string, max int) ([]byte, error) {
+// Read reads a file of at most max bytes.
+func Read(name string, max int) ([]byte, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, host.Errorf(host.NotFound, "there is no file %s", name).WithHint("check the path")
@@ -22,8 +22,8 @@ func readFile(name string, max int) ([]byte, error) {
 	return datadir.ReadBounded(f, max, name)
 }
 
-// openInput opens a file to read, or stdin for "-".
-func openInput(stdin io.Reader, file string) (io.Reader, func(), error) {
+// Open opens a file to read, or stdin for "-". The function closes the file.
+func Open(stdin io.Reader, file string) (io.Reader, func(), error) {
 	if file == "-" {
 		return stdin, func() {}, nil
 	}
