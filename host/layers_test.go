@@ -70,6 +70,8 @@ var layers = []layer{
 		"whether a plugin is called follows from verdicts: who judges knows why a call failed"},
 	{"host/plugin/internal/callmeter", []string{"host", "host/plugin/internal/fairsched"},
 		"fuel, a deadline and a budget go in and a call ends in time: the meter knows no engine and no module"},
+	{"host/plugin/internal/extism", []string{"host", "host/plugin/internal/callmeter", "host/plugin/internal/fairsched", "host/plugin/internal/linearmem", "host/plugin/internal/strictjson"},
+		"another calling convention over the same calls: it knows their meter and memory, and no engine and no plugin"},
 	{"host/plugin/internal/fairsched", nil,
 		"which call runs next is decided without knowing what calls do"},
 	{"host/plugin/internal/guesttext", nil,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -28,9 +29,8 @@ const (
 
 // Import modules that decide what kind of plugin a module is.
 const (
-	extismModule = "extism:host/env"
-	wasiModule   = "wasi_snapshot_preview1"
-	abiPrefix    = "agenthost_v"
+	wasiModule = "wasi_snapshot_preview1"
+	abiPrefix  = "agenthost_v"
 )
 
 // abiKind is the calling convention of a module, as its imports tell.
@@ -51,7 +51,7 @@ func (m guestModule) abi() abiKind {
 	kind := abiNone
 	for _, i := range m.wasm.Imports {
 		switch {
-		case i.Module == extismModule, i.Module == extismUserModule:
+		case i.Module == extism.EnvModule, i.Module == extism.UserModule:
 			return abiExtism
 		case strings.HasPrefix(i.Module, abiPrefix):
 			kind = abiNative
@@ -152,7 +152,7 @@ func (m guestModule) exportedSignature(name string) (wasmmeter.FuncType, bool) {
 func checkImport(i wasmmeter.Import) error {
 	name := fmt.Sprintf("%q %q", i.Module, i.Name)
 	switch {
-	case i.Module == importModule, i.Module == wasiModule, i.Module == extismModule, strings.HasPrefix(i.Module, "extism:"):
+	case i.Module == importModule, i.Module == wasiModule, i.Module == extism.EnvModule, strings.HasPrefix(i.Module, "extism:"):
 		if i.Kind != wasmmeter.ExternFunc {
 			return refuse("it imports the %s %s; only functions can be imported", i.Kind, name)
 		}

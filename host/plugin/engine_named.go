@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -67,7 +68,7 @@ func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) 
 		return guestModule{}, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
 	}
 	p.module.digest = digestName(structure.Digest[:])
-	p.module.setExtism(m, opts)
+	p.module.setExtism(m, opts, &p.limits)
 	for e := range p.module.offers {
 		p.module.offers[e] = m.exportsFunc(export(e).String())
 	}
@@ -126,7 +127,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 		output, guestErr = nil, false
 		err = host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d", p.id, name, rights.limits.OutputBytes)
 	case guestErr:
-		output = extismError(string(output[:min(len(output), maxExtismError)]))
+		output = extismError(string(output[:min(len(output), extism.MaxErrorText)]))
 		r.failed = guestError(p.id, name, output)
 	case r.read != nil:
 		if err = r.read(ctx, output); err != nil && ctx.Err() != nil {

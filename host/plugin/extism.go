@@ -1,7 +1,7 @@
 package plugin
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,27 +11,19 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
-	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Extism plugins. A module that imports from extism:host/env, as every Extism
 // kit makes it, is metered, limited and leased like any other; what differs is
-// how bytes get in and out: through blocks (extism_blocks.go) that it reaches by
-// the functions in extism_env.go. It either speaks our contract through them, or
-// knows nothing of this host: then its functions are tools (extism_tool.go).
+// how bytes get in and out (package extism). It either speaks our contract in that way,
+// or knows nothing of this host: then its functions are tools (extism_tool.go).
 
-// extismUserModule is where Extism plugins import a host's own functions from.
-const extismUserModule = "extism:host/user"
-
-const (
-	// maxExtismError bounds the text of an Extism error.
-	maxExtismError = 16 << 10
-	// maxExtismConfig bounds the keys and values of [ExtismOptions.Config].
-	maxExtismConfig = 1 << 20
-)
+// maxExtismConfig bounds the keys and values of [ExtismOptions.Config].
+const maxExtismConfig = 1 << 20
 
 // ExtismOptions are for a plugin that is built with an Extism kit.
 type ExtismOptions struct {
@@ -76,137 +68,19 @@ func (o ExtismOptions) check() error {
 // extismPlugin is the Extism side of a plugin.
 type extismPlugin struct {
 	ExtismOptions
+	options extism.Options
 	exports []string    // its own functions, beside those of our contract
 	asks    Permissions // permissions of a plugin without a manifest: those of its load
 	silent  bool        // it has no manifest, so it gets the granted part of Extism's permissions
 }
 
-// extismState is the Extism side of an instance. A nil one is of a native plugin.
-type extismState struct {
-	extismCall
-	blocks blocks
-	vars   map[string][]byte // as old as the instance's memory, and forgotten with it
-	tenant string            // whose they are
-	own    bool              // it has read config or kept data that an image does not hold
-}
-
-// extismCall is the state that one call has set.
-type extismCall struct {
-	inputAsked bool // the input is a block
-	inputAt    uint64
-	output     extismRange
-	errorAt    uint64
-	errorText  string
-	status     int // of the last HTTP response
-	headers    []byte
-}
-
-// extismRange is an output: a range of the blocks' memory, or the bytes that
-// were there when their block was freed.
-type extismRange struct {
-	at, n uint64
-	set   bool
-	saved []byte
-}
-
-// newState returns the state of an instance; nil for a native plugin.
-func (x *extismPlugin) newState(blockBytes int, from *linearmem.Budget, sh *fairsched.Flow) *extismState {
+// newState returns the Extism side of an instance; nil for a native plugin.
+func (x *extismPlugin) newState(inst *instance, flow *fairsched.Flow) *extism.State {
 	if x == nil {
 		return nil
 	}
-	return &extismState{blocks: blocks{limit: blockBytes, claim: linearmem.Claim{Budget: from, Flow: sh}}}
+	return extism.New(&x.options, &inst.meter, inst, &inst.plugin.runtime.memories, flow)
 }
-
-// lend counts the memory for the call of that flow from now on; nil: for no call.
-func (x *extismState) lend(to *fairsched.Flow) {
-	if x != nil {
-		x.blocks.claim.Lend(to)
-	}
-}
-
-// close frees the host's resources of the instance.
-func (x *extismState) close() {
-	if x != nil {
-		x.vars = nil
-		x.blocks.close()
-	}
-}
-
-// begin prepares for a call of a tenant. Variables are never another's.
-func (x *extismState) begin(tenant string) {
-	if x == nil {
-		return
-	}
-	if x.rest(); x.tenant != tenant {
-		x.forget()
-		x.tenant = tenant
-	}
-}
-
-// rest frees the resources that an idle instance does not need.
-func (x *extismState) rest() {
-	if x != nil {
-		x.extismCall = extismCall{}
-		x.blocks.reset(maxKeptBlocks)
-	}
-}
-
-// forget makes the instance as new: it has no variables.
-func (x *extismState) forget() {
-	if x != nil {
-		x.vars = nil
-		x.blocks.keepVars(0)
-	}
-}
-
-// hasOwn reports whether start-up code has read the configuration or kept a
-// variable: then its memory is no image for other plugins of the same module.
-func (x *extismState) hasOwn() bool { return x != nil && x.own }
-
-// size is the memory that the host holds for the instance.
-func (x *extismState) size() int64 {
-	if x == nil {
-		return 0
-	}
-	return int64(x.blocks.size())
-}
-
-// lastError is the error that the guest has set, if any.
-func (x *extismState) lastError() string {
-	if x == nil {
-		return ""
-	}
-	return x.errorText
-}
-
-// input is the call's input, as the guest may have changed it.
-func (x *extismState) input(given []byte) []byte {
-	if x.inputAsked {
-		return x.blocks.bytes(x.inputAt)
-	}
-	return given
-}
-
-// free gives a block back, and keeps a copy of the output that begins in it.
-func (x *extismState) free(at uint64) {
-	out := &x.output
-	if out.set && out.saved == nil && out.at-at < x.blocks.length(at) { // it begins in this block
-		view, _ := x.blocks.view(out.at, out.n)
-		out.saved = slices.Clone(view)
-	}
-	x.blocks.free(at)
-}
-
-// takeOutput returns the output for the caller to keep.
-func (x *extismState) takeOutput() []byte {
-	if x.output.saved != nil {
-		return x.output.saved
-	}
-	view, _ := x.blocks.view(x.output.at, x.output.n)
-	return slices.Clone(view)
-}
-
-func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // runExtism calls a function of an Extism plugin. Any error means that the
 // instance must be closed.
@@ -230,10 +104,10 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 		return nil, false, err
 	}
 	x := inst.extism
-	inst.call.output = x.takeOutput()
+	inst.call.output = x.TakeOutput()
 	switch code := uint32(stack[0]); {
-	case x.errorText != "":
-		return extismError(x.errorText), true, nil
+	case x.ErrorText() != "":
+		return extismError(x.ErrorText()), true, nil
 	case code == 0:
 		return inst.call.output, false, nil
 	case len(inst.call.output) > 0:
@@ -307,22 +181,22 @@ func (m guestModule) extismProblems() (list []error) {
 }
 
 func (m guestModule) extismImportProblem(imp wasmmeter.Import) error {
-	offered := extismEnv()
+	offered := extism.Functions()
 	switch imp.Module {
-	case extismModule:
-	case extismUserModule:
-		offered = extismUser()
+	case extism.EnvModule:
+	case extism.UserModule:
+		offered = extism.UserFunctions()
 	case importModule:
-		return refuse("it imports from both %s and %s", importModule, extismModule).WithHint("build it for one of them")
+		return refuse("it imports from both %s and %s", importModule, extism.EnvModule).WithHint("build it for one of them")
 	default:
 		if !strings.HasPrefix(imp.Module, "extism:") {
 			return nil
 		}
 		offered = nil
 	}
-	i := slices.IndexFunc(offered, func(f extismFunc) bool { return f.name == imp.Name })
+	i := slices.IndexFunc(offered, func(f extism.Function) bool { return f.Name == imp.Name })
 	switch {
-	case i < 0 && imp.Module == extismUserModule:
+	case i < 0 && imp.Module == extism.UserModule:
 		return unsupported("it imports %q %q, a function of another host", imp.Module, clean(imp.Name)).
 			WithHint("this host offers agenthost_call; see pdk/ABI.md")
 	case i < 0:
@@ -338,8 +212,29 @@ func (m guestModule) extismImportProblem(imp wasmmeter.Import) error {
 	return nil
 }
 
-func extismSignature(f extismFunc) string {
-	return wasmmeter.FuncType{Params: f.params, Results: f.results}.String()
+func extismSignature(f extism.Function) string {
+	return wasmmeter.FuncType{Params: f.Params, Results: f.Results}.String()
+}
+
+// linkExtism instantiates what Extism plugins import.
+func linkExtism(ctx context.Context, wasm wazero.Runtime) error {
+	for _, m := range []struct {
+		name      string
+		functions []extism.Function
+	}{{extism.EnvModule, extism.Functions()}, {extism.UserModule, extism.UserFunctions()}} {
+		b := wasm.NewHostModuleBuilder(m.name)
+		for _, f := range m.functions {
+			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
+				inst := instanceOf(ctx)
+				inst.meter.Charge(extism.Price)
+				f.Call(inst.extism, stack)
+			}), f.Params, f.Results).Export(f.Name)
+		}
+		if _, err := b.Instantiate(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // importsExtism reports whether a compiled module is an Extism plugin.

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	extism "github.com/extism/go-sdk"
+	sdk "github.com/extism/go-sdk"
 	"github.com/tetratelabs/wazero"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
@@ -35,17 +36,17 @@ func extismHand(t testing.TB, code string) []byte {
 // extismImports declares every import of an Extism plugin by its name.
 func extismImports() string {
 	var imports strings.Builder
-	for _, f := range extismEnv() {
-		fmt.Fprintf(&imports, "import %s %s", extismModule, f.name)
-		for _, p := range f.params {
+	for _, f := range extism.Functions() {
+		fmt.Fprintf(&imports, "import %s %s", extism.EnvModule, f.Name)
+		for _, p := range f.Params {
 			imports.WriteString(" " + wasmmeter.TypeNames([]byte{p}))
 		}
-		if len(f.results) > 0 {
-			imports.WriteString(" -> " + wasmmeter.TypeNames(f.results))
+		if len(f.Results) > 0 {
+			imports.WriteString(" -> " + wasmmeter.TypeNames(f.Results))
 		}
-		fmt.Fprintf(&imports, " as $%s\n", f.name)
+		fmt.Fprintf(&imports, " as $%s\n", f.Name)
 	}
-	fmt.Fprintf(&imports, "import %s agenthost_call i64 i64 -> i64 as $agenthost_call\n", extismUserModule)
+	fmt.Fprintf(&imports, "import %s agenthost_call i64 i64 -> i64 as $agenthost_call\n", extism.UserModule)
 	return imports.String()
 }
 
@@ -71,13 +72,13 @@ func (o outcome) String() string {
 }
 
 // onSDK runs a function on extism/go-sdk.
-func onSDK(t testing.TB, wasm []byte, function, input string, m extism.Manifest) outcome {
+func onSDK(t testing.TB, wasm []byte, function, input string, m sdk.Manifest) outcome {
 	t.Helper()
 	ctx := context.Background()
-	m.Wasm = []extism.Wasm{extism.WasmData{Data: wasm}}
-	user := extism.NewHostFunctionWithStack("agenthost_call", func(context.Context, *extism.CurrentPlugin, []uint64) {},
-		[]extism.ValueType{extism.ValueTypeI64, extism.ValueTypeI64}, []extism.ValueType{extism.ValueTypeI64})
-	p, err := extism.NewPlugin(ctx, m, extism.PluginConfig{EnableWasi: true, RuntimeConfig: wazero.NewRuntimeConfigInterpreter()}, []extism.HostFunction{user})
+	m.Wasm = []sdk.Wasm{sdk.WasmData{Data: wasm}}
+	user := sdk.NewHostFunctionWithStack("agenthost_call", func(context.Context, *sdk.CurrentPlugin, []uint64) {},
+		[]sdk.ValueType{sdk.ValueTypeI64, sdk.ValueTypeI64}, []sdk.ValueType{sdk.ValueTypeI64})
+	p, err := sdk.NewPlugin(ctx, m, sdk.PluginConfig{EnableWasi: true, RuntimeConfig: wazero.NewRuntimeConfigInterpreter()}, []sdk.HostFunction{user})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestExtismAnswersLikeItsOwnSDK(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wasm := extismHand(t, c.code)
-			want := onSDK(t, wasm, "run", c.input, extism.Manifest{Config: config})
+			want := onSDK(t, wasm, "run", c.input, sdk.Manifest{Config: config})
 			got := onOurs(t, wasm, "run", c.input, &LoadOptions{Extism: ExtismOptions{Config: config}})
 			if got != want {
 				t.Errorf("%v\nwant %v, as on extism/go-sdk", got, want)

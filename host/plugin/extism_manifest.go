@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 )
 
 const (
@@ -174,8 +175,8 @@ func (in *extismManifestJSON) limits(out *LoadOptions) error {
 		v    *int64
 		most int64
 	}{
-		{"max_pages", m.MaxPages, 1 << 16}, {"max_http_response_bytes", m.MaxHTTPResponseBytes, maxBlockBytes},
-		{"max_var_bytes", m.MaxVarBytes, maxBlockBytes}, {"timeout_ms", &in.TimeoutMS, maxExtismTimeout.Milliseconds()},
+		{"max_pages", m.MaxPages, 1 << 16}, {"max_http_response_bytes", m.MaxHTTPResponseBytes, extism.MaxBlockBytes},
+		{"max_var_bytes", m.MaxVarBytes, extism.MaxBlockBytes}, {"timeout_ms", &in.TimeoutMS, maxExtismTimeout.Milliseconds()},
 	} {
 		if f.v != nil && (*f.v < 0 || *f.v > f.most) {
 			return refuse("%s is %d, not from 0 to %d", f.name, *f.v, f.most)
@@ -184,7 +185,7 @@ func (in *extismManifestJSON) limits(out *LoadOptions) error {
 	l.Timeout = time.Duration(in.TimeoutMS) * time.Millisecond
 	if m.MaxPages != nil && *m.MaxPages > 0 {
 		l.MemoryBytes = *m.MaxPages * pageBytes
-		l.BlockBytes = int(min(l.MemoryBytes, maxBlockBytes))
+		l.BlockBytes = int(min(l.MemoryBytes, extism.MaxBlockBytes))
 	}
 	if m.MaxVarBytes != nil {
 		l.VarBytes = int(max(*m.MaxVarBytes, 1)) // 0 is none, and none fits into 1

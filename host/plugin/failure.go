@@ -34,7 +34,7 @@ func (inst *instance) failure(err error) error {
 	if words := inst.wasi.lastWords(); words != "" {
 		what = words
 	}
-	if words := inst.extism.lastError(); words != "" { // it was about to say why
+	if words := inst.extism.ErrorText(); words != "" { // it was about to say why
 		what += ": " + clean(words)
 	}
 	if inst.memoryFull() || strings.Contains(what, "out of memory") {

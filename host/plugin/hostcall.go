@@ -125,7 +125,7 @@ func hostCall(inst *instance, mem api.Memory, stack []uint64) {
 		inst.broken("host_call", uint32(stack[2]), uint32(stack[3]))
 	}
 	status := uint64(0)
-	response, err := inst.operate(string(op), req)
+	response, err := inst.Operate(string(op), req)
 	if err != nil {
 		status = 1
 		response = errorObject(err)
@@ -144,7 +144,7 @@ func guestLog(inst *instance, mem api.Memory, stack []uint64) {
 	if !ok {
 		inst.broken("log", ptr, n)
 	}
-	inst.log(int(int32(stack[0])), b)
+	inst.Log(int(int32(stack[0])), b)
 }
 
 const (
@@ -159,8 +159,8 @@ func (inst *instance) broken(fn string, ptr, n uint32) {
 		inst.meter.Subject(), fn, n, ptr).WithHint("the plugin is broken; see pdk/ABI.md"))
 }
 
-// log writes to the plugin's log, up to LogBytes a call.
-func (inst *instance) log(level int, text []byte) {
+// Log writes to the plugin's log, up to LogBytes a call.
+func (inst *instance) Log(level int, text []byte) {
 	c := &inst.call
 	inst.meter.Charge(logPrice)
 	text = text[:min(len(text), max(0, c.limits.LogBytes-c.logged))]
@@ -201,7 +201,8 @@ type operations interface {
 // Operations returns the names of the operations that guests can call.
 func Operations() []string { return abi.Operations() }
 
-func (inst *instance) operate(op string, req []byte) ([]byte, error) {
+// Operate runs a host operation for the guest.
+func (inst *instance) Operate(op string, req []byte) ([]byte, error) {
 	c := &inst.call
 	if c.calls++; c.calls > c.limits.HostCalls {
 		inst.meter.Stop(host.Errorf(host.ResourceExhausted, "%s made more than the limit HostCalls of %d",
@@ -238,6 +239,21 @@ func (inst *instance) operate(op string, req []byte) ([]byte, error) {
 	}
 	inst.meter.Charge(int64(len(response)) / callmeter.BytesPerInstruction)
 	return response, nil
+}
+
+// Answer is Operate for a plugin that reads {"ok": ...} or {"error": {...}}.
+func (inst *instance) Answer(op string, req []byte) []byte {
+	key, response := "ok", []byte("{}")
+	out, err := inst.Operate(op, req)
+	switch {
+	case err != nil:
+		key, response = "error", errorObject(err)
+	case len(out) > 0:
+		response = out
+	}
+	o := newObject(len(response) + len(key) + 8)
+	o.raw(key, json.RawMessage(response))
+	return o.end()
 }
 
 // perform runs an operation. The operation runs in the call's quantum, except in its

@@ -165,7 +165,7 @@ func (inst *instance) bytes(n int) []byte {
 // unless one is there or it would not be exact. It fails if the call's time is up.
 func (inst *instance) keepImage(before []linearmem.Range) error {
 	p := inst.plugin
-	if !p.module.hasImages() || inst.wasi.unrestorable || inst.wasi.realRandom || inst.extism.hasOwn() {
+	if !p.module.hasImages() || inst.wasi.unrestorable || inst.wasi.realRandom || inst.extism.HasOwn() {
 		return nil
 	}
 	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
@@ -212,7 +212,7 @@ func (inst *instance) restore() bool {
 		return false
 	}
 	inst.set(im)
-	inst.extism.forget()
+	inst.extism.Forget()
 	inst.restored = true
 	return true
 }

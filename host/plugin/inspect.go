@@ -132,7 +132,7 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	if opts == nil {
 		opts = &LoadOptions{}
 	}
-	p.module.setExtism(m, opts)
+	p.module.setExtism(m, opts, &p.limits)
 	loadable := len(problems) == 0
 	if loadable {
 		prepared, err := rt.compiler.prepare(wasm, p.limits.structure())

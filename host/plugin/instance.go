@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -37,7 +38,7 @@ type instance struct {
 	stack     [1]uint64
 	wasi      wasiEnv
 	call      call
-	extism    *extismState // nil for a native plugin
+	extism    *extism.State // nil for a native plugin
 
 	// While idle, guarded by Plugin.mu.
 	restored   bool      // is equal to its image
@@ -122,7 +123,8 @@ func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Fl
 // emptyInstance returns an instance without a module, for a call of that flow.
 func (b *binding) emptyInstance(flow *fairsched.Flow) *instance {
 	p := b.plugin
-	inst := &instance{plugin: p, meter: callmeter.New(&p.runtime.meters, p.id), extism: p.module.extism.newState(p.limits.BlockBytes, &p.runtime.memories, flow)}
+	inst := &instance{plugin: p, meter: callmeter.New(&p.runtime.meters, p.id)}
+	inst.extism = p.module.extism.newState(inst, flow)
 	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.wasi.inst = inst
 	inst.assign(b, flow)
@@ -226,7 +228,7 @@ var (
 // may use so many instructions, or the return to its image.
 func (inst *instance) beginStart(ctx context.Context, instructions int64) {
 	limits := &inst.plugin.limits
-	inst.begin(limits, &callmeter.Call{
+	inst.begin(limits, nil, &callmeter.Call{
 		Context: ctx, Export: startName, Start: time.Now(),
 		Timeout: limits.StartTimeout, Instructions: instructions, Limits: &startLimits,
 	})
@@ -242,23 +244,23 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 	if r.export == exportDescribe {
 		c.Timeout, c.Limits = limits.StartTimeout, &describeLimits
 	}
-	inst.begin(limits, &c)
-	inst.call.input, inst.call.ops = r.input, r.ops
+	inst.begin(limits, r.input, &c)
+	inst.call.ops = r.ops
 	if r.raw != nil && r.export != exportDescribe {
 		inst.call.raw = rawOperations{binding: inst.binding, export: r.export, opts: r.raw}
 		inst.call.ops = &inst.call.raw
 	}
 }
 
-func (inst *instance) begin(limits *Limits, c *callmeter.Call) {
+func (inst *instance) begin(limits *Limits, input []byte, c *callmeter.Call) {
 	response := inst.call.response[:0]
 	if cap(response) > keptResponse {
 		response = nil
 	}
-	inst.call = call{limits: limits, response: response}
+	inst.call = call{limits: limits, input: input, response: response}
 	inst.restored, inst.used = false, c.Start
 	inst.wasi.reset()
-	inst.extism.begin(inst.tenant)
+	inst.extism.Begin(inst.tenant, input, extism.Limits{OutputBytes: limits.OutputBytes, VarBytes: limits.VarBytes})
 	inst.meter.Begin(c)
 }
 
@@ -267,7 +269,7 @@ func (inst *instance) rest() {
 	c := &inst.call
 	c.input, c.output, c.ops, c.raw = nil, nil, nil, rawOperations{}
 	inst.meter.Rest()
-	inst.extism.rest()
+	inst.extism.Rest()
 	inst.shrink()
 	if cap(c.response) > keptResponse {
 		c.response = nil
@@ -331,7 +333,7 @@ func (inst *instance) cost(started time.Time) host.Cost {
 		ThrottledUS:  inst.meter.Throttled().Microseconds(),
 	}
 	if inst.memory != nil {
-		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.size() + inst.callStack.peak()
+		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.Size() + inst.callStack.peak()
 	}
 	return c
 }
@@ -350,7 +352,7 @@ func (inst *instance) checkFuel(fuel, depth int64, sp *uint64) int64 {
 }
 
 func (inst *instance) close() {
-	inst.extism.close()
+	inst.extism.Close()
 	inst.callStack.claim.Set(0)
 	if inst.module != nil {
 		_ = inst.module.Close(context.Background()) // nothing runs in it; there is nothing to do about an error

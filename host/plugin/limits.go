@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -161,8 +162,8 @@ func (l Limits) check() error {
 	if l.MemoryBytes > 4<<30 {
 		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", l.MemoryBytes).WithHint("WebAssembly memory ends at 4 GiB")
 	}
-	if int64(l.BlockBytes) > maxBlockBytes {
-		return host.Errorf(host.InvalidArgument, "plugin limit BlockBytes is %d, more than %d", l.BlockBytes, maxBlockBytes)
+	if int64(l.BlockBytes) > extism.MaxBlockBytes {
+		return host.Errorf(host.InvalidArgument, "plugin limit BlockBytes is %d, more than %d", l.BlockBytes, extism.MaxBlockBytes)
 	}
 	if l.MemoryBytes > 0 && l.MemoryBytes < pageBytes {
 		return host.Errorf(host.InvalidArgument, "plugin limit MemoryBytes is %d", l.MemoryBytes).WithHint("a page of WebAssembly memory is %d bytes", pageBytes)

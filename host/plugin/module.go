@@ -5,6 +5,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 )
 
 // loadedModule runs the calls of a plugin: compiled code in the sandbox, or an
@@ -61,9 +62,10 @@ func (m *loadedModule) plainExports() []string {
 }
 
 // setExtism sets extism if g is a module of an Extism plugin.
-func (m *loadedModule) setExtism(g guestModule, opts *LoadOptions) {
+func (m *loadedModule) setExtism(g guestModule, opts *LoadOptions, limits *Limits) {
 	if g.abi() == abiExtism {
-		m.extism = &extismPlugin{ExtismOptions: opts.Extism, asks: opts.Extism.asks(opts.Granted), exports: g.plainFunctions()}
+		m.extism = &extismPlugin{ExtismOptions: opts.Extism,
+			options: extism.Options{Config: opts.Extism.Config, HTTPBytes: opts.Extism.HTTPBytes, BlockBytes: limits.BlockBytes}, asks: opts.Extism.asks(opts.Granted), exports: g.plainFunctions()}
 	}
 }
 

@@ -277,7 +277,7 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 	}
 	inst.assign(pl.binding, sh)
 	inst.linear.Lend(sh)
-	inst.extism.lend(sh)
+	inst.extism.Lend(sh)
 	inst.callStack.claim.Lend(sh)
 	if inst.meter.Unscheduled() {
 		return inst, inst.meter.LateError()
@@ -326,7 +326,7 @@ func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool)
 	unscheduled = inst.meter.Unscheduled()
 	inst.rest()
 	inst.linear.Lend(nil)
-	inst.extism.lend(nil)
+	inst.extism.Lend(nil)
 	inst.callStack.claim.Lend(nil)
 	keep = keep && !ip.memories.Tight()
 	ip.mu.Lock()

@@ -420,7 +420,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 		return guestModule{}, err
 	}
 	p.module.digest = digestName(m.wasm.Digest[:])
-	p.module.setExtism(m, opts)
+	p.module.setExtism(m, opts, &p.limits)
 	p.module.code, err = p.runtime.compiler.compile(ctx, prepared, p, opts.tenants())
 	return m, err
 }

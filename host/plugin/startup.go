@@ -68,6 +68,6 @@ func (inst *instance) started() {
 	w.endStart(w.now - wasiEpoch)
 	inst.plugin.module.code.images.startUp.set(StartUp{
 		Instructions: inst.meter.Spent(), Clock: w.clock, Random: w.random,
-		Image: inst.plugin.module.hasImages() && !w.unrestorable && !inst.extism.hasOwn(),
+		Image: inst.plugin.module.hasImages() && !w.unrestorable && !inst.extism.HasOwn(),
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -51,7 +52,7 @@ var (
 	forWASIX = &toolchain{"built for WASIX",
 		"build it for plain WASI preview 1, as with " + nextClang}
 	forOldExtism = &toolchain{"built for Extism before 1.0",
-		"build it with an Extism kit of version 1, which imports from " + extismModule}
+		"build it with an Extism kit of version 1, which imports from " + extism.EnvModule}
 	withoutModule = &toolchain{"functions of " + importModule + " that were declared without their module", ""}
 	unknownOrigin = &toolchain{"which no plugin host provides", ""}
 )

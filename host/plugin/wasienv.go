@@ -185,7 +185,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 	c := &inst.call
 	b = b[:min(n, max(0, c.limits.LogBytes-c.logged-len(l.line)))]
 	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
-		inst.log(l.level, append(l.line, b[:i]...))
+		inst.Log(l.level, append(l.line, b[:i]...))
 		l.line = append(l.line[:0], b[i+1:]...)
 	} else {
 		l.line = append(l.line, b...)
@@ -199,7 +199,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 // flush logs a line that has not ended.
 func (l *logWriter) flush() {
 	if len(l.line) > 0 {
-		l.env.inst.log(l.level, l.line)
+		l.env.inst.Log(l.level, l.line)
 		l.line = nil
 	}
 }

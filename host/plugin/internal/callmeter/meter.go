@@ -247,6 +247,9 @@ func (m *Meter) Stop(err error) {
 	panic(err)
 }
 
+// StopBlameless is Stop with an error that says nothing about the plugin.
+func (m *Meter) StopBlameless(err error) { m.Stop(m.host.Blameless(err)) }
+
 // Fail notes err as the cause for which the host ends the call, and returns it.
 func (m *Meter) Fail(err error) error {
 	m.stopped = err

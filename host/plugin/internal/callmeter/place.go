@@ -133,20 +133,18 @@ const sleepSlack = time.Millisecond
 // tenants by the price of such work. It fails if the call's time is up before or after.
 func (m *Meter) RunUninterruptible(n int64, work func() error) error {
 	m.BeginBlocking()
-	err := m.runUninterruptible(n, work)
+	err := func() error {
+		flow, err := m.host.enterUninterruptible(m.payer.Tenant, &m.deadline)
+		if err != nil {
+			return m.Fail(m.host.Blameless(m.LateError()))
+		}
+		defer m.host.Uninterruptible.Leave(flow, n, true)
+		return work()
+	}()
 	if m.EndBlocking(); m.place.unscheduled {
 		err = m.Fail(m.LateError())
 	}
 	return err
-}
-
-func (m *Meter) runUninterruptible(n int64, work func() error) error {
-	flow, err := m.enterUninterruptible()
-	if err != nil {
-		return m.Fail(err)
-	}
-	defer m.host.Uninterruptible.Leave(flow, n, true)
-	return work()
 }
 
 // BeginGrowth lets the guest's stack grow, as work that nothing interrupts: the
@@ -155,21 +153,17 @@ func (m *Meter) runUninterruptible(n int64, work func() error) error {
 // takes as long as n instructions.
 func (m *Meter) BeginGrowth(n int64) {
 	m.BeginBlocking()
-	flow, err := m.enterUninterruptible()
+	flow, err := m.host.enterUninterruptible(m.payer.Tenant, &m.deadline)
 	if err != nil {
-		m.Stop(err)
+		m.StopBlameless(m.LateError())
 	}
 	m.place.growing, m.place.grown = flow, n
 }
 
 // enterUninterruptible waits until no other such work runs. It fails if the call's time is
 // up before.
-func (m *Meter) enterUninterruptible() (*fairsched.Flow, error) {
-	flow, err := m.host.Uninterruptible.Enter(m.deadline.caller, m.payer.Tenant, time.Until(m.deadline.at))
-	if err != nil {
-		return nil, m.host.Blameless(m.LateError())
-	}
-	return flow, nil
+func (h *Host) enterUninterruptible(tenant string, d *deadline) (*fairsched.Flow, error) {
+	return h.Uninterruptible.Enter(d.caller, tenant, time.Until(d.at))
 }
 
 // EndGrowth ends the growth that BeginGrowth began, if any. It reports whether one was in

@@ -1,4 +1,4 @@
-package plugin
+package extism
 
 import (
 	"encoding/binary"
@@ -39,12 +39,14 @@ type block struct {
 }
 
 const (
+	// pageBytes is by how much the memory grows.
+	pageBytes = 64 << 10
 	// blocksStart is where the first block begins: offset 0 is none.
 	blocksStart = 64
 	// blockAlign is what offsets are multiples of.
 	blockAlign = 8
-	// maxBlockBytes is what a limit can be: offsets are kept in 32 bits.
-	maxBlockBytes = 1 << 31
+	// MaxBlockBytes is what a limit can be: offsets are kept in 32 bits.
+	MaxBlockBytes = 1 << 31
 	// blockWeight is what the limit counts for each block beside its bytes: it
 	// is kept in the list, and once freed in a free list too.
 	blockWeight = 32
