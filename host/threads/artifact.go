@@ -22,7 +22,7 @@ type ArtifactInfo struct {
 // first put: one with a name stands in the place of the one it replaced. Code
 // not_found if there is no such thread.
 func (tn *Tenant) Artifacts(ctx context.Context, id string) ([]ArtifactInfo, error) {
-	t, err := tn.find(ctx, id)
+	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (tn *Tenant) Artifacts(ctx context.Context, id string) ([]ArtifactInfo, err
 // ThreadArtifacts implements [host.ArtifactLister]: the list takes one read for
 // each turn that put something.
 func (s *Store) ThreadArtifacts(ctx context.Context, req *host.HistoryRequest) ([]host.ArtifactRef, error) {
-	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (tn *Tenant) Artifact(ctx context.Context, id, digest string) (*host.Artifa
 // ArtifactAt is Artifact of a moment of the thread, whatever was put since. Code
 // not_found if there is no such thread or moment, or it had no such artifact.
 func (tn *Tenant) ArtifactAt(ctx context.Context, id string, at At, digest string) (*host.Artifact, error) {
-	t, err := tn.findAt(ctx, id, at)
+	t, err := tn.write.read.findAt(ctx, id, at)
 	if err != nil {
 		return nil, err
 	}

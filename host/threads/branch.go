@@ -15,7 +15,7 @@ import (
 // runs that turn, the branch begins after the turn before it.
 func (s *Store) Branch(ctx context.Context, req *host.HistoryRequest, message string) (string, error) {
 	var name string
-	_, err := s.For(req.Tenant).commit(ctx, req.Thread, "begin a branch of thread", func(d *draft) error {
+	_, err := s.writer(req.Tenant).commit(ctx, req.Thread, "begin a branch of thread", func(d *draft) error {
 		if message != "" && d.thread.revision == 0 {
 			return notFound(req.Thread)
 		}
@@ -38,11 +38,11 @@ func (d *draft) branchPoint(ctx context.Context, message string) (from *Moment, 
 		from, err = d.thread.atInput(ctx, message)
 		return from, Regenerated, err
 	}
-	if before := d.tenant.store.locks.before(lockKey{d.tenant.part.name, d.thread.rec.ID, ""}); before != nil && before.Content == d.thread.rec.Content {
+	if before := d.by.store.locks.before(lockKey{d.by.read.part.name, d.thread.rec.ID, ""}); before != nil && before.Content == d.thread.rec.Content {
 		from, err = d.thread.moment(ctx, *before)
 		return from, Raced, err
 	}
-	if d.tenant.store.locker == nil {
+	if d.by.store.locker == nil {
 		return d.thread, Raced, nil
 	}
 	from, err = d.thread.afterLastTurn(ctx) // the turn that runs may be another process's
@@ -84,7 +84,7 @@ func (d *draft) branchOff(ctx context.Context, from *Moment, cause Cause, messag
 	if err != nil {
 		return err
 	}
-	b := &draft{tenant: d.tenant, thread: &Moment{part: d.thread.part, rec: d.thread.rec}, tx: d.tx}
+	b := &draft{by: d.by, thread: &Moment{part: d.thread.part, rec: d.thread.rec}, tx: d.tx}
 	p := from.rec.point
 	b.thread.rec.point = point{Head: host.NewID(), Content: host.NewID(), State: p.State, Last: p.Last, Status: p.Status}
 	b.thread.content = contentOf(b.thread.rec.Content)
@@ -94,7 +94,7 @@ func (d *draft) branchOff(ctx context.Context, from *Moment, cause Cause, messag
 	}
 	b.tx.put(d.thread.root().owned().With(b.thread.rec.Content), nil)
 	d.thread.rec.Heads++
-	head := storedHead{version{layoutOfViews}, b.thread.rec.point, cause, message, d.tenant.store.now().UTC(), true}
+	head := storedHead{version{layoutOfViews}, b.thread.rec.point, cause, message, d.by.store.now().UTC(), true}
 	raw, err := encode(head)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (d *draft) applyToBranch(ctx context.Context) error {
 // its present head is kept in the lineage. Regenerate does not wait for the thread,
 // which the calling run holds.
 func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, message string) (head string, err error) {
-	t, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "rewind thread", func(d *draft) error {
+	t, err := s.writer(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "rewind thread", func(d *draft) error {
 		if d.thread.revision == 0 {
 			return notFound(req.Thread)
 		}

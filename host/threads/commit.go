@@ -17,7 +17,7 @@ var errNothing = errors.New("nothing to commit")
 
 // draft is a commit to one thread being put together.
 type draft struct {
-	tenant  *Tenant
+	by      threadWriter
 	thread  *Moment // as of after the commit
 	before  record  // as of before the commit
 	careful bool    // look every message id up instead of betting that it is new
@@ -26,35 +26,35 @@ type draft struct {
 	hidden map[string][]uint64
 }
 
-func newDraft(tn *Tenant, t *Moment, careful bool) *draft {
-	return &draft{tenant: tn, thread: t, before: t.rec, careful: careful, tx: newTxBuilder(t)}
+func newDraft(by threadWriter, t *Moment, careful bool) *draft {
+	return &draft{by: by, thread: t, before: t.rec, careful: careful, tx: newTxBuilder(t)}
 }
 
 // commit reads a thread, calls build to change it and commits the change. When another
 // commit comes first it starts again. build may get a thread that does not exist yet
 // (revision 0), and returns errNothing to commit nothing. commit returns the thread
 // after the commit.
-func (tn *Tenant) commit(ctx context.Context, id, doing string, build func(*draft) error) (*Moment, error) {
-	return tn.commitOn(ctx, id, "", doing, build)
+func (w threadWriter) commit(ctx context.Context, id, doing string, build func(*draft) error) (*Moment, error) {
+	return w.commitOn(ctx, id, "", doing, build)
 }
 
 // commitOn is commit to a branch of a thread. A branch is not made by it.
-func (tn *Tenant) commitOn(ctx context.Context, id, branch, doing string, build func(*draft) error) (*Moment, error) {
+func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, build func(*draft) error) (*Moment, error) {
 	var d *draft
 	for attempt := range maxAttempts {
 		if attempt == queueAfter {
-			retrying := tn.store.retries.of(tn.part.name, id)
+			retrying := w.store.retries.of(w.read.part.name, id)
 			retrying.Lock()
 			defer retrying.Unlock()
 		}
-		t, err := tn.openOrNew(ctx, id, branch)
+		t, err := w.openOrNew(ctx, id, branch)
 		if err != nil {
 			return nil, err
 		}
 		if d != nil && d.tx.isAhead && d.thread.root() != t.root() {
-			_ = sweeper{tn.part}.discard(ctx, d.thread.rec.Content) // the thread was deleted since; leftovers only take space
+			_ = sweeper{w.read.part}.discard(ctx, d.thread.rec.Content) // the thread was deleted since; leftovers only take space
 		}
-		d = newDraft(tn, t, attempt > 0)
+		d = newDraft(w, t, attempt > 0)
 		if err := build(d); err != nil {
 			if errors.Is(err, errNothing) {
 				return t, nil
@@ -88,20 +88,20 @@ func (r *retryLocks) of(partition, thread string) *sync.Mutex {
 // openOrNew returns a thread, or one to be made. The content of a new thread gets an id
 // that no other attempt has used: the chunks that an earlier attempt wrote ahead may be
 // under removal.
-func (tn *Tenant) openOrNew(ctx context.Context, id, branch string) (*Moment, error) {
-	t, err := tn.openOn(ctx, id, branch)
+func (w threadWriter) openOrNew(ctx context.Context, id, branch string) (*Moment, error) {
+	t, err := w.read.openOn(ctx, id, branch)
 	if err != nil || t != nil {
 		return t, err
 	}
-	now := tn.store.now().UTC()
+	now := w.store.now().UTC()
 	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, point: point{Content: host.NewID()}}
-	return &Moment{part: tn.part, rec: rec, content: contentOf(rec.Content)}, nil
+	return &Moment{part: w.read.part, rec: rec, content: contentOf(rec.Content)}, nil
 }
 
 // moveHead gives the thread a new head and the time.
 func (d *draft) moveHead() {
 	d.thread.rec.Head = host.NewID()
-	if now := d.tenant.store.now().UTC(); now.After(d.thread.rec.Updated) { // a clock may go back, a list must not
+	if now := d.by.store.now().UTC(); now.After(d.thread.rec.Updated) { // a clock may go back, a list must not
 		d.thread.rec.Updated = now
 	}
 }

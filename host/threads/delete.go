@@ -14,20 +14,20 @@ import (
 // removed; if that is interrupted, the tenant's next Delete completes it. Code
 // not_found if there is no such thread.
 func (tn *Tenant) Delete(ctx context.Context, id string) error {
-	return tn.deleteIf(ctx, id, func(*Moment) bool { return true })
+	return tn.write.deleteIf(ctx, id, nil)
 }
 
-// deleteIf removes a thread, unless it has become one that is to stay.
-func (tn *Tenant) deleteIf(ctx context.Context, id string, goes func(*Moment) bool) error {
+// deleteIf removes a thread if goes reports true of it; a nil goes is any thread.
+func (w threadWriter) deleteIf(ctx context.Context, id string, goes func(*Moment) bool) error {
 	for range maxAttempts {
-		t, err := tn.find(ctx, id)
+		t, err := w.read.find(ctx, id)
 		if err != nil {
 			return err
 		}
-		if !goes(t) {
+		if goes != nil && !goes(t) {
 			return errNothing
 		}
-		if err := tn.journal().forgetRunsOf(ctx, t); err != nil {
+		if err := w.journal().forgetRunsOf(ctx, t); err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
 		err = t.unlink(ctx)
@@ -37,11 +37,11 @@ func (tn *Tenant) deleteIf(ctx context.Context, id string, goes func(*Moment) bo
 		if err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		deleted := tn.store.deleted
-		if err := (sweeper{tn.part}).sweep(ctx); err != nil || deleted == nil {
+		deleted := w.store.deleted
+		if err := (sweeper{w.read.part}).sweep(ctx); err != nil || deleted == nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		return wrap(deleted(ctx, tn.part.name, id), "delete thread %q", id)
+		return wrap(deleted(ctx, w.read.part.name, id), "delete thread %q", id)
 	}
 	return host.Errorf(host.Conflict, "delete thread %q: others changed it first, %d times", id, maxAttempts)
 }

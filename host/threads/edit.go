@@ -38,7 +38,7 @@ func (tn *Tenant) EditMessage(ctx context.Context, id, message string, m *host.M
 	if m.ID == message || m.ID == "" {
 		m.ID = host.NewID()
 	}
-	return tn.change(ctx, id, "edit thread", guard, func(d *draft) error {
+	return tn.write.change(ctx, id, "edit thread", guard, func(d *draft) error {
 		return d.edit(ctx, message, m)
 	})
 }
@@ -51,7 +51,7 @@ func (tn *Tenant) EditMessage(ctx context.Context, id, message string, m *host.M
 // if there is no such thread or message. It waits for a turn that runs on the
 // thread, as [Store.LockThread] does.
 func (tn *Tenant) DeleteMessage(ctx context.Context, id, message string, guard *If) (*Thread, error) {
-	return tn.change(ctx, id, "delete from thread", guard, func(d *draft) error {
+	return tn.write.change(ctx, id, "delete from thread", guard, func(d *draft) error {
 		near, i, err := d.thread.log().around(ctx, message)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (tn *Tenant) DeleteMessage(ctx context.Context, id, message string, guard *
 // thread or moment. It waits for a turn that runs on the thread, as
 // [Store.LockThread] does.
 func (tn *Tenant) Rewind(ctx context.Context, id string, at At, guard *If) (*Thread, error) {
-	unlock, err := tn.lock(ctx, id, host.RaceWait)
+	unlock, err := tn.write.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return nil, err
 	}
@@ -86,23 +86,23 @@ func (tn *Tenant) RewindHeld(ctx context.Context, id string, at At, guard *If) (
 		return nil, host.Errorf(host.InvalidArgument, "rewind thread %q: there is nothing to rewind to", id).
 			WithHint("name a message, a snapshot or a branch")
 	}
-	return tn.changeHeld(ctx, id, "rewind thread", guard, func(d *draft) error {
+	return tn.write.changeHeld(ctx, id, "rewind thread", guard, func(d *draft) error {
 		return d.rewind(ctx, at)
 	})
 }
 
 // change runs build in a commit to a thread that exists, while no turn runs on it.
-func (tn *Tenant) change(ctx context.Context, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
-	unlock, err := tn.lock(ctx, id, host.RaceWait)
+func (w threadWriter) change(ctx context.Context, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
+	unlock, err := w.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return tn.changeHeld(ctx, id, doing, guard, build)
+	return w.changeHeld(ctx, id, doing, guard, build)
 }
 
-func (tn *Tenant) changeHeld(ctx context.Context, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
-	t, err := tn.commit(ctx, id, doing, func(d *draft) error {
+func (w threadWriter) changeHeld(ctx context.Context, id, doing string, guard *If, build func(*draft) error) (*Thread, error) {
+	t, err := w.commit(ctx, id, doing, func(d *draft) error {
 		if d.thread.revision == 0 {
 			return notFound(id)
 		}
@@ -245,7 +245,7 @@ func (d *draft) moveTo(ctx context.Context, to *Moment, at At) error {
 func (d *draft) leave(cause Cause, message string, v view.View) error {
 	d.thread.rec.Heads++
 	d.moveHead()
-	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.tenant.store.now().UTC(), false})
+	head, err := encode(storedHead{version{d.before.layout()}, d.before.point, cause, message, d.by.store.now().UTC(), false})
 	if err != nil {
 		return err
 	}

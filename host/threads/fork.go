@@ -33,11 +33,11 @@ func (tn *Tenant) Fork(ctx context.Context, id string, opts *ForkOptions) (*Thre
 	if err := cmp.Or(checkTitle(fork, opts.Title), opts.Metadata.check(fork)); err != nil {
 		return nil, err
 	}
-	t, err := tn.commit(ctx, fork, "fork into thread", func(d *draft) error {
+	t, err := tn.write.commit(ctx, fork, "fork into thread", func(d *draft) error {
 		if d.thread.revision != 0 {
 			return host.Errorf(host.AlreadyExists, "there is a thread %q", fork).WithHint("choose another id")
 		}
-		from, err := tn.find(ctx, id)
+		from, err := tn.write.read.find(ctx, id)
 		if err != nil {
 			return err
 		}

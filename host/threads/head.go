@@ -82,7 +82,7 @@ func branchNumber(id string) uint64 {
 // is no such thread.
 func (tn *Tenant) Branches(ctx context.Context, id string) iter.Seq2[*Branch, error] {
 	return func(yield func(*Branch, error) bool) {
-		t, err := tn.find(ctx, id)
+		t, err := tn.write.read.find(ctx, id)
 		if err != nil {
 			yield(nil, err)
 			return

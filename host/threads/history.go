@@ -41,7 +41,7 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 	if req.Input == nil {
 		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
 	}
-	t, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append to thread", func(d *draft) error {
+	t, err := s.writer(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append to thread", func(d *draft) error {
 		if n, err := d.append(ctx, []*host.Message{req.Input}); err != nil {
 			return err
 		} else if n == 0 {
@@ -81,7 +81,7 @@ func saysOther(thread, message string) error {
 // begins records the thread's present point before the first commit of the turn
 // that holds it: a later branch begins at that point.
 func (d *draft) begins(req *host.HistoryRequest) {
-	d.tenant.store.locks.began(lockKey{d.thread.part.name, req.Thread, req.Branch}, d.before.point)
+	d.by.store.locks.began(lockKey{d.thread.part.name, req.Thread, req.Branch}, d.before.point)
 }
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
@@ -89,7 +89,7 @@ func (d *draft) begins(req *host.HistoryRequest) {
 // window separates no call from its results. In a reduced thread ([Tenant.Reduce]) the
 // replacement of the earlier messages comes first. An unknown thread is empty.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
-	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 
 // ThreadHead implements [host.HeadReader]; an unknown thread has none.
 func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (string, error) {
-	t, err := s.For(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return "", err
 	}
@@ -134,7 +134,7 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 	if err := host.ValidateID("run", req.Run, MaxMessageIDBytes); err != nil {
 		return err
 	}
-	_, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {
+	_, err := s.writer(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {
 		return d.turn(ctx, req, turn)
 	})
 	return err
@@ -144,7 +144,7 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 // not have are one commit, which leaves no snapshot. Code conflict if round.Head
 // is not the thread's head and there is something to store.
 func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round *host.Round) (head string, err error) {
-	t, err := s.For(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a round to thread", func(d *draft) error {
+	t, err := s.writer(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a round to thread", func(d *draft) error {
 		stale := round.Head != "" && round.Head != d.thread.rec.Head
 		d.careful = d.careful || stale
 		switch n, err := d.append(ctx, round.Messages); {

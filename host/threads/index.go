@@ -19,7 +19,7 @@ import (
 // there is no room are left out, so their messages are not found: that takes more than
 // a megabyte of one turn.
 func (d *draft) indexWords(seq uint64, messages []*host.Message) {
-	index := d.tenant.store.index
+	index := d.by.store.index
 	if index == nil {
 		return
 	}
@@ -35,7 +35,7 @@ func (d *draft) indexWords(seq uint64, messages []*host.Message) {
 // alone. An error comes last; code not_found if there is no such thread.
 func (tn *Tenant) Lines(ctx context.Context, thread string) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
-		for t, err := range tn.allOrOne(ctx, thread) {
+		for t, err := range tn.write.read.allOrOne(ctx, thread) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -53,20 +53,20 @@ func (tn *Tenant) Lines(ctx context.Context, thread string) iter.Seq2[*Moment, e
 }
 
 // allOrOne yields the thread of an id, or all threads if it is empty.
-func (tn *Tenant) allOrOne(ctx context.Context, id string) iter.Seq2[*Moment, error] {
+func (r threadReader) allOrOne(ctx context.Context, id string) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
-		if id != "" || tn.err != nil {
-			yield(tn.find(ctx, id))
+		if id != "" || r.err != nil {
+			yield(r.find(ctx, id))
 			return
 		}
-		for e, err := range tn.part.all(ctx, kv.Range{Prefix: threadKeys, Limit: kv.MaxScanLimit}) {
+		for e, err := range r.part.all(ctx, kv.Range{Prefix: threadKeys, Limit: kv.MaxScanLimit}) {
 			if err != nil {
 				yield(nil, wrap(err, "read threads"))
 				return
 			}
 			rest, _ := e.Key.CutPrefix(threadKeys)
 			name, _, _ := rest.CutString()
-			t, err := tn.part.decodeThread(ctx, name, e)
+			t, err := r.part.decodeThread(ctx, name, e)
 			if !yield(t, err) || err != nil {
 				return
 			}

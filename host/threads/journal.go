@@ -432,20 +432,20 @@ func (j journal) forgetRunsOf(ctx context.Context, t *Moment) error {
 // Runs returns the runs of a tenant that wait for answers or for a process that
 // continues them, without their steps, the first begun first; at most [MaxListLimit].
 func (tn *Tenant) Runs(ctx context.Context) ([]*host.RunRecord, error) {
-	if tn.err != nil {
-		return nil, tn.err
+	if tn.write.read.err != nil {
+		return nil, tn.write.read.err
 	}
 	var out []*host.RunRecord
 	all := func([]host.AskedQuestion) bool { return true }
-	for run, err := range tn.journal().list(ctx, "", all) {
+	for run, err := range tn.write.journal().list(ctx, "", all) {
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, run.public(tn.part.name)); len(out) == MaxListLimit {
+		if out = append(out, run.public(tn.write.read.part.name)); len(out) == MaxListLimit {
 			break
 		}
 	}
 	return out, nil
 }
 
-func (tn *Tenant) journal() journal { return journal{tn.part, tn.store.now} }
+func (w threadWriter) journal() journal { return journal{w.read.part, w.store.now} }

@@ -28,8 +28,8 @@ type Page struct {
 // Code invalid_argument for a negative or too large limit and for a cursor that
 // no page had.
 func (tn *Tenant) List(ctx context.Context, opts *ListOptions) (*Page, error) {
-	if tn.err != nil {
-		return nil, tn.err
+	if tn.write.read.err != nil {
+		return nil, tn.write.read.err
 	}
 	r, err := listRange(opts)
 	if err != nil {
@@ -38,12 +38,12 @@ func (tn *Tenant) List(ctx context.Context, opts *ListOptions) (*Page, error) {
 	page := &Page{Threads: []*Thread{}}
 	limit := r.Limit
 	for {
-		found, err := tn.part.scan(ctx, r)
+		found, err := tn.write.read.part.scan(ctx, r)
 		if err != nil {
 			return nil, wrap(err, "list threads")
 		}
 		for _, e := range found.Entries {
-			if err := tn.addListed(ctx, e.Key, page); err != nil {
+			if err := tn.write.read.addListed(ctx, e.Key, page); err != nil {
 				return nil, err
 			}
 		}
@@ -77,12 +77,12 @@ func listRange(opts *ListOptions) (kv.Range, error) {
 
 // addListed adds the thread that an entry of the list names, unless it has been
 // deleted since.
-func (tn *Tenant) addListed(ctx context.Context, key kv.Key, page *Page) error {
+func (r threadReader) addListed(ctx context.Context, key kv.Key, page *Page) error {
 	_, id, ok := cutRecent(key)
 	if !ok {
 		return damaged("list of threads is damaged")
 	}
-	t, err := tn.open(ctx, id)
+	t, err := r.open(ctx, id)
 	if err == nil && t != nil {
 		page.Threads = append(page.Threads, t.Thread())
 	}

@@ -41,12 +41,12 @@ type Place struct {
 // thread from then on, in this Store, come after it. Codes are those of
 // [Store.LockThread].
 func (s *Store) TakePlace(ctx context.Context, req *host.HistoryRequest) (*Place, error) {
-	return s.For(req.Tenant).takePlace(ctx, req.Thread, req.Branch, req.Racing)
+	return s.writer(req.Tenant).takePlace(ctx, req.Thread, req.Branch, req.Racing)
 }
 
-func (tn *Tenant) takePlace(ctx context.Context, id, branch string, racing host.Racing) (*Place, error) {
-	if tn.err != nil {
-		return nil, tn.err
+func (w threadWriter) takePlace(ctx context.Context, id, branch string, racing host.Racing) (*Place, error) {
+	if w.read.err != nil {
+		return nil, w.read.err
 	}
 	if err := ValidateID(id); err != nil {
 		return nil, err
@@ -54,16 +54,16 @@ func (tn *Tenant) takePlace(ctx context.Context, id, branch string, racing host.
 	if ctx.Err() != nil {
 		return nil, contextError(ctx, "wait for thread %q", id)
 	}
-	key := lockKey{tn.part.name, id, branch}
-	limit := tn.store.maxWaiting
+	key := lockKey{w.read.part.name, id, branch}
+	limit := w.store.maxWaiting
 	if racing != "" && racing != host.RaceWait {
 		limit = 0
 	}
-	turn, err := tn.store.locks.enter(key, limit)
+	turn, err := w.store.locks.enter(key, limit)
 	if err != nil {
 		return nil, err
 	}
-	return &Place{tn.store, key, turn, limit > 0}, nil
+	return &Place{w.store, key, turn, limit > 0}, nil
 }
 
 // Lock waits until the place is the first and returns unlock, which gives the

@@ -100,7 +100,7 @@ func (m *messageStore) AddMessages(ctx context.Context, messages []*host.Message
 	if len(messages) == 0 {
 		return nil
 	}
-	_, err := m.stores.store.For(m.tenant).commit(ctx, m.thread, "append to thread", func(d *draft) error {
+	_, err := m.stores.store.writer(m.tenant).commit(ctx, m.thread, "append to thread", func(d *draft) error {
 		if n, err := d.append(ctx, messages); err != nil {
 			return err
 		} else if n == 0 {

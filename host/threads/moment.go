@@ -122,7 +122,7 @@ func (t *Moment) lineage() lineage { return lineage{t.contents(), t.root(), t.re
 // follow. Entries of the moment may be missing after the thread is deleted or pruned.
 // Code not_found if there is no such thread or moment.
 func (tn *Tenant) Moment(ctx context.Context, id string, at At) (*Moment, error) {
-	return tn.findAt(ctx, id, at)
+	return tn.write.read.findAt(ctx, id, at)
 }
 
 // Messages yields the messages of the moment, the first first. An error comes last.

@@ -98,9 +98,9 @@ func (tn *Tenant) prune(ctx context.Context, t *Thread, dry bool, out *Pruned) e
 		out.Threads = append(out.Threads, t)
 		return nil
 	}
-	unlock, err := tn.lock(ctx, t.ID, host.RaceConflict)
+	unlock, err := tn.write.lock(ctx, t.ID, host.RaceConflict)
 	if err == nil {
-		err = tn.deleteIf(ctx, t.ID, func(now *Moment) bool { return now.rec.Head == t.Head })
+		err = tn.write.deleteIf(ctx, t.ID, func(now *Moment) bool { return now.rec.Head == t.Head })
 		unlock()
 	}
 	switch {
@@ -117,7 +117,7 @@ func (tn *Tenant) prune(ctx context.Context, t *Thread, dry bool, out *Pruned) e
 // size returns how many bytes of keys and values a thread has stored; those that
 // it refers to in other threads are theirs.
 func (tn *Tenant) size(ctx context.Context, id string) (int64, error) {
-	t, err := tn.open(ctx, id)
+	t, err := tn.write.read.open(ctx, id)
 	if err != nil || t == nil {
 		return 0, err
 	}

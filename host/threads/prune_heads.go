@@ -54,7 +54,7 @@ func (tn *Tenant) PruneHeads(ctx context.Context, id string, opts PruneHeadsOpti
 	if opts.Keep == 0 && opts.MaxBytes == 0 && opts.Before.IsZero() {
 		return out, host.Errorf(host.InvalidArgument, "prune heads of thread %q: nothing says which", id).WithHint("name an age, a number or a size")
 	}
-	unlock, err := tn.lock(ctx, id, host.RaceWait)
+	unlock, err := tn.write.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return out, err
 	}
@@ -63,7 +63,7 @@ func (tn *Tenant) PruneHeads(ctx context.Context, id string, opts PruneHeadsOpti
 }
 
 func (tn *Tenant) pruneHeads(ctx context.Context, id string, opts PruneHeadsOptions, out *PrunedHeads) error {
-	t, err := tn.find(ctx, id)
+	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (t *Moment) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (goi
 // dropHeads removes heads, and the entries that nothing shows after that.
 func (tn *Tenant) dropHeads(ctx context.Context, id string, heads []*numberedHead) error {
 	for range maxAttempts {
-		t, err := tn.find(ctx, id)
+		t, err := tn.write.read.find(ctx, id)
 		if err != nil {
 			return err
 		}

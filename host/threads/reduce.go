@@ -40,11 +40,11 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 	if reducer == nil {
 		return false, host.Errorf(host.InvalidArgument, "reduce thread %q: the reducer is nil", id)
 	}
-	t, err := tn.open(ctx, id)
+	t, err := tn.write.read.open(ctx, id)
 	if err != nil || t == nil {
 		return false, err
 	}
-	messages, err := t.reduced(ctx, tn.store.window)
+	messages, err := t.reduced(ctx, tn.write.store.window)
 	if err != nil || len(messages) == 0 {
 		return false, err
 	}
@@ -55,7 +55,7 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 	if slices.Equal(short, messages) {
 		return false, nil
 	}
-	_, err = tn.commit(ctx, id, "reduce thread", func(d *draft) error {
+	_, err = tn.write.commit(ctx, id, "reduce thread", func(d *draft) error {
 		if d.thread.rec.Head != t.rec.Head {
 			return moved(id)
 		}
@@ -67,7 +67,7 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 // ShowWhole has Get return a thread's messages word for word again. Code not_found
 // if there is no such thread.
 func (tn *Tenant) ShowWhole(ctx context.Context, id string) error {
-	_, err := tn.commit(ctx, id, "show thread", func(d *draft) error {
+	_, err := tn.write.commit(ctx, id, "show thread", func(d *draft) error {
 		switch {
 		case d.thread.revision == 0:
 			return notFound(id)

@@ -34,12 +34,12 @@ type Repaired struct {
 // only a backup repairs. It waits for a turn that runs on the thread, as
 // [Store.LockThread] does.
 func (tn *Tenant) Repair(ctx context.Context, id string) (*Repaired, error) {
-	unlock, err := tn.lock(ctx, id, host.RaceWait)
+	unlock, err := tn.write.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	t, err := tn.find(ctx, id)
+	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (tn *Tenant) Repair(ctx context.Context, id string) (*Repaired, error) {
 	if _, _, err := t.states(ctx); host.CodeOf(err) != host.DataLoss {
 		return &r.out, err
 	}
-	return &r.out, r.repairState(ctx, tn, t)
+	return &r.out, r.repairState(ctx, tn.write, t)
 }
 
 // repairer replaces damaged entries of the contents of a thread.
@@ -173,7 +173,7 @@ func (r *repairer) replace(ctx context.Context, c content, at uint64, id string,
 }
 
 // repairState gives a thread the state of its last turn whose state can be read.
-func (r *repairer) repairState(ctx context.Context, tn *Tenant, t *Moment) error {
+func (r *repairer) repairState(ctx context.Context, write threadWriter, t *Moment) error {
 	r.out.State = true
 	var state *Ref
 	for snap, err := range t.turns().all(ctx, kv.Range{Reverse: true}) {
@@ -191,7 +191,7 @@ func (r *repairer) repairState(ctx context.Context, tn *Tenant, t *Moment) error
 			break
 		}
 	}
-	_, err := tn.commit(ctx, t.rec.ID, "repair thread", func(d *draft) error {
+	_, err := write.commit(ctx, t.rec.ID, "repair thread", func(d *draft) error {
 		if d.thread.revision == 0 {
 			return notFound(t.rec.ID)
 		}

@@ -15,7 +15,7 @@ import (
 // conflict if another writer has changed the thread since the one before. It is used by
 // one goroutine.
 type Restoring struct {
-	tenant  *Tenant
+	write   threadWriter
 	thread  *Moment // as the last commit left it
 	updated time.Time
 	created bool
@@ -28,9 +28,9 @@ func (tn *Tenant) Restore(ctx context.Context, id string, info *Thread) (*Restor
 	if err := cmp.Or(checkTitle(id, info.Title), info.Metadata.check(id)); err != nil {
 		return nil, err
 	}
-	r := &Restoring{tenant: tn, updated: info.Updated}
+	r := &Restoring{write: tn.write, updated: info.Updated}
 	var err error
-	r.thread, err = tn.commit(ctx, id, "import thread", func(d *draft) error {
+	r.thread, err = tn.write.commit(ctx, id, "import thread", func(d *draft) error {
 		if r.created = d.thread.revision == 0; !r.created {
 			return errNothing
 		}
@@ -57,7 +57,7 @@ func (r *Restoring) Moment() *Moment { return r.thread }
 
 // past returns t, or the present if t is zero or to come.
 func (r *Restoring) past(t time.Time) time.Time {
-	now := r.tenant.store.now().UTC()
+	now := r.write.store.now().UTC()
 	if t.IsZero() || t.After(now) {
 		return now
 	}
@@ -66,7 +66,7 @@ func (r *Restoring) past(t time.Time) time.Time {
 
 // commit changes the thread if no other writer has.
 func (r *Restoring) commit(ctx context.Context, build func(*draft) error) error {
-	t, err := r.tenant.commit(ctx, r.thread.rec.ID, "import thread", func(d *draft) error {
+	t, err := r.write.commit(ctx, r.thread.rec.ID, "import thread", func(d *draft) error {
 		if d.thread.rec.Head != r.thread.rec.Head {
 			return host.Errorf(host.Conflict, "somebody else writes to it").WithHint("import it again: what was stored is not stored twice")
 		}
@@ -209,11 +209,11 @@ func (r *Restoring) Undo(ctx context.Context) error {
 	if !r.created {
 		return nil
 	}
-	t, err := r.tenant.open(ctx, r.thread.rec.ID)
+	t, err := r.write.read.open(ctx, r.thread.rec.ID)
 	if err != nil || t == nil || t.rec.Head != r.thread.rec.Head {
 		return nil // the rest can be imported again
 	}
-	if err := r.tenant.Delete(ctx, r.thread.rec.ID); err != nil && host.CodeOf(err) != host.NotFound {
+	if err := r.write.deleteIf(ctx, r.thread.rec.ID, nil); err != nil && host.CodeOf(err) != host.NotFound {
 		return err
 	}
 	return nil

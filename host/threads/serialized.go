@@ -92,11 +92,11 @@ type agentThreads struct {
 
 // agentThreads returns a tenant's agent threads, if key can be the key of one.
 func (tn *Tenant) agentThreads(key string) (agentThreads, error) {
-	err := tn.err
+	err := tn.write.read.err
 	if err == nil {
 		err = host.ValidateID("agent thread", key, MaxThreadIDBytes)
 	}
-	return agentThreads{tn.part, tn.store.now}, err
+	return agentThreads{tn.write.read.part, tn.write.store.now}, err
 }
 
 // serializedAt returns the entry at key; revision 0 if the key has no entry.
@@ -240,8 +240,8 @@ func (a agentThreads) removeStale(ctx context.Context, key string) error {
 // in order of their bytes; "" begins. limit is [DefaultListLimit] below 1 and at
 // most [MaxListLimit].
 func (tn *Tenant) AgentThreads(ctx context.Context, after string, limit int) ([]string, error) {
-	if tn.err != nil {
-		return nil, tn.err
+	if tn.write.read.err != nil {
+		return nil, tn.write.read.err
 	}
 	if limit < 1 {
 		limit = DefaultListLimit
@@ -253,7 +253,7 @@ func (tn *Tenant) AgentThreads(ctx context.Context, after string, limit int) ([]
 		}
 		r.After = serializedKey(after)
 	}
-	page, err := tn.part.scan(ctx, r)
+	page, err := tn.write.read.part.scan(ctx, r)
 	if err != nil {
 		return nil, wrap(err, "list agent threads")
 	}

@@ -49,9 +49,9 @@ func (tn *Tenant) ShowAt(ctx context.Context, id string, at At, limit int) (*Tra
 		return nil, host.Errorf(host.InvalidArgument, "show thread %q: limit is %d", id, limit).WithHint("leave it out for the default")
 	}
 	if limit == 0 {
-		limit = tn.store.window
+		limit = tn.write.store.window
 	}
-	t, err := tn.findAt(ctx, id, at)
+	t, err := tn.write.read.findAt(ctx, id, at)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (tn *Tenant) ShowAt(ctx context.Context, id string, at At, limit int) (*Tra
 // or moment.
 func (tn *Tenant) Messages(ctx context.Context, id string, at At) iter.Seq2[*host.Message, error] {
 	return func(yield func(*host.Message, error) bool) {
-		t, err := tn.findAt(ctx, id, at)
+		t, err := tn.write.read.findAt(ctx, id, at)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -79,7 +79,7 @@ func (tn *Tenant) Messages(ctx context.Context, id string, at At) iter.Seq2[*hos
 // Snapshot returns a snapshot of a thread, of one of its branches or of a thread
 // that it was forked from. Code not_found if none of them has the snapshot.
 func (tn *Tenant) Snapshot(ctx context.Context, id, snapshot string) (*Snapshot, error) {
-	t, err := tn.find(ctx, id)
+	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func (l turnLog) public(snap *storedSnapshot, rank, number uint64) *Snapshot {
 // error comes last; code not_found if there is no such thread.
 func (tn *Tenant) Snapshots(ctx context.Context, id string) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		t, err := tn.find(ctx, id)
+		t, err := tn.write.read.find(ctx, id)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -303,7 +303,7 @@ func (d *draft) fence(ctx context.Context, req *host.HistoryRequest) error {
 		return nil
 	}
 	if d.careful { // report the run's other owner
-		if _, err := d.tenant.journal().owned(ctx, host.RunRef{Run: req.Run, Fence: req.Fence}); err != nil {
+		if _, err := d.by.journal().owned(ctx, host.RunRef{Run: req.Run, Fence: req.Fence}); err != nil {
 			return err
 		}
 	}

@@ -8,32 +8,36 @@ import (
 
 // Tenant is one tenant's view of a [Store]: its methods read and write that tenant's
 // threads and no others. [Store.For] makes one. Safe for concurrent use.
-type Tenant struct {
-	store *Store
-	part  partition
-	err   error // of the name, which every method returns
-}
+type Tenant struct{ write threadWriter }
 
 // For returns a tenant's view of the store; the empty name is [DefaultTenant]. It
 // reads nothing and may be called for each request. A name that no tenant can have
 // is an error of code invalid_argument from every method of the view.
-func (s *Store) For(tenant string) *Tenant {
+func (s *Store) For(tenant string) *Tenant { return &Tenant{s.writer(tenant)} }
+
+// threadReader finds the threads of one tenant.
+type threadReader struct {
+	part partition
+	err  error // of the name, which every method returns
+}
+
+func (s *Store) reader(tenant string) threadReader {
 	part, err := s.partitionOf(tenant)
-	return &Tenant{s, part, err}
+	return threadReader{part, err}
 }
 
 // open returns the present moment of a thread; nil if the thread does not exist.
-func (tn *Tenant) open(ctx context.Context, id string) (*Moment, error) {
-	if tn.err != nil {
-		return nil, tn.err
+func (r threadReader) open(ctx context.Context, id string) (*Moment, error) {
+	if r.err != nil {
+		return nil, r.err
 	}
-	return tn.part.open(ctx, id)
+	return r.part.open(ctx, id)
 }
 
 // openOn is open of a branch of the thread; an empty name is the thread's main line.
 // Code not_found if there is no such branch.
-func (tn *Tenant) openOn(ctx context.Context, id, branch string) (*Moment, error) {
-	t, err := tn.open(ctx, id)
+func (r threadReader) openOn(ctx context.Context, id, branch string) (*Moment, error) {
+	t, err := r.open(ctx, id)
 	if err != nil || branch == "" {
 		return t, err
 	}
@@ -45,21 +49,30 @@ func (tn *Tenant) openOn(ctx context.Context, id, branch string) (*Moment, error
 
 // find returns the present moment of a thread. Code not_found if the thread does not
 // exist.
-func (tn *Tenant) find(ctx context.Context, id string) (*Moment, error) {
-	return tn.findAt(ctx, id, At{})
+func (r threadReader) find(ctx context.Context, id string) (*Moment, error) {
+	return r.findAt(ctx, id, At{})
 }
 
 // findAt is find of a moment of the thread.
-func (tn *Tenant) findAt(ctx context.Context, id string, at At) (*Moment, error) {
-	if tn.err != nil {
-		return nil, tn.err
+func (r threadReader) findAt(ctx context.Context, id string, at At) (*Moment, error) {
+	if r.err != nil {
+		return nil, r.err
 	}
-	return tn.part.findAt(ctx, id, at)
+	return r.part.findAt(ctx, id, at)
 }
 
+// threadWriter commits changes to the threads of one tenant, one turn or change of a
+// thread at a time where that is asked for.
+type threadWriter struct {
+	read  threadReader
+	store *Store
+}
+
+func (s *Store) writer(tenant string) threadWriter { return threadWriter{s.reader(tenant), s} }
+
 // lock waits for the turn that runs on a thread, as [Store.LockThread] does.
-func (tn *Tenant) lock(ctx context.Context, id string, racing host.Racing) (unlock func(), err error) {
-	p, err := tn.takePlace(ctx, id, "", racing)
+func (w threadWriter) lock(ctx context.Context, id string, racing host.Racing) (unlock func(), err error) {
+	p, err := w.takePlace(ctx, id, "", racing)
 	if err != nil {
 		return nil, err
 	}

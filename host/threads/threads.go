@@ -99,7 +99,7 @@ type Thread struct {
 
 // Thread returns a thread. Code not_found if the thread does not exist.
 func (tn *Tenant) Thread(ctx context.Context, id string) (*Thread, error) {
-	t, err := tn.find(ctx, id)
+	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (tn *Tenant) Create(ctx context.Context, opts *CreateOptions) (t *Thread, c
 	if err := cmp.Or(checkTitle(id, opts.Title), opts.Metadata.check(id)); err != nil {
 		return nil, false, err
 	}
-	found, err := tn.commit(ctx, id, "create thread", func(d *draft) error {
+	found, err := tn.write.commit(ctx, id, "create thread", func(d *draft) error {
 		if created = d.thread.revision == 0; !created {
 			return errNothing
 		}
@@ -163,7 +163,7 @@ type Change struct {
 // is no such thread, invalid_argument for a title beyond [MaxTitleBytes],
 // resource_exhausted for metadata beyond [MaxMetadataBytes].
 func (tn *Tenant) Update(ctx context.Context, id string, change Change) (*Thread, error) {
-	t, err := tn.commit(ctx, id, "update thread", func(d *draft) error {
+	t, err := tn.write.commit(ctx, id, "update thread", func(d *draft) error {
 		if d.thread.revision == 0 {
 			return notFound(id)
 		}

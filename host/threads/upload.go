@@ -61,11 +61,11 @@ func (tn *Tenant) Upload(ctx context.Context, id string, r io.Reader, limit int6
 		limit = MaxUploadBytes
 	}
 	limit = min(limit, math.MaxInt) // Ref.Size is one
-	t, err := tn.find(ctx, id)
+	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	w := &uploadWriter{tenant: tn, to: t, name: "upload/" + host.NewID(), sum: sha256.New(), limit: limit}
+	w := &uploadWriter{write: tn.write, to: t, name: "upload/" + host.NewID(), sum: sha256.New(), limit: limit}
 	if err := w.copy(ctx, r); err != nil {
 		return nil, errors.Join(err, w.discard(context.WithoutCancel(ctx)))
 	}
@@ -82,7 +82,7 @@ func (tn *Tenant) Upload(ctx context.Context, id string, r io.Reader, limit int6
 
 // uploadWriter writes an upload.
 type uploadWriter struct {
-	tenant *Tenant
+	write  threadWriter
 	to     *Moment
 	name   string
 	sum    hash.Hash
@@ -127,7 +127,7 @@ func codeOfReader(err error) host.Code {
 // upload. A thread that was deleted meanwhile, or continues in another content,
 // has lost the chunks.
 func (w *uploadWriter) publish(ctx context.Context, ref *Ref) (known bool, err error) {
-	_, err = w.tenant.commit(ctx, w.to.rec.ID, "upload to thread", func(d *draft) error {
+	_, err = w.write.commit(ctx, w.to.rec.ID, "upload to thread", func(d *draft) error {
 		if d.thread.revision == 0 {
 			return notFound(w.to.rec.ID)
 		}
@@ -172,7 +172,7 @@ func (tn *Tenant) OpenUploadAt(ctx context.Context, id string, at At, digest str
 	if _, ok := UploadDigest(uploadScheme + digest); !ok {
 		return nil, nil, host.Errorf(host.NotFound, "thread %q has no upload %.80q", id, digest)
 	}
-	t, err := tn.findAt(ctx, id, at)
+	t, err := tn.write.read.findAt(ctx, id, at)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -26,7 +26,7 @@ type Verified struct {
 // shows any more. Code data_loss for the first damaged entry, with the counts until
 // then; not_found if there is no such thread.
 func (tn *Tenant) Verify(ctx context.Context, id string) (*Verified, error) {
-	t, err := tn.find(ctx, id)
+	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
