@@ -270,6 +270,9 @@ type toolSet struct {
 func newToolSet(tools []*Tool) (toolSet, error) {
 	s := toolSet{byName: make(map[string]*Tool, len(tools))}
 	for i, t := range tools {
+		if t != nil && t.mistake != nil {
+			return s, t.mistake
+		}
 		if t == nil || t.handler == nil {
 			return s, Errorf(InvalidArgument, "tool %d was not made by NewTool or NewRawTool", i)
 		}

@@ -61,6 +61,18 @@ func ExampleNewTool() {
 	// Output: {"type":"object","properties":{"words":{"type":"string"},"limit":{"type":["null","integer"],"description":"how many results; null for all"}},"required":["words","limit"],"additionalProperties":false}
 }
 
+// A tool that cannot be made is reported by the agent that has it.
+func ExampleNewTool_mistake() {
+	watch := host.NewTool("watch", "Waits for news.",
+		func(_ context.Context, _ *host.Call, news chan string) (string, error) { return <-news, nil }, nil)
+	_, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{watch}})
+	fmt.Println(host.CodeOf(err))
+	fmt.Println(err)
+	// Output:
+	// invalid_argument
+	// agent "clerk": parameters of tool "watch": ForType(chan string): type chan string is unsupported by jsonschema; give its arguments a type that JSON can hold
+}
+
 // Tags say more of a parameter: what it is, which values it has, which format.
 func ExampleNewTool_tags() {
 	type booking struct {

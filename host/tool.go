@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -44,6 +43,7 @@ type Tool struct {
 	schema     *schema.Schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
 	live       func(context.Context) *Tool
+	mistake    error // of a tool that cannot be used
 }
 
 // ToolOptions are the optional parts of a tool.
@@ -121,12 +121,18 @@ type Interrupt struct {
 // time, date-time, email, uuid and the like are what every provider takes.
 // description may also be written as jsonschema.
 //
-// It panics if In has no JSON Schema (a channel, a function, a cycle) or has a tag
-// that does not suit its field: that is a mistake in the program, not in its input.
+// A mistake (an In that has no JSON Schema, such as a channel, a function or a cycle;
+// a tag that does not suit its field; a name or options that no tool has) is reported
+// where the tool is first used, with code invalid_argument: by [NewAgent], by
+// [Tool.With], or by the run whose context provider adds the tool. Tools can so be made
+// where they are listed.
 func NewTool[In, Out any](name, description string, fn func(ctx context.Context, call *Call, in In) (Out, error), opts *ToolOptions) *Tool {
 	told, checked, err := schema.Infer(reflect.TypeFor[In]())
 	if err != nil {
-		panic(fmt.Sprintf("host.NewTool %q: %v; give its arguments a type that JSON can hold", name, err))
+		return mistakenTool(name, Errorf(InvalidArgument, "parameters of tool %q: %w", name, err).WithHint("give its arguments a type that JSON can hold"))
+	}
+	if fn == nil {
+		return mistakenTool(name, Errorf(InvalidArgument, "tool %q has no function", name))
 	}
 	handler := func(ctx context.Context, call *Call) (*ToolOutput, error) {
 		var in In
@@ -154,9 +160,14 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 	}
 	tool, err := newTool(ToolSpec{Name: name, Description: description, Parameters: told}, checked, handler, opts)
 	if err != nil {
-		panic("host.NewTool: " + err.Error())
+		return mistakenTool(name, err)
 	}
 	return tool
+}
+
+// mistakenTool returns a tool that cannot be used; err says why.
+func mistakenTool(name string, err error) *Tool {
+	return &Tool{ToolSpec: ToolSpec{Name: name}, mistake: err}
 }
 
 // argumentError names the argument that fits the schema and not the Go type.

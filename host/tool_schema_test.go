@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -50,41 +49,38 @@ func TestTagsOfParameters(t *testing.T) {
 }
 
 func TestTagsThatDoNotSuitTheirFields(t *testing.T) {
-	for name, make := range map[string]func(){
-		`tag enum:"a,b": "a" is no integer`: func() {
-			echoTool[struct {
+	for name, make := range map[string]func() *host.Tool{
+		`tag enum:"a,b": "a" is no integer`: func() *host.Tool {
+			return echoTool[struct {
 				N int `enum:"a,b"`
 			}]()
 		},
-		`tag enum:".5": ".5" is no number`: func() {
-			echoTool[struct {
+		`tag enum:".5": ".5" is no number`: func() *host.Tool {
+			return echoTool[struct {
 				N float64 `enum:".5"`
 			}]()
 		},
-		`tag enum:"x": it is for texts`: func() {
-			echoTool[struct {
+		`tag enum:"x": it is for texts`: func() *host.Tool {
+			return echoTool[struct {
 				N struct{ A int } `enum:"x"`
 			}]()
 		},
-		`tag format:"date" is for texts`: func() {
-			echoTool[struct {
+		`tag format:"date" is for texts`: func() *host.Tool {
+			return echoTool[struct {
 				N int `format:"date"`
 			}]()
 		},
-		`the tag description is empty, or stands beside`: func() {
-			echoTool[struct {
+		`the tag description is empty, or stands beside`: func() *host.Tool {
+			return echoTool[struct {
 				N int `description:"a" jsonschema:"b"`
 			}]()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func() {
-				got := fmt.Sprint(recover())
-				if !strings.Contains(got, name) || !strings.Contains(got, "field N") {
-					t.Errorf("NewTool panics with %s", got)
-				}
-			}()
-			make()
+			_, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{make()}})
+			if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "field N") {
+				t.Errorf("NewAgent: %v; want code %s, %q and the field", err, host.InvalidArgument, name)
+			}
 		})
 	}
 }

@@ -244,23 +244,33 @@ func TestToolsRefused(t *testing.T) {
 	}
 }
 
-func TestNewToolPanicsForTypesWithoutASchema(t *testing.T) {
+func TestAMistakeOfNewToolIsReportedWhereTheToolIsUsed(t *testing.T) {
 	type cycle struct{ Next *cycle }
-	for name, make := range map[string]func(){
-		"a channel":  func() { echoTool[chan int]() },
-		"a function": func() { echoTool[struct{ F func() }]() },
-		"a cycle":    func() { echoTool[cycle]() },
-		"a bad name": func() {
-			host.NewTool("a b", "", func(context.Context, *host.Call, struct{}) (int, error) { return 0, nil }, nil)
-		},
+	do := func(context.Context, *host.Call, struct{}) (int, error) { return 0, nil }
+	var none func(context.Context, *host.Call, struct{}) (int, error)
+	for name, c := range map[string]struct {
+		tool *host.Tool
+		says string
+	}{
+		"a channel":  {echoTool[chan int](), `tool "echo"`},
+		"a function": {echoTool[struct{ F func() }](), `tool "echo"`},
+		"a cycle":    {echoTool[cycle](), `tool "echo"`},
+		"a bad tag": {echoTool[struct {
+			Open bool `enum:"red,green"`
+		}](), `tool "echo"`},
+		"a bad name":       {host.NewTool("a b", "", do, nil), `"a b"`},
+		"too many retries": {host.NewTool("many", "", do, &host.ToolOptions{Retries: 99}), `tool "many"`},
+		"a live version":   {host.NewLiveTool(echoTool[chan int](), func(context.Context) *host.Tool { return nil }), `tool "echo"`},
+		"no function":      {host.NewTool("none", "", none, nil), `tool "none"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "host.NewTool") {
-					t.Errorf("NewTool panics with %v, want words of host.NewTool", p)
-				}
-			}()
-			make()
+			_, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{c.tool}})
+			if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), `agent "clerk"`) {
+				t.Errorf("NewAgent: %v; want code %s and %q", err, host.InvalidArgument, c.says)
+			}
+			if _, err := c.tool.With(nil); host.CodeOf(err) != host.InvalidArgument {
+				t.Errorf("With: %v; want code %s", err, host.InvalidArgument)
+			}
 		})
 	}
 }

@@ -6,8 +6,11 @@ import "context"
 // plugin's. An option that is set replaces the tool's own; ReadOnly and Idempotent
 // can be added and not taken away, and Approve is asked after the tool's own rule.
 // A live tool has the options in each of its versions. Code invalid_argument for
-// retries out of bounds.
+// retries out of bounds, and for a tool that [NewTool] could not make.
 func (t *Tool) With(opts *ToolOptions) (*Tool, error) {
+	if t.mistake != nil {
+		return nil, t.mistake
+	}
 	if opts == nil {
 		return t, nil
 	}
