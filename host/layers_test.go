@@ -82,6 +82,8 @@ var layers = []layer{
 		"modules and code are kept on disk without an engine: the caller compiles"},
 	{"host/plugin/internal/strictjson", []string{"host/fault"},
 		"reading a document is the same whatever the document is about"},
+	{"host/plugin/internal/usagereport", []string{"host", "host/fault", "host/plugin/internal/wasmmeter"},
+		"calls are counted by names and costs, without knowing what calls do"},
 	{"host/plugin/internal/wasmmeter", []string{"host/fault"},
 		"a module goes in and a metered one comes out: the pass knows no engine, no plugin and no tenant"},
 	{"host/plugin/internal/wasmtest", nil,

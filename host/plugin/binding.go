@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 )
 
 // rights are what a plugin may do and use for a tenant. They do not change: a
@@ -30,7 +31,7 @@ type binding struct {
 	usage        *usage
 	current      atomic.Pointer[rights]
 	pools        atomic.Int32 // of instances that use it
-	usageRecords [exportCount]atomic.Pointer[usageRecord]
+	usageRecords [exportCount]atomic.Pointer[usagereport.Record]
 }
 
 // rights returns the present rights. The first call after a change of settings

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/modulecache"
+	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 )
 
 // compilesAtOnce is how many modules a runtime compiles at the same time; more
@@ -115,26 +116,26 @@ func (c *code) instantiate(ctx context.Context, cfg wazero.ModuleConfig) (api.Mo
 // compiler makes the code of modules, once for all plugins that have the same
 // bytes. It is safe for concurrent use.
 type compiler struct {
-	cache        *modulecache.Cache // nil without a directory
-	external     func(context.Context, *CompileJob) error
-	logger       *slog.Logger
-	usageRecords *usageRecords
-	slots        *fairsched.Scheduler // of compiling; a quantum is a nanosecond
-	life         context.Context      // ends with close; it bounds the compile jobs
-	end          context.CancelFunc
-	work         sync.WaitGroup // in progress; none begins once closed is set
+	cache     *modulecache.Cache // nil without a directory
+	external  func(context.Context, *CompileJob) error
+	logger    *slog.Logger
+	usageBook *usagereport.Book
+	slots     *fairsched.Scheduler // of compiling; a quantum is a nanosecond
+	life      context.Context      // ends with close; it bounds the compile jobs
+	end       context.CancelFunc
+	work      sync.WaitGroup // in progress; none begins once closed is set
 
 	mu     sync.Mutex
 	codes  map[[sha256.Size]byte]*code
 	closed bool
 }
 
-func newCompiler(opts *Options, ts *usageRecords) (*compiler, error) {
+func newCompiler(opts *Options, book *usagereport.Book) (*compiler, error) {
 	cache, err := modulecache.Open(opts.CacheDir, opts.CacheBytes, compileInto)
 	if err != nil {
 		return nil, err
 	}
-	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageRecords: ts,
+	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageBook: book,
 		slots: fairsched.New(compilesAtOnce, compilesAtOnce), codes: map[[sha256.Size]byte]*code{}}
 	cp.life, cp.end = context.WithCancel(context.Background())
 	return cp, nil
@@ -206,7 +207,7 @@ func (cp *compiler) fill(c *code, job *compilation) {
 func (cp *compiler) compiled(job *compilation, slot *fairsched.Flow, took time.Duration) {
 	cp.slots.Leave(slot, int64(took), true)
 	if job.billed {
-		cp.usageRecords.usageRecord(job.tenant, job.plugin, compileLine, job.owned).compiled(took)
+		cp.usageBook.Record(job.tenant, job.plugin, compileLine, job.owned).Compiled(took)
 	}
 }
 

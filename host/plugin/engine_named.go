@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
+	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -136,7 +137,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	}
 	*cost = host.Cost{Plugin: p.id, DurationUS: took.Microseconds(), HostCalls: c.calls,
 		InputBytes: len(r.input), OutputBytes: len(output), WaitUS: started.Sub(arrived).Microseconds()}
-	pl.binding.usageRecord(r.export).record(cost, took, started.Sub(arrived), outcomeOf(err, guestErr))
+	pl.binding.usageRecord(r.export).Add(cost, took, started.Sub(arrived), usagereport.OutcomeOf(err, guestErr))
 	return output, guestErr, err
 }
 

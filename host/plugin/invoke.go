@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -68,7 +69,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	}
 	*cost = inst.cost(started)
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
-	pl.binding.usageRecord(r.export).record(cost, inst.took, wait, outcomeOf(err, guestErr))
+	pl.binding.usageRecord(r.export).Add(cost, inst.took, wait, usagereport.OutcomeOf(err, guestErr))
 	_ = inst.meter.Settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
 	used := inst.meter.TakeUnreported()
 	unscheduled := p.instances.giveBack(pl, inst, returned, fresh)

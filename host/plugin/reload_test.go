@@ -73,7 +73,7 @@ func TestReloadsLoseAndFailNoCall(t *testing.T) {
 	if begun.Load() != answered.Load() || answered.Load() < int64(n*between) {
 		t.Errorf("%d calls are begun and %d answered, want as many, and %d", begun.Load(), answered.Load(), n*between)
 	}
-	if c := chargeOf(s.runtime.UsageReport().Sum(false, true, true), "", "p", "tool"); c.Calls() != answered.Load() || c.Errors() != 0 {
+	if c := lineItem(s.runtime.UsageReport().Sum(false, true, true), "", "p", "tool"); c.Calls() != answered.Load() || c.Errors() != 0 {
 		t.Errorf("the bill has %d calls and %d errors, want %d and 0", c.Calls(), c.Errors(), answered.Load())
 	}
 }

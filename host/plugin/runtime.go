@@ -20,22 +20,23 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
+	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
 type Runtime struct {
-	opts         Options
-	compiler     *compiler
-	tenants      *tenants
-	usageRecords *usageRecords
-	scheduler    *fairsched.Scheduler
-	meters       callmeter.Host
-	memories     linearmem.Budget
-	fetcher      Fetcher
-	stop         []func() // closers of the parts that Options did not give
-	sweeper      *sweeper
-	began        time.Time // where the real monotonic clock of guests starts
+	opts      Options
+	compiler  *compiler
+	tenants   *tenants
+	usageBook *usagereport.Book
+	scheduler *fairsched.Scheduler
+	meters    callmeter.Host
+	memories  linearmem.Budget
+	fetcher   Fetcher
+	stop      []func() // closers of the parts that Options did not give
+	sweeper   *sweeper
+	began     time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{}
@@ -127,7 +128,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		return nil, err
 	}
 	var err error
-	if rt.usageRecords, err = newUsageRecords(opts.ReportedTenants); err != nil {
+	if rt.usageBook, err = usagereport.New(opts.ReportedTenants); err != nil {
 		return nil, err
 	}
 	if rt.tenants, err = newTenants(opts); err != nil {
@@ -143,7 +144,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if rt.opts.Log == nil {
 		rt.opts.Log = rt.logLine
 	}
-	if rt.compiler, err = newCompiler(&rt.opts, rt.usageRecords); err != nil {
+	if rt.compiler, err = newCompiler(&rt.opts, rt.usageBook); err != nil {
 		return nil, err
 	}
 	rt.openServices()
