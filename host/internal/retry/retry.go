@@ -6,6 +6,7 @@ package retry
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -30,6 +31,7 @@ func (b Backoff) Wait(failures int) time.Duration {
 		}
 		d *= 2
 	}
+	d = min(d, math.MaxInt64/2) // leaves room for the jitter
 	earliest := d - time.Duration(float64(d)*b.Earlier)
 	latest := d + time.Duration(float64(d)*b.Later)
 	return earliest + rand.N(latest-earliest+1)

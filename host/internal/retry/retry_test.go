@@ -22,6 +22,7 @@ func TestWaitsDoubleUpToTheLast(t *testing.T) {
 		{second, 10 * second, 5, 10 * second},
 		{second, 10 * second, math.MaxInt, 10 * second},
 		{second, math.MaxInt64 / 2, 1000, math.MaxInt64 / 2}, // doubling does not overflow
+		{math.MaxInt64, math.MaxInt64, 1, math.MaxInt64 / 2}, // nor does the jitter
 		{10 * second, second, 1, second},
 		{0, 0, 3, 0},
 	} {
