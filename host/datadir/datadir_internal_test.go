@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 )
 
 func TestADataDirectoryOfOthersIsRefused(t *testing.T) {
@@ -35,5 +36,16 @@ func TestADataDirectoryOfOthersIsRefused(t *testing.T) {
 	}
 	if err := checkMode(filepath.Join(t.TempDir(), "none")); err != nil {
 		t.Errorf("a directory that is not there: %v", err)
+	}
+}
+
+func TestTenantsOfADirectoryThatIsUsedElsewhereAreNotErased(t *testing.T) {
+	d := &Dir{Driver: kv.Group(kv.NewMemory())} // a driver that erases nothing, like a client
+	tenants := d.Erasures(nil, nil)
+	_, proveErr := tenants.Prove(t.Context(), "acme")
+	for what, err := range map[string]error{"Delete": tenants.Delete(t.Context(), "acme"), "Resume": tenants.Resume(t.Context()), "Prove": proveErr} {
+		if host.CodeOf(err) != host.FailedPrecondition {
+			t.Errorf("%s = %v, want failed_precondition", what, err)
+		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/erasure"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/threads"
@@ -57,18 +59,50 @@ func ThreadOptions(traces *trace.Log) *threads.Options {
 }
 
 // Erasures returns the deletion of tenants from the store, the traces and the queue.
-// jobs may be nil if no queue runs in this process. The directory must have its
-// store on disk. A process has one, see [erasure.New].
+// traces may be nil, and jobs if no queue runs in this process. A process has one, see
+// [erasure.New]. If another process has the directory open, the error of each method has
+// code failed_precondition.
 func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
 	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, d.Driver, tenant) }
 	if jobs != nil {
 		forget = jobs.EraseTenant
 	}
-	return erasure.New(d.db,
-		erasure.Func{What: "traces",
+	var parts []erasure.Part
+	if traces != nil {
+		parts = append(parts, erasure.Func{What: "traces",
 			EraseFunc: func(_ context.Context, tenant string) error { return traces.EraseTenant(tenant) },
-			FindFunc:  func(_ context.Context, tenant string) (int, error) { return traces.CountTenant(tenant) }},
-		erasure.Func{What: "queue", EraseFunc: forget,
-			FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, d.Driver, tenant) }},
-	)
+			FindFunc:  func(_ context.Context, tenant string) (int, error) { return traces.CountTenant(tenant) }})
+	}
+	parts = append(parts, erasure.Func{What: "queue", EraseFunc: forget,
+		FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, d.Driver, tenant) }})
+	return erasure.New(d.eraser(), parts...)
+}
+
+// eraser returns the store if it can erase partitions.
+func (d *Dir) eraser() kv.Eraser {
+	if d.db != nil {
+		return d.db
+	}
+	if memory, ok := d.Driver.(kv.Eraser); ok {
+		return memory
+	}
+	return usedElsewhere{}
+}
+
+// usedElsewhere is the eraser of a directory that another process has open.
+type usedElsewhere struct{}
+
+var _ kv.Eraser = usedElsewhere{}
+
+func errUsedElsewhere() error {
+	return host.Errorf(host.FailedPrecondition, "another process has the data directory open").WithHint("delete the tenant there, or stop that process")
+}
+
+func (usedElsewhere) BeginErase(context.Context, string) error { return errUsedElsewhere() }
+func (usedElsewhere) Erase(context.Context, string) error      { return errUsedElsewhere() }
+
+func (usedElsewhere) Erasing(context.Context) ([]string, error) { return nil, errUsedElsewhere() }
+
+func (usedElsewhere) Prove(context.Context, string) (*kv.Proof, error) {
+	return nil, errUsedElsewhere()
 }

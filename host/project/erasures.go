@@ -45,6 +45,7 @@ func (p *Project) resumeErasures(ctx context.Context) error {
 	return nil
 }
 
-// Erasures returns the deletion of tenants from all of the project's data. The store
-// must be on disk: see [datadir.Dir.Badger].
+// Erasures returns the deletion of tenants from all of the project's data. If another
+// process has the data directory open, the error of each method has code
+// failed_precondition.
 func (p *Project) Erasures() *erasure.Tenants { return p.erasures }

@@ -33,5 +33,9 @@ func OpenPlugin(ctx context.Context, file *File, id string, options *Options) (*
 	return p, nil
 }
 
-// Plugin returns a plugin of a project opened without Replaceable.
-func (p *Project) Plugin(id string) *plugin.Plugin { return p.plugins.byID[id].(*plugin.Plugin) }
+// Plugin returns a plugin of a project opened without Replaceable; nil if it has none of
+// that id.
+func (p *Project) Plugin(id string) *plugin.Plugin {
+	loaded, _ := p.plugins.byID[id].(*plugin.Plugin)
+	return loaded
+}

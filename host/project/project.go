@@ -358,7 +358,10 @@ func (p *Project) Run(ctx context.Context, req *host.Request) (*host.RunResult, 
 	if err != nil {
 		return nil, err
 	}
-	own := *req
-	own.Tenant = p.Tenant(req.Tenant)
+	var own host.Request
+	if req != nil {
+		own = *req
+	}
+	own.Tenant = p.Tenant(own.Tenant)
 	return p.host.Run(ctx, target, &own)
 }
