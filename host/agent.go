@@ -4,6 +4,8 @@ import (
 	"context"
 	"regexp"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Agent is a name, instructions, a model and tools. Make one with [NewAgent]; it
@@ -85,7 +87,7 @@ type AgentOptions struct {
 	// object is merged with the host's. Models refuse the members that the host has
 	// to write itself (messages, tools, the limit of output) with code
 	// invalid_argument, and services those that they do not know.
-	// [Request].ModelParameters override them. At most [MaxParameterBytes].
+	// [Request].ModelParameters override them. At most [llm.MaxParameterBytes].
 	ModelParameters map[string]any
 
 	// SerialTools makes the agent's tools run one after the other, in the order in
@@ -160,7 +162,7 @@ func NewAgent(name string, opts *AgentOptions) (*Agent, error) {
 	if err := a.checkProviderTools(); err != nil {
 		return nil, err
 	}
-	parameters, err := encodeParameters(opts.ModelParameters)
+	parameters, err := llm.EncodeParameters(opts.ModelParameters)
 	if err != nil {
 		return nil, wrapError(err, "agent %q", name)
 	}

@@ -10,15 +10,6 @@ import (
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
-// Scope says who is asking and where: it goes to every part of a run.
-type Scope struct {
-	Tenant  string `json:"tenant,omitempty"`
-	Thread  string `json:"thread,omitempty"`
-	Run     string `json:"run,omitempty"`
-	Network string `json:"network,omitempty"`
-	Agent   string `json:"agent,omitempty"`
-}
-
 // Call is one call of a tool, and the tool's way to the run it happens in. A
 // sandboxed tool gets the same through the plugin contract. Its methods may be
 // used until the handler returns.

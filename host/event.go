@@ -135,7 +135,7 @@ type (
 		Text string `json:"text"`
 	}
 
-	// ToolCallDelta is also an event: see its type in model.go.
+	// ToolCallDelta is also an event: see its type in package llm.
 
 	// MessageDone carries a whole message that joined the conversation.
 	MessageDone struct {
@@ -257,9 +257,6 @@ func (*TextDelta) Type() string { return "text.delta" }
 
 // Type returns "reasoning.delta".
 func (*ReasoningDelta) Type() string { return "reasoning.delta" }
-
-// Type returns "tool_call.delta".
-func (*ToolCallDelta) Type() string { return "tool_call.delta" }
 
 // Type returns "message".
 func (*MessageDone) Type() string { return "message" }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Hooks are functions that are called at fixed points of each run of an agent.
@@ -179,7 +180,7 @@ func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
 	t.run.events.sendState(t.run.state)
 	own := *resp
 	own.Parts, own.FinishReason = at.Parts, at.FinishReason
-	checked, err := t.run.asks.checkAnswer(&ModelRequest{}, &own)
+	checked, err := llm.Normalize(&ModelRequest{}, &own, t.run.limits.ResponseBytes)
 	if err != nil {
 		return t.agent.hookError(err, "response")
 	}

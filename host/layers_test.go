@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/schema", "host/internal/statedoc", "host/runlog"},
+	{"host", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -36,6 +36,8 @@ var layers = []layer{
 		"messages and their JSON: stores, models and protocols need them without the loop"},
 	{"host/internal/foreign", []string{"host/fault"},
 		"a function that may panic or never return is the same whatever it does"},
+	{"host/llm", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc"},
+		"a model and a processor of its history know nothing of who asks"},
 	{"host/internal/jsondoc", []string{"host/fault"},
 		"JSON in, JSON and operations out; it knows nothing of agents"},
 	{"host/internal/schema", []string{"host/internal/jsondoc"},

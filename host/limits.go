@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	maxScheduledAgents    = 64
-	maxToolCallsPerAnswer = 128
+	maxScheduledAgents = 64
 )
 
 // Limits bounds a run. A zero field is its default; there is no way to say

@@ -2,123 +2,53 @@ package host
 
 import (
 	"context"
-	"encoding/json"
-	"iter"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
-// Model answers a conversation. Implementations are safe for concurrent use.
-type Model interface {
-	// Name returns the model's name as its provider knows it. It also chooses
-	// the token tables that history is counted with.
-	Name() string
+// The contracts of models and history processors are those of the package llm. The
+// names that programs with agents use are names of this package too.
 
-	// Generate streams the answer: any number of deltas, then exactly one chunk
-	// with Response set, which is the whole answer. An error is the last thing
-	// yielded; its code says whose fault it was (unavailable and
-	// deadline_exceeded for an upstream that is down or slow,
-	// resource_exhausted when it refuses load, permission_denied or
-	// unauthenticated for a bad key, invalid_argument for a request it does not
-	// take). Breaking out of the loop ends the request. The request must not be
-	// changed or kept.
-	Generate(ctx context.Context, req *ModelRequest) iter.Seq2[ModelChunk, error]
-}
+// Model answers a conversation: see [llm.Model].
+type Model = llm.Model
 
-// ModelRequest is one question to a model.
-type ModelRequest struct {
-	Messages        []*Message // system messages first, then the view of history
-	Tools           []ToolSpec
-	ProviderTools   []ProviderTool // of all providers: see ProviderToolsOf
-	ToolChoice      ToolChoice
-	Temperature     *float64
-	Output          *OutputSpec // answer with JSON; nil is text
-	MaxOutputTokens int         // 0 is the provider's default
-	Parameters      Parameters  // members of the request to the service, beside those of the fields here
-	SerialTools     bool        // ask for at most one tool call an answer; more are run one after the other
-	Scope           Scope       // who is asking, for logs; never sent
+// Scope says who is asking and where: every part of a run receives it.
+type Scope = llm.Scope
 
-	// Conversation is the id, from an earlier [ModelResponse], of the conversation
-	// that the model's service keeps: Messages are then those since, after the
-	// system messages, which come with every request. "" is none. A model whose
-	// service keeps none answers failed_precondition.
-	Conversation string
-}
+type (
+	// ModelRequest is one question to a model: see [llm.Request].
+	ModelRequest = llm.Request
+	// ModelResponse is a model's whole answer: see [llm.Response].
+	ModelResponse = llm.Response
+	// ModelChunk is one piece of a streamed answer: see [llm.Chunk].
+	ModelChunk = llm.Chunk
+	// ToolCallDelta is a piece of a tool call in a streamed answer.
+	ToolCallDelta = llm.ToolCallDelta
+	// RetryNotice tells that an attempt failed and another follows.
+	RetryNotice = llm.RetryNotice
+	// FallbackNotice tells that a model failed and another is asked in its place.
+	FallbackNotice = llm.FallbackNotice
+	// Parameters are members of a request to a model's service.
+	Parameters = llm.Parameters
+	// OutputSpec asks a model to answer with JSON of a schema: see [llm.OutputSpec].
+	OutputSpec = llm.OutputSpec
+	// ToolSpec describes a tool to a model.
+	ToolSpec = llm.ToolSpec
+	// ProviderTool is a tool that a model's provider runs by itself: see
+	// [llm.ProviderTool].
+	ProviderTool = llm.ProviderTool
+)
 
-// Parameters are members of a request to a model's service, by the service's names:
-// see [AgentOptions].ModelParameters. They must not be changed. A model without such a
-// service ignores them.
-type Parameters map[string]json.RawMessage
-
-// ToolSpec describes a tool to a model.
-type ToolSpec struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters"` // JSON Schema of an object
-}
-
-// ToolChoice says whether a model must call a tool: "" or "auto" lets it choose,
-// "any" makes it call one, "none" forbids it, anything else names the tool to
-// call.
-type ToolChoice string
+// ToolChoice says whether a model must call a tool: see [llm.ToolChoice].
+type ToolChoice = llm.ToolChoice
 
 // The tool choices that are not a tool's name.
 const (
-	ToolChoiceAuto ToolChoice = "auto"
-	ToolChoiceAny  ToolChoice = "any"
-	ToolChoiceNone ToolChoice = "none"
+	ToolChoiceAuto = llm.ToolChoiceAuto
+	ToolChoiceAny  = llm.ToolChoiceAny
+	ToolChoiceNone = llm.ToolChoiceNone
 )
-
-// forces reports whether a model must call a tool.
-func (c ToolChoice) forces() bool { return c != "" && c != ToolChoiceAuto && c != ToolChoiceNone }
-
-// ModelChunk is one piece of a streamed answer. Deltas are for showing; the
-// last chunk's Response holds everything again.
-type ModelChunk struct {
-	Text      string          // text delta
-	Reasoning string          // reasoning delta
-	ToolCall  *ToolCallDelta  // a call begins or continues
-	Retry     *RetryNotice    // the model is being asked again
-	Fallback  *FallbackNotice // another model is being asked
-	Response  *ModelResponse  // the whole answer; last
-}
-
-// ToolCallDelta is a piece of a tool call. ID and Name come with the first.
-type ToolCallDelta struct {
-	Index     int    `json:"index"` // which call of the answer, from 0
-	ID        string `json:"id,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Arguments string `json:"arguments,omitempty"` // a fragment of JSON text
-}
-
-// RetryNotice tells that an attempt failed and another follows.
-type RetryNotice struct {
-	Attempt int    // the attempt that failed, from 1
-	Code    Code   // why
-	Reason  string // one sentence
-}
-
-// FallbackNotice tells that a model failed, now or a moment ago, and another is
-// asked in its place.
-type FallbackNotice struct {
-	From, To string // names of models
-	Code     Code   // why
-	Reason   string // one sentence
-}
-
-// ModelResponse is a model's whole answer.
-type ModelResponse struct {
-	ID           string // the provider's
-	Model        string // the model that answered
-	Parts        []Part // reasoning, text, tool calls
-	FinishReason FinishReason
-	Usage        Usage
-	Raw          json.RawMessage // the provider's answer, if the model is configured to keep it
-
-	// Conversation is set if the service keeps the conversation up to this answer:
-	// the id to ask on with. It may be another one after each answer.
-	Conversation string
-}
 
 // FinishReason says why an answer, an agent's run or a network's run ended.
 type FinishReason = chat.FinishReason
@@ -142,3 +72,36 @@ type Usage = chat.Usage
 
 // Cost is the usage of sandboxed code: see [chat.Cost].
 type Cost = chat.Cost
+
+// Processor changes the view of history that a model receives: see [llm.Processor].
+type Processor = llm.Processor
+
+// Processed is the report of a processor: see [llm.Processed].
+type Processed = llm.Processed
+
+// View is the input of a processor: see [llm.View].
+type View = llm.View
+
+// NewView returns a view outside any run, for testing processors: see [llm.NewView].
+func NewView(messages []*Message, model string, counter TokenCounter) *View {
+	return llm.NewView(messages, model, counter)
+}
+
+// ProcessorFunc returns a processor from a function from messages to messages: see
+// [llm.ProcessorFunc].
+func ProcessorFunc(name string, fn func(ctx context.Context, messages []*Message) ([]*Message, error)) Processor {
+	return llm.ProcessorFunc(name, fn)
+}
+
+// Optional returns p with another answer to failure: see [llm.Optional].
+func Optional(p Processor) Processor { return llm.Optional(p) }
+
+// Process applies one processor to a view and checks the result: see [llm.Process].
+func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Processed, error) {
+	return llm.Process(ctx, p, view)
+}
+
+// ProcessAll applies processors in their order: see [llm.ProcessAll].
+func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, []*Processed, error) {
+	return llm.ProcessAll(ctx, list, view)
+}

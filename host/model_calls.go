@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // How a run asks a model: processors, quota, the answer as it streams.
@@ -49,15 +50,15 @@ func (c *modelCalls) process(ctx context.Context, v viewSource, levels levels) (
 
 func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level string, v viewSource) ([]*Message, error) {
 	messages := v.messages
-	view := &View{Scope: *c.events.scope, Model: v.model, Messages: messages, Own: countOwn(messages, v.own), counter: c.tokens}
+	view := NewView(messages, v.model, c.tokens)
+	view.Scope, view.Own = *c.events.scope, llm.CountOwn(messages, v.own)
 	if v.input != nil {
 		view.Input = v.input.ID
 	}
 	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
 	out, done, err := Process(ctx, p, view)
 	if err != nil {
-		_, optional := p.(optionalProcessor)
-		if !optional || ctx.Err() != nil {
+		if !llm.IsOptional(p) || ctx.Err() != nil {
 			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = AsError(err), len(messages), -1, -1
 			c.events.emit(ev)
 			return nil, wrapError(err, "processor %q", p.Name())
@@ -123,13 +124,13 @@ func (c *modelCalls) listen(ctx context.Context, model Model, req *ModelRequest,
 			return nil, shown, ContextError(ctx)
 		}
 		if shown > c.limits.ResponseBytes {
-			return resp, shown, answerTooLong(c.limits.ResponseBytes)
+			return resp, shown, llm.TooLong(c.limits.ResponseBytes)
 		}
 	}
 	if resp == nil {
 		return nil, shown, errNoAnswer()
 	}
-	own, err := c.checkAnswer(req, resp)
+	own, err := llm.Normalize(req, resp, c.limits.ResponseBytes)
 	if err != nil {
 		return resp, shown, err
 	}
@@ -163,23 +164,6 @@ func (c *modelCalls) pass(chunk *ModelChunk, show bool) int {
 		c.events.emit(chunk.ToolCall)
 	}
 	return n
-}
-
-// countOwn returns the number of a view's messages from the first own one on.
-// Processors may have edited, moved and dropped some, so ids tell.
-func countOwn(view, own []*Message) int {
-	if len(own) == 0 {
-		return 0
-	}
-	ids := make(map[string]bool, len(own))
-	for _, m := range own {
-		ids[m.ID] = true
-	}
-	first := slices.IndexFunc(view, func(m *Message) bool { return ids[m.ID] })
-	if first < 0 {
-		return 0
-	}
-	return len(view) - first
 }
 
 func withInstructions(instructions string, view []*Message) []*Message {

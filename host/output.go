@@ -12,14 +12,6 @@ import (
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
-// OutputSpec asks a model to answer with JSON of a schema. A model without support
-// for one ignores it: the host checks every answer.
-type OutputSpec struct {
-	Name   string          // of the agent, made fit for providers
-	Schema json.RawMessage // JSON Schema
-	Strict bool            // the schema keeps the rules of strict providers
-}
-
 // SchemaOf returns the schema of a Go type's JSON, for [AgentOptions].Output.
 // An optional member (a pointer, omitempty) is required and nullable in the model's
 // schema, and tags say more of a member, as for [NewTool]. Slices and maps that are

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // parametersOf returns what a model was asked with, as JSON.
@@ -59,7 +60,7 @@ func TestParametersThatCannotBeSent(t *testing.T) {
 	}{
 		"no JSON":   {map[string]any{"stop": func() {}}, `model parameter "stop": json: unsupported type`},
 		"no name":   {map[string]any{"": 1}, "has no name"},
-		"too large": {map[string]any{"x": strings.Repeat("x", host.MaxParameterBytes)}, "more than 65536 bytes"},
+		"too large": {map[string]any{"x": strings.Repeat("x", llm.MaxParameterBytes)}, "more than 65536 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := host.NewAgent("clerk", &host.AgentOptions{ModelParameters: c.parameters})

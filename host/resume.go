@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -173,7 +174,7 @@ func (r *run) restoreBeginning(b *beginning) error {
 // restoreContent takes over the instructions and the model parameters of a request.
 func (r *run) restoreContent(instructions string, parameters map[string]json.RawMessage) (err error) {
 	r.content.instructions = instructions
-	r.content.parameters, err = encodeParameters(asParameters(parameters))
+	r.content.parameters, err = llm.EncodeParameters(asParameters(parameters))
 	return err
 }
 

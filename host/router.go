@@ -40,13 +40,15 @@ type RouteRequest struct {
 
 // View returns the conversation as a view, for routers that count or outline it.
 func (req *RouteRequest) View() *View {
-	v := &View{Scope: req.Scope, Messages: req.Messages}
+	name, counter := "", TokenCounter(nil)
 	if req.routing != nil {
-		v.counter = req.routing.asks.tokens
+		counter = req.routing.asks.tokens
 		if m := req.routing.models.forRouters(); m != nil {
-			v.Model = m.Name()
+			name = m.Name()
 		}
 	}
+	v := NewView(req.Messages, name, counter)
+	v.Scope = req.Scope
 	return v
 }
 

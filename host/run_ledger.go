@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // runLedger counts a run's usage and artifacts.
@@ -67,12 +68,12 @@ func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp 
 	var u Usage
 	switch {
 	case resp != nil && resp.Usage != (Usage{}):
-		u = boundedUsage(resp.Usage)
+		u = resp.Usage.Bounded()
 	case resp != nil:
-		u = estimateUsage(req, resp)
+		u = llm.EstimateUsage(req, resp)
 	case shown > 0 || ctx.Err() != nil:
-		u = estimateUsage(req, &ModelResponse{})
-		u.OutputTokens = shown / bytesPerToken
+		u = llm.EstimateUsage(req, &ModelResponse{})
+		u.OutputTokens = llm.EstimateTokens(shown)
 	default:
 		return
 	}

@@ -1,6 +1,10 @@
 package host
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/agenthost/agenthost/host/llm"
+)
 
 // requestContent is the content of a request beside the user's message. A run that
 // resumes another has the content of that run's request.
@@ -15,7 +19,7 @@ type requestContent struct {
 // contentOf returns the content of a request. Code invalid_argument for model parameters
 // that cannot be sent.
 func contentOf(req *Request) (requestContent, error) {
-	parameters, err := encodeParameters(req.ModelParameters)
+	parameters, err := llm.EncodeParameters(req.ModelParameters)
 	if err != nil {
 		return requestContent{}, wrapError(err, "request")
 	}

@@ -323,10 +323,6 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	return answer, t.misfit
 }
 
-// namelessTool stands for the name in a call that has none; a history could not
-// be read back without it, and the model gets the error that there is no such tool.
-const namelessTool = "unnamed"
-
 func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	messages := withInstructions(t.prompt(), t.withProvided(view))
 	if t.run.service.id == "" { // or the calls are where the conversation is kept
@@ -341,7 +337,7 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 		Conversation: t.run.service.id, Parameters: t.modelParams,
 	}
-	if t.called && req.ToolChoice.forces() {
+	if t.called && req.ToolChoice.Forces() {
 		req.ToolChoice = ToolChoiceAuto
 	}
 	if t.called = true; t.calls.off {
@@ -404,9 +400,6 @@ func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, 
 func (t *turn) ownMessages() []*Message {
 	return t.result.Messages[min(t.providerMessages, len(t.result.Messages)):]
 }
-
-// bytesPerToken is a rough rule for models that do not report their usage.
-const bytesPerToken = 4
 
 func errNoAnswer() error {
 	return Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")

@@ -24,6 +24,19 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
+// maxTokens bounds the tokens that one answer reports: sums of more would
+// overflow.
+const maxTokens = 1 << 30
+
+// Bounded returns u with each count between 0 and 2^30. A negative count of a server
+// would refund its tenant the cost of other calls.
+func (u Usage) Bounded() Usage {
+	for _, n := range []*int{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.ReasoningTokens} {
+		*n = min(max(*n, 0), maxTokens)
+	}
+	return u
+}
+
 // Cost is the usage of sandboxed code.
 type Cost struct {
 	Plugin       string `json:"plugin,omitempty"` // registration id

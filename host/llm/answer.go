@@ -1,24 +1,29 @@
-package host
+package llm
 
 import (
 	"bytes"
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Normalizing a model's answer: its calls get one form, its size is checked, its
-// tokens are estimated where it names none.
+// maxToolCallsPerAnswer bounds the tool calls of one answer.
+const maxToolCallsPerAnswer = 128
 
-// normalCalls makes an answer's calls fit for a history: each has a name and an
-// id of its own, and arguments that are JSON. A call that occurs twice, with the
-// same id, name and arguments, is one.
-func normalCalls(parts []Part) []Part {
-	seen := map[string]*ToolCall{}
-	out := make([]Part, 0, len(parts))
+// namelessTool stands for the name in a call that has none. A history could not be read
+// back without a name, and the model receives the error that there is no such tool.
+const namelessTool = "unnamed"
+
+// normalCalls returns parts whose calls a history can hold: each has a name and an id of
+// its own, and arguments that are JSON. A call that occurs twice, with the same id, name
+// and arguments, is one.
+func normalCalls(parts []chat.Part) []chat.Part {
+	seen := map[string]*chat.ToolCall{}
+	out := make([]chat.Part, 0, len(parts))
 	for _, p := range parts {
-		c, ok := p.(*ToolCall)
+		c, ok := p.(*chat.ToolCall)
 		if !ok {
 			if p = normalPart(p); p != nil {
 				out = append(out, p)
@@ -32,7 +37,7 @@ func normalCalls(parts []Part) []Part {
 			continue
 		default: // some servers number every call of an answer alike
 			renamed := *c
-			renamed.ID = NewID()
+			renamed.ID = chat.NewID()
 			c = &renamed
 		}
 		seen[c.ID] = c
@@ -44,15 +49,15 @@ func normalCalls(parts []Part) []Part {
 // normalPart quotes data that is not JSON and drops an unknown part that is not:
 // either would make the whole answer impossible to store. A tool's result is not
 // a model's to give.
-func normalPart(p Part) Part {
+func normalPart(p chat.Part) chat.Part {
 	switch p := p.(type) {
-	case *ToolResult:
+	case *chat.ToolResult:
 		return nil
-	case *Data:
+	case *chat.Data:
 		if len(p.Value) > 0 && jsondoc.Check(p.Value) != nil {
-			return &Data{Value: jsondoc.Quote(string(p.Value)), Extra: p.Extra}
+			return &chat.Data{Value: jsondoc.Quote(string(p.Value)), Extra: p.Extra}
 		}
-	case *Unknown:
+	case *chat.Unknown:
 		if jsondoc.Check(p.JSON) != nil {
 			return nil
 		}
@@ -63,14 +68,14 @@ func normalPart(p Part) Part {
 // normalCall fills in the missing fields of a call. Arguments that are not JSON
 // become a JSON string, and the model gets an error for it when the tool would run.
 // Bytes that are no UTF-8 become U+FFFD, as encoding/json has it.
-func normalCall(c *ToolCall) *ToolCall {
+func normalCall(c *chat.ToolCall) *chat.ToolCall {
 	args := bytes.TrimSpace(c.Arguments)
 	if c.ID != "" && c.Name != "" && jsondoc.Check(c.Arguments) == nil {
 		return c
 	}
 	fixed := *c
 	if fixed.ID == "" {
-		fixed.ID = NewID()
+		fixed.ID = chat.NewID()
 	}
 	if fixed.Name == "" {
 		fixed.Name = namelessTool
@@ -113,24 +118,27 @@ func backquotedStrings(args []byte) json.RawMessage {
 	return out
 }
 
-// checkAnswer returns an answer of our own, complete and within the limits. The
-// model's is left alone: it may be one that it gives to many.
-func (c *modelCalls) checkAnswer(req *ModelRequest, resp *ModelResponse) (*ModelResponse, error) {
+// Normalize returns the answer to a request in the form that a history can hold: each
+// call has a name, an id of its own and arguments that are JSON, the usage is bounded,
+// or estimated if the model reports none, and there is a finish reason. resp stays
+// unchanged, because a model may give it to several callers. An answer of more than
+// limit bytes or 128 calls has code resource_exhausted, one with a nil part internal.
+func Normalize(req *Request, resp *Response, limit int) (*Response, error) {
 	calls, size := 0, 0
 	for _, p := range resp.Parts {
 		switch p := p.(type) {
 		case nil:
-			return nil, Errorf(Internal, "answer has a part that is nil")
-		case *ToolCall:
+			return nil, fault.Errorf(fault.Internal, "answer has a part that is nil")
+		case *chat.ToolCall:
 			calls++
 			size += len(p.Arguments)
-		case *Text:
+		case *chat.Text:
 			size += len(p.Text)
-		case *Reasoning:
+		case *chat.Reasoning:
 			size += len(p.Text) + len(p.Signature)
-		case *Media:
+		case *chat.Media:
 			size += len(p.Data) + len(p.URL)
-		case *Unknown:
+		case *chat.Unknown:
 			size += len(p.JSON)
 		}
 		for _, m := range chat.ExtraOf(p) {
@@ -138,51 +146,24 @@ func (c *modelCalls) checkAnswer(req *ModelRequest, resp *ModelResponse) (*Model
 		}
 	}
 	if calls > maxToolCallsPerAnswer {
-		return nil, Errorf(ResourceExhausted, "answer calls %d tools, more than %d", calls, maxToolCallsPerAnswer)
+		return nil, fault.Errorf(fault.ResourceExhausted, "answer calls %d tools, more than %d", calls, maxToolCallsPerAnswer)
 	}
-	if size > c.limits.ResponseBytes {
-		return nil, answerTooLong(c.limits.ResponseBytes)
+	if size > limit {
+		return nil, TooLong(limit)
 	}
 	own := *resp
-	own.Parts, own.Usage = normalCalls(resp.Parts), boundedUsage(resp.Usage)
-	if own.Usage == (Usage{}) {
-		own.Usage = estimateUsage(req, resp)
+	own.Parts, own.Usage = normalCalls(resp.Parts), resp.Usage.Bounded()
+	if own.Usage == (chat.Usage{}) {
+		own.Usage = EstimateUsage(req, resp)
 	}
 	if own.FinishReason == "" {
-		own.FinishReason = FinishStop
+		own.FinishReason = chat.FinishStop
 	}
 	return &own, nil
 }
 
-// maxAnswerTokens is the most that one answer is believed to have cost, either
-// way: more would make sums of it overflow.
-const maxAnswerTokens = 1 << 30
-
-// boundedUsage returns a usage whose counts are neither negative nor too large to sum
-// up. A negative count of a server would refund its tenant the cost of other calls.
-func boundedUsage(u Usage) Usage {
-	for _, n := range []*int{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.ReasoningTokens} {
-		*n = min(max(*n, 0), maxAnswerTokens)
-	}
-	return u
-}
-
-func answerTooLong(limit int) error {
-	return Errorf(ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", limit)
-}
-
-func estimateUsage(req *ModelRequest, resp *ModelResponse) Usage {
-	in, out := 0, 0
-	for _, m := range req.Messages {
-		n, _ := m.Size()
-		in += n
-	}
-	for _, t := range req.Tools {
-		in += len(t.Parameters) + len(t.Description)
-	}
-	for _, t := range req.ProviderTools {
-		in += len(t.Declaration)
-	}
-	out, _ = (&Message{Parts: resp.Parts}).Size()
-	return Usage{InputTokens: in / bytesPerToken, OutputTokens: out / bytesPerToken, Estimated: true}
+// TooLong returns the error of an answer that is longer than the limit ResponseBytes of
+// a run.
+func TooLong(limit int) error {
+	return fault.Errorf(fault.ResourceExhausted, "answer is longer than the limit ResponseBytes of %d", limit)
 }

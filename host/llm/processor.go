@@ -1,4 +1,4 @@
-package host
+package llm
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Processor changes the view of history that a model is sent: it drops,
-// shortens, redacts, summarises. It runs before every model call, on stored
+// Processor changes the view of history that a model receives: it drops, shortens,
+// redacts, summarises. It runs before every model call, on stored
 // history, the turn's input and the turn's tool rounds, without the system
 // prompt. Stored history is never changed by it.
 //
@@ -31,17 +32,17 @@ type Processor interface {
 // there: it may be edited but not dropped. A result that breaks a rule which the
 // view kept fails the processor.
 type Processed struct {
-	Messages []*Message
-	Edits    []Edit
+	Messages []*chat.Message
+	Edits    []chat.Edit
 	Report   json.RawMessage // any JSON, shown on the run
-	Cost     *Cost           // set by sandboxed processors
+	Cost     *chat.Cost      // set by sandboxed processors
 }
 
 // View is the input of a processor. Messages must not be changed in place.
 type View struct {
 	Scope    Scope
 	Model    string // the model the view is for
-	Messages []*Message
+	Messages []*chat.Message
 	Input    string // id of this turn's input, which may be edited but not dropped; "" for none
 
 	// Own is the number of Messages, the last ones, from the first that the agent
@@ -51,12 +52,12 @@ type View struct {
 	// is none.
 	Own int
 
-	counter TokenCounter
+	counter chat.TokenCounter
 }
 
 // NewView returns a view outside any run, for testing processors. counter may
 // be nil.
-func NewView(messages []*Message, model string, counter TokenCounter) *View {
+func NewView(messages []*chat.Message, model string, counter chat.TokenCounter) *View {
 	return &View{Model: model, Messages: messages, counter: counter}
 }
 
@@ -65,7 +66,7 @@ func NewView(messages []*Message, model string, counter TokenCounter) *View {
 // remembers. Code failed_precondition if the host has no token counter.
 func (v *View) Tokens(ctx context.Context, encoding string) ([]int, error) {
 	if v.counter == nil {
-		return nil, Errorf(FailedPrecondition, "count tokens: the host has no token counter").
+		return nil, fault.Errorf(fault.FailedPrecondition, "count tokens: the host has no token counter").
 			WithHint("set host.Options.Tokens")
 	}
 	if encoding == "" {
@@ -93,7 +94,7 @@ func (v *View) Encoding() (name string, exact bool) {
 // CountTokens returns the number of tokens of any text.
 func (v *View) CountTokens(ctx context.Context, encoding string, text []byte) (int, error) {
 	if v.counter == nil {
-		return 0, Errorf(FailedPrecondition, "count tokens: the host has no token counter")
+		return 0, fault.Errorf(fault.FailedPrecondition, "count tokens: the host has no token counter")
 	}
 	if encoding == "" {
 		encoding, _ = v.counter.EncodingFor(v.Model)
@@ -104,25 +105,25 @@ func (v *View) CountTokens(ctx context.Context, encoding string, text []byte) (i
 // ProcessorFunc returns a processor from a function from messages to messages.
 // The function must not change the messages it is given; to change one it
 // clones it.
-func ProcessorFunc(name string, fn func(ctx context.Context, messages []*Message) ([]*Message, error)) Processor {
+func ProcessorFunc(name string, fn func(ctx context.Context, messages []*chat.Message) ([]*chat.Message, error)) Processor {
 	return &funcProcessor{name, fn}
 }
 
 type funcProcessor struct {
 	name string
-	fn   func(context.Context, []*Message) ([]*Message, error)
+	fn   func(context.Context, []*chat.Message) ([]*chat.Message, error)
 }
 
 func (p *funcProcessor) Name() string { return p.name }
 
 func (p *funcProcessor) Process(ctx context.Context, view *View) (*Processed, error) {
-	in := append(make([]*Message, 0, len(view.Messages)), view.Messages...)
+	in := append(make([]*chat.Message, 0, len(view.Messages)), view.Messages...)
 	out, err := p.fn(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	if out == nil {
-		out = []*Message{}
+		out = []*chat.Message{}
 	}
 	return &Processed{Messages: out}, nil
 }
@@ -134,9 +135,15 @@ func Optional(p Processor) Processor { return optionalProcessor{p} }
 
 type optionalProcessor struct{ Processor }
 
+// IsOptional reports whether [Optional] made p.
+func IsOptional(p Processor) bool {
+	_, optional := p.(optionalProcessor)
+	return optional
+}
+
 // Process applies one processor to a view and checks the result. It returns the new
 // messages and the processor's report. A run does the same at each level.
-func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Processed, error) {
+func Process(ctx context.Context, p Processor, view *View) ([]*chat.Message, *Processed, error) {
 	done, err := foreign.NamePanic("processor "+strconv.Quote(p.Name()), func() (*Processed, error) { return p.Process(ctx, view) })
 	if err != nil {
 		return nil, nil, err
@@ -145,30 +152,30 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 		done = &Processed{}
 	}
 	if len(done.Report) > 0 && jsondoc.Check(done.Report) != nil {
-		return nil, nil, Errorf(Internal, "processor %q reports what is not JSON", p.Name())
+		return nil, nil, fault.Errorf(fault.Internal, "processor %q reports what is not JSON", p.Name())
 	}
 	out := view.Messages
 	switch {
 	case done.Messages != nil && done.Edits != nil:
-		return nil, nil, Errorf(Internal, "processor %q returned both messages and edits", p.Name())
+		return nil, nil, fault.Errorf(fault.Internal, "processor %q returned both messages and edits", p.Name())
 	case done.Messages != nil:
-		out = make([]*Message, len(done.Messages))
+		out = make([]*chat.Message, len(done.Messages))
 		for i, m := range done.Messages {
 			if m == nil {
-				return nil, nil, Errorf(Internal, "processor %q returned no message at %d", p.Name(), i)
+				return nil, nil, fault.Errorf(fault.Internal, "processor %q returned no message at %d", p.Name(), i)
 			}
 			out[i] = m.WithIdentity()
 		}
 	case len(done.Edits) > 0:
-		if out, err = ApplyEdits(view.Messages, done.Edits); err != nil {
-			return nil, nil, &Error{Code: Internal, Message: fmt.Sprintf("processor %q: %v", p.Name(), err), Err: err}
+		if out, err = chat.ApplyEdits(view.Messages, done.Edits); err != nil {
+			return nil, nil, &fault.Error{Code: fault.Internal, Message: fmt.Sprintf("processor %q: %v", p.Name(), err), Err: err}
 		}
 	default:
 		return out, done, nil
 	}
-	if n, fault := chat.Faults(out); n > 0 {
+	if n, first := chat.Faults(out); n > 0 {
 		if was, _ := chat.Faults(view.Messages); n > was {
-			return nil, nil, Errorf(Internal, "processor %q leaves a broken history: %w", p.Name(), fault)
+			return nil, nil, fault.Errorf(fault.Internal, "processor %q leaves a broken history: %w", p.Name(), first)
 		}
 	}
 	if err := view.checkInputKept(out); err != nil {
@@ -181,17 +188,16 @@ func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Process
 // before has left, as a run does at each level. It returns the remaining messages
 // and each processor's report: nil for one that is [Optional] and failed, which is
 // skipped. The error of any other ends it, with the processor's name.
-func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, []*Processed, error) {
+func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*chat.Message, []*Processed, error) {
 	own := view.Messages[max(0, len(view.Messages)-max(0, view.Own)):]
 	at, reports := *view, make([]*Processed, len(list))
 	for i, p := range list {
 		out, done, err := Process(ctx, p, &at)
-		_, optional := p.(optionalProcessor)
 		switch {
 		case err == nil:
-			reports[i], at.Messages, at.Own = done, out, countOwn(out, own)
-		case !optional || ctx.Err() != nil:
-			return nil, nil, wrapError(err, "processor %q", p.Name())
+			reports[i], at.Messages, at.Own = done, out, CountOwn(out, own)
+		case !IsOptional(p) || ctx.Err() != nil:
+			return nil, nil, fault.Wrap(err, "processor %q", p.Name())
 		}
 	}
 	return at.Messages, reports, nil
@@ -199,10 +205,27 @@ func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, 
 
 // checkInputKept fails for a processor that dropped the user's input instead of
 // editing it.
-func (v *View) checkInputKept(after []*Message) error {
-	isInput := func(m *Message) bool { return m.ID == v.Input && m.Role == User && len(m.Parts) > 0 }
+func (v *View) checkInputKept(after []*chat.Message) error {
+	isInput := func(m *chat.Message) bool { return m.ID == v.Input && m.Role == chat.User && len(m.Parts) > 0 }
 	if v.Input != "" && slices.ContainsFunc(v.Messages, isInput) && !slices.ContainsFunc(after, isInput) {
-		return Errorf(Internal, "drops the current input").WithHint("edit it instead; the model must see what it answers")
+		return fault.Errorf(fault.Internal, "drops the current input").WithHint("edit it instead; the model must see what it answers")
 	}
 	return nil
+}
+
+// CountOwn returns the number of a view's messages from the first own one on.
+// Processors may have edited, moved and dropped some, so ids tell.
+func CountOwn(view, own []*chat.Message) int {
+	if len(own) == 0 {
+		return 0
+	}
+	ids := make(map[string]bool, len(own))
+	for _, m := range own {
+		ids[m.ID] = true
+	}
+	first := slices.IndexFunc(view, func(m *chat.Message) bool { return ids[m.ID] })
+	if first < 0 {
+		return 0
+	}
+	return len(view) - first
 }
