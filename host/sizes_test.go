@@ -34,7 +34,6 @@ var oversized = map[string]int{
 	"methods of host/internal/schema.check":              47,
 	"methods of host/internal/schema.checker":            42,
 	"methods of host/kv/badgerkv.Store":                  82,
-	"methods of host/plugin.instance":                    95,
 	"methods of host/plugin/internal/wasmmeter.codeScan": 56,
 	"methods of host/plugin/internal/wasmmeter.meter":    44,
 	"methods of host/plugin/plugintest.guest":            48,

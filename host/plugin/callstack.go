@@ -177,23 +177,22 @@ func stackOf(fn api.Function) (base uintptr, size int) {
 	return f.Pointer(), f.Len()
 }
 
-// shrink drops the stacks of an instance whose call went deep.
-func (inst *instance) shrink() {
-	s := &inst.callStack
+// shrink drops the stacks of functions, of an instance whose call went deep.
+func (s *callStack) shrink(functions *[exportCount]api.Function) {
 	last := s.fn
 	s.fn = nil
 	if s.depth == nil {
 		return
 	}
 	if s.first > smallStack { // the first room is counted once, for one of them
-		for e, fn := range inst.funcs {
+		for e, fn := range functions {
 			if fn != last {
-				inst.funcs[e] = nil
+				functions[e] = nil
 			}
 		}
 	}
 	if s.room > s.first {
-		inst.funcs = [exportCount]api.Function{}
+		*functions = [exportCount]api.Function{}
 		s.room = s.first
 		s.claim.Set(stackBytes(s.first) + s.tables)
 	}

@@ -43,7 +43,7 @@ func TestStackIsMeasured(t *testing.T) {
 	if len(inst) == 0 {
 		inst = p.instances.byTenant["a"].idle
 	}
-	fn := inst[0].function(exportTool)
+	fn := inst[0].guest.function(exportTool)
 	if base, size := stackOf(fn); base == 0 || size < 10_000 || size > smallStack {
 		t.Errorf("the stack of a function is %d bytes at %x, want wazero's first one", size, base)
 	}
@@ -70,7 +70,7 @@ func TestStackIsCountedAndDropped(t *testing.T) {
 		t.Errorf("%d bytes are in use after a deep call, want %d as after one that is not", used, shallow)
 	}
 	for _, inst := range p.instances.byTenant["a"].idle {
-		for _, fn := range inst.funcs {
+		for _, fn := range inst.guest.functions {
 			if fn == nil {
 				continue
 			}
@@ -148,20 +148,20 @@ func TestIdleInstanceKeepsOneLargeStack(t *testing.T) {
 		inst := &instance{callStack: callStack{depth: &depthGlobal{}}}
 		inst.callStack.start(1000, c.frame)
 		for _, e := range []export{exportTool, exportProcess} {
-			inst.funcs[e] = &struct {
+			inst.guest.functions[e] = &struct {
 				api.Function
 				export
 			}{nil, e}
-			inst.callStack.use(inst.funcs[e])
+			inst.callStack.use(inst.guest.functions[e])
 		}
-		inst.shrink()
+		inst.callStack.shrink(&inst.guest.functions)
 		kept := int64(0)
-		for _, fn := range inst.funcs {
+		for _, fn := range inst.guest.functions {
 			if fn != nil {
 				kept++
 			}
 		}
-		if kept != c.kept || inst.funcs[exportProcess] == nil {
+		if kept != c.kept || inst.guest.functions[exportProcess] == nil {
 			t.Errorf("frames of %d bytes: %d stacks are kept, want %d, the last among them", c.frame, kept, c.kept)
 		}
 	}

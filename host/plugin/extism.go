@@ -79,13 +79,13 @@ func (x *extismPlugin) newState(inst *instance, flow *fairsched.Flow) *extism.St
 	if x == nil {
 		return nil
 	}
-	return extism.New(&x.options, &inst.meter, inst, &inst.plugin.runtime.memories, flow)
+	return extism.New(&x.options, &inst.meter, &inst.call, &inst.plugin.runtime.memories, flow)
 }
 
 // runExtism calls a function of an Extism plugin. Any error means that the
 // instance must be closed.
 func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err error) {
-	fn := inst.module.ExportedFunction(name)
+	fn := inst.guest.module.ExportedFunction(name)
 	if fn == nil {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, name)
 	}
@@ -93,7 +93,7 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 	if name == commandExport {
 		inst.calls = max(inst.calls, inst.plugin.limits.MaxCallsPerInstance) // its libc has been taken down
 	}
-	stack := inst.stack[:]
+	stack := inst.guest.stack[:]
 	stack[0] = 0 // the result of a function that has none
 	err = inst.callStack.use(fn).CallWithStack(inst.ctx, stack)
 	inst.leave()
@@ -126,7 +126,7 @@ func (inst *instance) exited(err error) bool {
 		return false
 	}
 	inst.calls = inst.plugin.limits.MaxCallsPerInstance
-	inst.stack[0] = 0
+	inst.guest.stack[0] = 0
 	return true
 }
 

@@ -37,15 +37,9 @@ func (inst *instance) failure(err error) error {
 	if words := inst.extism.ErrorText(); words != "" { // it was about to say why
 		what += ": " + clean(words)
 	}
-	if inst.memoryFull() || strings.Contains(what, "out of memory") {
+	if inst.guest.memoryFull(inst.call.limits.MemoryBytes) || strings.Contains(what, "out of memory") {
 		return host.Errorf(host.ResourceExhausted, "%s ran out of memory under the limit MemoryBytes of %d: %s",
 			subject, inst.call.limits.MemoryBytes, what).WithHint("raise the limit, or give the plugin less to do")
 	}
 	return host.Errorf(host.Internal, "%s trapped: %s", subject, what)
-}
-
-// memoryFull reports whether memory can not grow by another page. A guest learns
-// that from memory.grow and then traps in a way of its own.
-func (inst *instance) memoryFull() bool {
-	return inst.memory != nil && int64(inst.memory.Size())+pageBytes > inst.call.limits.MemoryBytes
 }

@@ -145,20 +145,14 @@ func (i *images) put(l Limits, im *image) *image {
 // heldBefore returns the ranges that are not zero in a memory that was just
 // instantiated, if the plugin has images. It fails if the call's time is up.
 func (inst *instance) heldBefore() ([]linearmem.Range, error) {
-	if !inst.plugin.module.hasImages() || inst.memory.Size() == 0 {
+	if !inst.plugin.module.hasImages() || inst.guest.memory.Size() == 0 {
 		return nil, nil
 	}
-	held, ok := linearmem.NonZero(inst.bytes(int(inst.memory.Size())), inst.meter.YieldAfterBytes)
+	held, ok := linearmem.NonZero(inst.guest.bytes(int(inst.guest.memory.Size())), inst.meter.YieldAfterBytes)
 	if !ok {
 		return nil, inst.meter.LateError()
 	}
 	return held, nil
-}
-
-// bytes returns the front of memory.
-func (inst *instance) bytes(n int) []byte {
-	b, _ := inst.memory.Read(0, uint32(n))
-	return b
 }
 
 // keepImage takes the image of an instance whose start-up code has just run,
@@ -169,7 +163,7 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 		return nil
 	}
 	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
-		im := takeImage(inst.bytes(int(inst.memory.Size())), inst.globals, before, inst.meter.YieldAfterBytes)
+		im := takeImage(inst.guest.bytes(int(inst.guest.memory.Size())), inst.guest.globals, before, inst.meter.YieldAfterBytes)
 		if im == nil {
 			return inst.meter.LateError()
 		}
@@ -183,20 +177,14 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 // fill makes an instance that was just instantiated equal to its image. It fails
 // if the call's time is up.
 func (inst *instance) fill(im *image) error {
-	if !im.fill(inst.bytes(im.size), inst.meter.YieldAfterBytes) {
+	if !im.fill(inst.guest.bytes(im.size), inst.meter.YieldAfterBytes) {
 		return inst.meter.LateError()
 	}
 	inst.image, inst.restored = im, true
-	inst.set(im)
+	inst.guest.setGlobals(im.globals)
 	inst.wasi.endStart(im.took)
 	_ = inst.meter.Settle(int64(im.size)/callmeter.BytesPerInstruction, time.Now())
 	return nil
-}
-
-func (inst *instance) set(im *image) {
-	for i, g := range inst.globals {
-		g.Set(im.globals[i])
-	}
 }
 
 // restore brings an instance whose call returned normally back to its image. It
@@ -205,36 +193,14 @@ func (inst *instance) set(im *image) {
 // costs them less.
 func (inst *instance) restore() bool {
 	im := inst.image
-	if im == nil || inst.wasi.unrestorable || !inst.resize(im.size) {
+	if im == nil || inst.wasi.unrestorable || !inst.guest.resize(im.size, inst.meter.YieldAfterBytes) {
 		return false
 	}
-	if !im.restore(inst.bytes(im.size), inst.meter.YieldAfterBytes) {
+	if !im.restore(inst.guest.bytes(im.size), inst.meter.YieldAfterBytes) {
 		return false
 	}
-	inst.set(im)
+	inst.guest.setGlobals(im.globals)
 	inst.extism.Forget()
 	inst.restored = true
 	return true
-}
-
-// resize gives memory the size that it has in the image. wazero has no way to
-// make it smaller, but takes what the allocator gives when it asks for more; it
-// asks for no more than the module's maximum, so a memory that has reached that
-// keeps its size.
-func (inst *instance) resize(size int) bool {
-	now := int(inst.memory.Size())
-	switch {
-	case now == size:
-		return true
-	case now < size:
-		_, ok := inst.memory.Grow(uint32((size - now) / pageBytes))
-		return ok
-	}
-	if !linearmem.Zero(inst.bytes(now), linearmem.Range{Start: size, End: now}, inst.meter.YieldAfterBytes) {
-		return false
-	}
-	inst.linear.NextSize = size
-	_, ok := inst.memory.Grow(1)
-	inst.linear.NextSize = -1
-	return ok && int(inst.memory.Size()) == size
 }

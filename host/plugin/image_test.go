@@ -20,12 +20,12 @@ import (
 
 // stateOf is everything that calls can change of an instance.
 func stateOf(inst *instance) (state []byte) {
-	n := int(inst.memory.Size())
+	n := int(inst.guest.memory.Size())
 	state = fmt.Appendf(nil, "%d bytes, depth %d, globals", n, inst.callStack.calls)
-	for _, g := range inst.globals {
+	for _, g := range inst.guest.globals {
 		state = fmt.Appendf(state, " %x", g.Get())
 	}
-	return append(append(state, '\n'), inst.bytes(n)...)
+	return append(append(state, '\n'), inst.guest.bytes(n)...)
 }
 
 // runTool runs the tool of an instance outside the pools. A trap is no failure.
@@ -107,8 +107,8 @@ func TestRestoredIsFresh(t *testing.T) {
 			if runTool(t, first, "x") != nil {
 				return // thrown away
 			}
-			if atMaximum := first.memory.Size() == 5*pageBytes && first.image.size < 5*pageBytes; first.restore() == atMaximum {
-				r.Fatalf("restore = %t with %d bytes of memory; the image has %d", !atMaximum, first.memory.Size(), first.image.size)
+			if atMaximum := first.guest.memory.Size() == 5*pageBytes && first.image.size < 5*pageBytes; first.restore() == atMaximum {
+				r.Fatalf("restore = %t with %d bytes of memory; the image has %d", !atMaximum, first.guest.memory.Size(), first.image.size)
 			} else if atMaximum {
 				return
 			}

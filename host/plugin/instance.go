@@ -19,47 +19,25 @@ import (
 // instance is one instantiated module. It runs one call at a time. It belongs to
 // one tenant until it is restored to its image, and then to none.
 type instance struct {
-	plugin  *Plugin
-	tenant  string   // "": it is restored, and idle
-	binding *binding // of its tenant
-	meter   callmeter.Meter
-	module  api.Module
-	memory  api.Memory
-	linear  *linearmem.Memory // that holds memory
+	plugin *Plugin
+	tenant string // "": it is restored, and idle
+	meter  callmeter.Meter
+	call   call
+	guest  guest
 	// ctx carries the instance to the functions that the guest imports. It is
 	// made once: a context for each call would cost more than the call.
 	ctx       context.Context
-	globals   []api.MutableGlobal // that an image saves besides memory
-	image     *image              // nil: it can not be restored
+	image     *image // nil: it can not be restored
 	callStack callStack
-	funcs     [exportCount]api.Function
 	calls     int
 	took      time.Duration // the last call
-	stack     [1]uint64
 	wasi      wasiEnv
-	call      call
 	extism    *extism.State // nil for a native plugin
 
 	// While idle, guarded by Plugin.mu.
 	restored   bool      // is equal to its image
 	used       time.Time // when its last call began
 	prev, next *instance // of all that are idle
-}
-
-// keptResponse bounds the buffer that an idle instance keeps.
-const keptResponse = 64 << 10
-
-// call is the state of the call in progress. One value serves all calls of an
-// instance.
-type call struct {
-	limits   *Limits
-	input    []byte
-	output   []byte
-	response []byte // of the last host operation
-	calls    int
-	logged   int
-	ops      operations
-	raw      rawOperations // ops in a raw call
 }
 
 // startName is what the code that runs before the first call is called in errors
@@ -105,14 +83,14 @@ func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Fl
 		return inst, inst.failure(err)
 	}
 	im := p.module.code.images.get(p.limits)
-	if im != nil && p.module.hasImages() && im.suits(b) && inst.resize(im.size) {
+	if im != nil && p.module.hasImages() && im.suits(b) && inst.guest.resize(im.size, inst.meter.YieldAfterBytes) {
 		return inst, inst.fill(im)
 	}
 	before, err := inst.heldBefore()
 	if err != nil {
 		return inst, err
 	}
-	if err := inst.runStart(startFunctions(inst.module, p.module.extism != nil)); err != nil {
+	if err := inst.runStart(startFunctions(inst.guest.module, p.module.extism != nil)); err != nil {
 		return inst, err
 	}
 	inst.started()
@@ -126,20 +104,21 @@ func (b *binding) emptyInstance(flow *fairsched.Flow) *instance {
 	inst := &instance{plugin: p, meter: callmeter.New(&p.runtime.meters, p.id)}
 	inst.extism = p.module.extism.newState(inst, flow)
 	inst.ctx = &instanceContext{context.Background(), inst}
-	inst.wasi.inst = inst
+	inst.call.meter = &inst.meter
+	inst.wasi.call = &inst.call
 	inst.assign(b, flow)
 	return inst
 }
 
 // assign gives the instance to the tenant of a binding, for a call of that flow.
 func (inst *instance) assign(b *binding, flow *fairsched.Flow) {
-	inst.tenant, inst.binding = b.account.id, b
+	inst.tenant, inst.call.binding = b.account.id, b
 	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: b.account, Flow: flow})
 }
 
 // release takes a restored instance from its tenant.
 func (inst *instance) release() {
-	inst.tenant, inst.binding = "", nil
+	inst.tenant, inst.call.binding = "", nil
 	inst.meter.SetPayer(callmeter.Payer{})
 }
 
@@ -154,7 +133,7 @@ func (inst *instance) runStart(functions []api.Function) error {
 		if inst.meter.EndGrowth(); inst.meter.Unscheduled() {
 			return inst.meter.LateError()
 		}
-		inst.shrink()
+		inst.callStack.shrink(&inst.guest.functions)
 	}
 	return nil
 }
@@ -175,13 +154,13 @@ func (inst *instance) instantiate(flow *fairsched.Flow) (err error) {
 		}
 		return err
 	}
-	inst.module, inst.linear = mod, maker.memory.Made
+	inst.guest.module, inst.guest.linear = mod, maker.memory.Made
 	if maker.memory.Made != nil { // wazero's Memory is not nil in a module without memory
-		inst.memory = mod.Memory()
+		inst.guest.memory = mod.Memory()
 	}
 	inst.meter.SetFuel(mod.ExportedGlobal(wasmmeter.FuelGlobal).(api.MutableGlobal))
 	for _, i := range inst.plugin.module.code.keeps.globals {
-		inst.globals = append(inst.globals, mod.ExportedGlobal(wasmmeter.GlobalExport(i)).(api.MutableGlobal))
+		inst.guest.globals = append(inst.guest.globals, mod.ExportedGlobal(wasmmeter.GlobalExport(i)).(api.MutableGlobal))
 	}
 	claim := linearmem.Claim{Budget: &rt.memories, Flow: flow}
 	depth := mod.ExportedGlobal(wasmmeter.DepthGlobal).(api.MutableGlobal)
@@ -236,7 +215,7 @@ func (inst *instance) beginStart(ctx context.Context, instructions int64) {
 
 // beginCall prepares the instance for a call.
 func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Time) {
-	limits := &inst.binding.rights().limits
+	limits := &inst.call.binding.rights().limits
 	c := callmeter.Call{
 		Context: ctx, Export: inst.plugin.module.exportName(r.export), Start: now,
 		Timeout: limits.Timeout, Instructions: limits.Instructions, Limits: &callLimits,
@@ -247,17 +226,13 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 	inst.begin(limits, r.input, &c)
 	inst.call.ops = r.ops
 	if r.raw != nil && r.export != exportDescribe {
-		inst.call.raw = rawOperations{binding: inst.binding, export: r.export, opts: r.raw}
+		inst.call.raw = rawOperations{binding: inst.call.binding, export: r.export, opts: r.raw}
 		inst.call.ops = &inst.call.raw
 	}
 }
 
 func (inst *instance) begin(limits *Limits, input []byte, c *callmeter.Call) {
-	response := inst.call.response[:0]
-	if cap(response) > keptResponse {
-		response = nil
-	}
-	inst.call = call{limits: limits, input: input, response: response}
+	inst.call.begin(limits, input)
 	inst.restored, inst.used = false, c.Start
 	inst.wasi.reset()
 	inst.extism.Begin(inst.tenant, input, extism.Limits{OutputBytes: limits.OutputBytes, VarBytes: limits.VarBytes})
@@ -266,14 +241,10 @@ func (inst *instance) begin(limits *Limits, input []byte, c *callmeter.Call) {
 
 // rest lets go of what an idle instance need not hold.
 func (inst *instance) rest() {
-	c := &inst.call
-	c.input, c.output, c.ops, c.raw = nil, nil, nil, rawOperations{}
+	inst.call.rest()
 	inst.meter.Rest()
 	inst.extism.Rest()
-	inst.shrink()
-	if cap(c.response) > keptResponse {
-		c.response = nil
-	}
+	inst.callStack.shrink(&inst.guest.functions)
 }
 
 // run calls one export. Any error means that the instance must be closed.
@@ -281,12 +252,12 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 	if inst.extism != nil {
 		return inst.runExtism(inst.plugin.module.exportName(e))
 	}
-	fn := inst.function(e)
+	fn := inst.guest.function(e)
 	if fn == nil {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, e)
 	}
 	inst.calls++
-	stack := inst.stack[:]
+	stack := inst.guest.stack[:]
 	stack[0] = uint64(len(inst.call.input))
 	err = inst.callStack.use(fn).CallWithStack(inst.ctx, stack)
 	inst.leave()
@@ -312,15 +283,6 @@ func (inst *instance) leave() {
 	inst.wasi.flush()
 }
 
-// function returns an export, nil if the module has none. Each comes with a stack of
-// its own, so those that are never called are never made.
-func (inst *instance) function(e export) api.Function {
-	if inst.funcs[e] == nil {
-		inst.funcs[e] = inst.module.ExportedFunction(e.String())
-	}
-	return inst.funcs[e]
-}
-
 // cost returns what the call has used so far.
 func (inst *instance) cost(started time.Time) host.Cost {
 	inst.took = time.Since(started)
@@ -332,8 +294,8 @@ func (inst *instance) cost(started time.Time) host.Cost {
 		OutputBytes:  len(inst.call.output),
 		ThrottledUS:  inst.meter.Throttled().Microseconds(),
 	}
-	if inst.memory != nil {
-		c.PeakMemory = int64(inst.memory.Size()) + inst.extism.Size() + inst.callStack.peak()
+	if inst.guest.memory != nil {
+		c.PeakMemory = int64(inst.guest.memory.Size()) + inst.extism.Size() + inst.callStack.peak()
 	}
 	return c
 }
@@ -354,13 +316,5 @@ func (inst *instance) checkFuel(fuel, depth int64, sp *uint64) int64 {
 func (inst *instance) close() {
 	inst.extism.Close()
 	inst.callStack.claim.Set(0)
-	if inst.module != nil {
-		_ = inst.module.Close(context.Background()) // nothing runs in it; there is nothing to do about an error
-	}
-}
-
-// swollen reports whether memory, which a guest cannot make smaller, is near its
-// limit.
-func (inst *instance) swollen() bool {
-	return inst.memory != nil && int64(inst.memory.Size()) > inst.plugin.limits.MemoryBytes/4*3
+	inst.guest.close()
 }

@@ -72,7 +72,7 @@ func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 // the call's time is up, as other calls may have run first.
 func (inst *instance) payInstance() error {
 	price := inst.plugin.module.code.keeps.price
-	_ = inst.binding.account.charge(instructions, price) // the call is stopped, if that was too much
+	_ = inst.call.binding.account.charge(instructions, price) // the call is stopped, if that was too much
 	if !inst.meter.YieldAfter(price) {
 		return inst.meter.LateError()
 	}

@@ -59,7 +59,7 @@ func BenchmarkRestore(b *testing.B) {
 				}
 				restoring += time.Since(t)
 				t = time.Now()
-				copy(other, inst.bytes(c.size))
+				copy(other, inst.guest.bytes(c.size))
 				copying += time.Since(t)
 				n++
 			}
@@ -128,7 +128,7 @@ func BenchmarkLargeImage(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		mem := first.bytes(pages * pageBytes)
+		mem := first.guest.bytes(pages * pageBytes)
 		measure("take", first, func() { takeImage(mem, nil, nil, first.meter.YieldAfterBytes) })
 		first.close()
 		second, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})

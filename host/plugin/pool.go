@@ -276,7 +276,7 @@ func (ip *instancePools) take(ctx context.Context, pl *pool, sh *fairsched.Flow,
 		return ip.makeInstance(ctx, pl.binding, sh)
 	}
 	inst.assign(pl.binding, sh)
-	inst.linear.Lend(sh)
+	inst.guest.linear.Lend(sh)
 	inst.extism.Lend(sh)
 	inst.callStack.claim.Lend(sh)
 	if inst.meter.Unscheduled() {
@@ -320,12 +320,12 @@ func (ip *instancePools) takeIdle(pl *pool, fresh bool) (inst, foreign *instance
 // has left the scheduler.
 func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool) (unscheduled bool) {
 	keep := healthy && inst.calls < inst.call.limits.MaxCallsPerInstance
-	if keep && (fresh || inst.swollen()) {
+	if keep && (fresh || inst.guest.swollen(inst.plugin.limits.MemoryBytes)) {
 		keep = inst.restore()
 	}
 	unscheduled = inst.meter.Unscheduled()
 	inst.rest()
-	inst.linear.Lend(nil)
+	inst.guest.linear.Lend(nil)
 	inst.extism.Lend(nil)
 	inst.callStack.claim.Lend(nil)
 	keep = keep && !ip.memories.Tight()

@@ -23,7 +23,7 @@ func NewRestored(ctx context.Context, p *Plugin) (*Restored, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Restored{inst, make([]byte, inst.memory.Size())}, nil
+	return &Restored{inst, make([]byte, inst.guest.memory.Size())}, nil
 }
 
 // Call calls the instance, and returns how long it then took to restore it, and to
@@ -40,7 +40,7 @@ func (r *Restored) Call(b *testing.B, input []byte) (restoring, copying time.Dur
 	}
 	restoring = time.Since(began)
 	began = time.Now()
-	copy(r.other, r.inst.bytes(len(r.other)))
+	copy(r.other, r.inst.guest.bytes(len(r.other)))
 	return restoring, time.Since(began)
 }
 

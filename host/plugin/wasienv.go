@@ -17,7 +17,7 @@ import (
 // and nothing else. With the permissions clock and random they are the real ones,
 // the clock once start-up code has run.
 type wasiEnv struct {
-	inst         *instance
+	call         *call
 	now          int64  // virtual, nanoseconds since the epoch
 	seed         uint64 // of the fixed random bytes
 	clockNoted   bool   // the real time, once
@@ -71,7 +71,7 @@ func (w *wasiEnv) endStart(took int64) { w.startOver, w.startTook = true, took }
 // tellsTime reports whether the guest may know the time. It is asked each time,
 // since grants change while instances wait.
 func (w *wasiEnv) tellsTime() bool {
-	s := w.inst.binding
+	s := w.call.binding
 	w.clock = true
 	if !w.startOver || !s.rights().granted.Clock {
 		return false
@@ -94,7 +94,7 @@ func (w *wasiEnv) walltime() (int64, int32) {
 
 func (w *wasiEnv) nanotime() int64 {
 	if w.tellsTime() {
-		return w.startTook + time.Since(w.inst.plugin.runtime.began).Nanoseconds()
+		return w.startTook + time.Since(w.call.binding.plugin.runtime.began).Nanoseconds()
 	}
 	w.now += wasiClockStep
 	return w.now - wasiEpoch
@@ -110,7 +110,7 @@ func (w *wasiEnv) sleep(ns int64) {
 		w.now = min(w.now+min(ns, int64(time.Hour)), wasiClockEnd)
 		return
 	}
-	w.inst.meter.Sleep(time.Duration(ns))
+	w.call.meter.Sleep(time.Duration(ns))
 }
 
 // randomPiece is how many random bytes are made between two looks at the deadline.
@@ -120,11 +120,11 @@ const randomPiece = 64 << 10
 // Read fills the beginning of b with random bytes: real ones if granted, the fixed
 // ones of splitmix64 otherwise. WASI reads until it has what the guest asked for.
 func (w *wasiEnv) Read(b []byte) (int, error) {
-	w.inst.meter.CheckTime()
-	w.inst.meter.YieldThread(time.Now())
+	w.call.meter.CheckTime()
+	w.call.meter.YieldThread(time.Now())
 	b = b[:min(len(b), randomPiece)]
 	w.random = true
-	if s := w.inst.binding; s.rights().granted.Random {
+	if s := w.call.binding; s.rights().granted.Random {
 		w.realRandom = true
 		s.usage.note(func(p *Permissions) { p.Random = true })
 		return cryptoRandom.Read(b)
@@ -177,15 +177,14 @@ const maxLogLine = 4 << 10
 // Write implements io.Writer. It accepts all of b, and keeps the part that LogBytes
 // leaves room for.
 func (l *logWriter) Write(b []byte) (int, error) {
-	inst, n := l.env.inst, len(b)
-	inst.meter.Charge(1 + int64(n)/callmeter.BytesPerInstruction)
+	c, n := l.env.call, len(b)
+	c.meter.Charge(1 + int64(n)/callmeter.BytesPerInstruction)
 	if l == &l.env.errors {
 		l.env.keepPanicText(b)
 	}
-	c := &inst.call
 	b = b[:min(n, max(0, c.limits.LogBytes-c.logged-len(l.line)))]
 	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
-		inst.Log(l.level, append(l.line, b[:i]...))
+		c.Log(l.level, append(l.line, b[:i]...))
 		l.line = append(l.line[:0], b[i+1:]...)
 	} else {
 		l.line = append(l.line, b...)
@@ -199,7 +198,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 // flush logs a line that has not ended.
 func (l *logWriter) flush() {
 	if len(l.line) > 0 {
-		l.env.inst.Log(l.level, l.line)
+		l.env.call.Log(l.level, l.line)
 		l.line = nil
 	}
 }

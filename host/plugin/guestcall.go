@@ -1,0 +1,254 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+)
+
+// call is the call in progress as the functions that its guest imports see it: what the
+// guest reads, writes, logs and asks of the host. One value serves all calls of an instance.
+type call struct {
+	meter    *callmeter.Meter
+	binding  *binding // of the tenant that the call is for
+	limits   *Limits
+	input    []byte
+	output   []byte
+	response []byte // of the last host operation
+	calls    int
+	logged   int
+	ops      operations
+	raw      rawOperations // ops in a raw call
+}
+
+// keptResponse bounds the buffer that an idle instance keeps.
+const keptResponse = 64 << 10
+
+// begin prepares for a call.
+func (c *call) begin(limits *Limits, input []byte) {
+	response := c.response[:0]
+	if cap(response) > keptResponse {
+		response = nil
+	}
+	*c = call{meter: c.meter, binding: c.binding, limits: limits, input: input, response: response}
+}
+
+// rest frees the memory that an idle instance does not need.
+func (c *call) rest() {
+	c.input, c.output, c.ops, c.raw = nil, nil, nil, rawOperations{}
+	if cap(c.response) > keptResponse {
+		c.response = nil
+	}
+}
+
+// The five functions of the ABI. Each checks the range that the guest names
+// before it copies, and stops a guest that names one outside its memory.
+
+// input_read(ptr, offset, len) -> copied
+func inputRead(c *call, mem api.Memory, stack []uint64) {
+	stack[0] = uint64(c.copyOut(mem, "input_read", c.input, stack))
+}
+
+// host_read(ptr, offset, len) -> copied
+func hostRead(c *call, mem api.Memory, stack []uint64) {
+	stack[0] = uint64(c.copyOut(mem, "host_read", c.response, stack))
+}
+
+func (c *call) copyOut(mem api.Memory, name string, from []byte, stack []uint64) uint32 {
+	ptr, offset, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
+	if uint64(offset) >= uint64(len(from)) {
+		return 0
+	}
+	chunk := from[offset:]
+	if uint64(len(chunk)) > uint64(n) {
+		chunk = chunk[:n]
+	}
+	c.meter.Charge(int64(len(chunk)) / callmeter.BytesPerInstruction)
+	if !mem.Write(ptr, chunk) {
+		c.broken(name, ptr, uint32(len(chunk)))
+	}
+	return uint32(len(chunk))
+}
+
+// output_write(ptr, len)
+func outputWrite(c *call, mem api.Memory, stack []uint64) {
+	ptr, n := uint32(stack[0]), uint32(stack[1])
+	b, ok := mem.Read(ptr, n)
+	if !ok {
+		c.broken("output_write", ptr, n)
+	}
+	if len(b) > c.limits.OutputBytes-len(c.output) {
+		c.meter.Stop(host.Errorf(host.ResourceExhausted, "%s wrote more than the limit OutputBytes of %d",
+			c.meter.Subject(), c.limits.OutputBytes))
+	}
+	c.meter.Charge(int64(n) / callmeter.BytesPerInstruction)
+	c.output = append(c.output, b...)
+}
+
+// host_call(op_ptr, op_len, req_ptr, req_len) -> status<<32 | length
+func hostCall(c *call, mem api.Memory, stack []uint64) {
+	op, ok := mem.Read(uint32(stack[0]), uint32(stack[1]))
+	if !ok {
+		c.broken("host_call", uint32(stack[0]), uint32(stack[1]))
+	}
+	if len(op) > maxOperationName {
+		c.meter.Stop(host.Errorf(host.Internal, "%s: host_call names an operation in %d bytes, more than %d",
+			c.meter.Subject(), len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
+	}
+	req, ok := mem.Read(uint32(stack[2]), uint32(stack[3]))
+	if !ok {
+		c.broken("host_call", uint32(stack[2]), uint32(stack[3]))
+	}
+	status := uint64(0)
+	response, err := c.Operate(string(op), req)
+	if err != nil {
+		status = 1
+		response = errorObject(err)
+	}
+	c.response = append(c.response[:0], response...)
+	stack[0] = status<<32 | uint64(len(response))
+}
+
+// log(level, ptr, len)
+func guestLog(c *call, mem api.Memory, stack []uint64) {
+	ptr, n := uint32(stack[1]), uint32(stack[2])
+	if left := uint32(max(0, c.limits.LogBytes-c.logged)); n > left {
+		n = left // the cap; the rest is not even read
+	}
+	b, ok := mem.Read(ptr, n)
+	if !ok {
+		c.broken("log", ptr, n)
+	}
+	c.Log(int(int32(stack[0])), b)
+}
+
+const (
+	// maxOperationName bounds the name that a guest gives in host_call.
+	maxOperationName = 64
+	// logPrice is the price of a log line in instructions.
+	logPrice = 1000
+)
+
+func (c *call) broken(fn string, ptr, n uint32) {
+	c.meter.Stop(host.Errorf(host.Internal, "%s: %s names %d bytes at %d, outside its memory",
+		c.meter.Subject(), fn, n, ptr).WithHint("the plugin is broken; see pdk/ABI.md"))
+}
+
+// Log writes to the plugin's log, up to LogBytes a call.
+func (c *call) Log(level int, text []byte) {
+	c.meter.Charge(logPrice)
+	text = text[:min(len(text), max(0, c.limits.LogBytes-c.logged))]
+	if len(text) == 0 {
+		return
+	}
+	if c.logged += len(text); c.logged >= c.limits.LogBytes {
+		text = append(slices.Clone(text), " (log limit reached)"...)
+	}
+	c.binding.plugin.runtime.opts.Log(LogLine{
+		Plugin: c.binding.plugin.id, Tenant: c.binding.account.id, Export: c.meter.Export(),
+		Level: logLevel(level), Text: clean(strings.TrimRight(string(text), "\n")),
+	})
+}
+
+func logLevel(level int) slog.Level {
+	switch level {
+	case 0:
+		return slog.LevelDebug
+	case 2:
+		return slog.LevelWarn
+	case 3:
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+// Operate runs a host operation for the guest.
+func (c *call) Operate(op string, req []byte) ([]byte, error) {
+	if c.calls++; c.calls > c.limits.HostCalls {
+		c.meter.Stop(host.Errorf(host.ResourceExhausted, "%s made more than the limit HostCalls of %d",
+			c.meter.Subject(), c.limits.HostCalls))
+	}
+	if err := c.binding.account.charge(hostCalls, 1); err != nil {
+		c.meter.Stop(c.meter.BudgetStop(err))
+	}
+	price, known := abi.OperationPrice(op, len(req))
+	if !known {
+		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
+	}
+	values := signs(req)
+	c.meter.Charge(price + requestPrice(req, values))
+	c.meter.Check()
+	if len(req) > c.limits.ResponseBytes {
+		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)
+	}
+	if err := checkSigns(op, values); err != nil {
+		return nil, err
+	}
+	if c.ops == nil {
+		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.meter.Export(), op)
+	}
+	response, err := c.perform(op, bytes.Clone(req))
+	if err == nil && len(response) > c.limits.ResponseBytes {
+		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
+	}
+	if err != nil {
+		if shown := host.ClientError(err, ""); shown.Error() != err.Error() {
+			c.binding.plugin.runtime.opts.Logger.Warn("operation failed", "plugin", c.binding.plugin.id, "tenant", c.binding.account.id, "op", op, "error", err)
+		}
+		return nil, err
+	}
+	c.meter.Charge(int64(len(response)) / callmeter.BytesPerInstruction)
+	return response, nil
+}
+
+// Answer is Operate for a plugin that reads {"ok": ...} or {"error": {...}}.
+func (c *call) Answer(op string, req []byte) []byte {
+	key, response := "ok", []byte("{}")
+	out, err := c.Operate(op, req)
+	switch {
+	case err != nil:
+		key, response = "error", errorObject(err)
+	case len(out) > 0:
+		response = out
+	}
+	o := newObject(len(response) + len(key) + 8)
+	o.raw(key, json.RawMessage(response))
+	return o.end()
+}
+
+// perform runs an operation. The operation runs in the call's quantum, except in its
+// blocking sections, and its time counts like instructions that take as long: a short
+// request may ask for much work. req is not the guest's memory, which is gone once the
+// instance is closed.
+func (c *call) perform(op string, req []byte) ([]byte, error) {
+	o, cancel := c.meter.BeginOperation()
+	defer cancel()
+	defer c.hidePanic(op)
+	response, err := c.ops.operate(o, op, req)
+	if late := o.End(); late != nil { // the guest does not see this error
+		c.meter.Stop(late)
+	}
+	return response, err
+}
+
+// hidePanic ends the guest when the program's part of an operation panics, such as a
+// driver of a store: the words of the panic go to the log, not to the plugin's owner.
+func (c *call) hidePanic(op string) {
+	if c.meter.Stopped() != nil {
+		return // the host's own stop unwinds the guest
+	}
+	if p := recover(); p != nil {
+		id := c.binding.plugin.id
+		c.binding.plugin.runtime.opts.Logger.Error("panic in an operation", "plugin", id, "tenant", c.binding.account.id, "op", op, "panic", p, "stack", string(debug.Stack()))
+		c.meter.Stop(host.Errorf(host.Internal, "%s: the operation %s failed", c.meter.Subject(), op))
+	}
+}
