@@ -76,6 +76,8 @@ var layers = []layer{
 		"another calling convention over the same calls: it knows their meter and memory, and no engine and no plugin"},
 	{"host/plugin/internal/fairsched", nil,
 		"which call runs next is decided without knowing what calls do"},
+	{"host/plugin/internal/guestmodule", []string{"host/fault", "host/plugin/internal/abi", "host/plugin/internal/extism", "host/plugin/internal/guesttext", "host/plugin/internal/wasmmeter"},
+		"a module is judged by its imports and exports, before an engine has it"},
 	{"host/plugin/internal/guesttext", nil,
 		"text in, text fit to be shown out"},
 	{"host/plugin/internal/linearmem", []string{"host/fault", "host/plugin/internal/fairsched"},

@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
+	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -51,27 +52,27 @@ type NewEngine func(ctx context.Context, wasm []byte, opts *LoadOptions) (Engine
 // setEngine has an engine that the options name run the plugin. Of the limits
 // those hold that can be held from outside: ModuleBytes, StartTimeout, Timeout,
 // InputBytes, OutputBytes, HostCalls, ResponseBytes, Instances and Waiting.
-func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) (guestModule, error) {
+func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) (guestmodule.Module, error) {
 	open := p.runtime.opts.Engines[opts.Engine]
 	if open == nil {
-		return guestModule{}, host.Errorf(host.InvalidArgument, "there is no engine %q", clean(opts.Engine)).
+		return guestmodule.Module{}, host.Errorf(host.InvalidArgument, "there is no engine %q", clean(opts.Engine)).
 			WithHint("leave it out for the sandbox, or name one of the runtime's Engines: %s", list(slices.Sorted(maps.Keys(p.runtime.opts.Engines))))
 	}
 	if len(wasm) > p.limits.ModuleBytes {
-		return guestModule{}, tooLarge(len(wasm), p.limits.ModuleBytes)
+		return guestmodule.Module{}, tooLarge(len(wasm), p.limits.ModuleBytes)
 	}
 	structure, err := wasmmeter.Read(wasm)
 	if err != nil {
-		return guestModule{}, err
+		return guestmodule.Module{}, err
 	}
-	m := guestModule{structure}
-	if m.abi() != abiExtism {
-		return guestModule{}, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
+	m := guestmodule.Module{Wasm: structure}
+	if m.Convention() != guestmodule.Extism {
+		return guestmodule.Module{}, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
 	}
 	p.module.digest = digestName(structure.Digest[:])
 	p.module.setExtism(m, opts, &p.limits)
 	for e := range p.module.offers {
-		p.module.offers[e] = m.exportsFunc(export(e).String())
+		p.module.offers[e] = m.HasFunction(export(e).String())
 	}
 	given := *opts
 	given.Limits = p.limits

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -90,7 +91,7 @@ func (inst *instance) runExtism(name string) (output []byte, guestErr bool, err 
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", inst.plugin.id, name)
 	}
 	inst.calls++
-	if name == commandExport {
+	if name == guestmodule.CommandExport {
 		inst.calls = max(inst.calls, inst.plugin.limits.MaxCallsPerInstance) // its libc has been taken down
 	}
 	stack := inst.guest.stack[:]
@@ -162,58 +163,6 @@ func startFunctions(mod api.Module, extism bool) []api.Function {
 		add("__wasm_call_ctors", 0)
 	}
 	return list
-}
-
-// extismProblems lists why an Extism module cannot be run.
-func (m guestModule) extismProblems() (list []error) {
-	for _, imp := range m.wasm.Imports {
-		if err := m.extismImportProblem(imp); err != nil {
-			list = append(list, err)
-		}
-	}
-	for e := range exportCount {
-		sig, ok := m.exportedSignature(e.String())
-		if ok && (len(sig.Params) > 0 || len(sig.Results) > 1) {
-			list = append(list, refuse("its export %s is of type %s; in an Extism plugin it is () -> (i32)", e, sig))
-		}
-	}
-	return list
-}
-
-func (m guestModule) extismImportProblem(imp wasmmeter.Import) error {
-	offered := extism.Functions()
-	switch imp.Module {
-	case extism.EnvModule:
-	case extism.UserModule:
-		offered = extism.UserFunctions()
-	case importModule:
-		return refuse("it imports from both %s and %s", importModule, extism.EnvModule).WithHint("build it for one of them")
-	default:
-		if !strings.HasPrefix(imp.Module, "extism:") {
-			return nil
-		}
-		offered = nil
-	}
-	i := slices.IndexFunc(offered, func(f extism.Function) bool { return f.Name == imp.Name })
-	switch {
-	case i < 0 && imp.Module == extism.UserModule:
-		return unsupported("it imports %q %q, a function of another host", imp.Module, clean(imp.Name)).
-			WithHint("this host offers agenthost_call; see pdk/ABI.md")
-	case i < 0:
-		return unsupported("it imports %q %q, which this host does not offer to plugins", imp.Module, clean(imp.Name)).
-			WithHint("it is for hosts, or of another version of Extism; 1.x is known here")
-	}
-	if imp.Kind != wasmmeter.ExternFunc {
-		return nil // checkImport has said so
-	}
-	if sig, want := m.wasm.Types[imp.TypeIndex].String(), extismSignature(offered[i]); sig != want {
-		return refuse("it imports %q %q with the type %s, not %s", imp.Module, imp.Name, sig, want).WithHint("update its Extism kit")
-	}
-	return nil
-}
-
-func extismSignature(f extism.Function) string {
-	return wasmmeter.FuncType{Params: f.Params, Results: f.Results}.String()
 }
 
 // linkExtism instantiates what Extism plugins import.

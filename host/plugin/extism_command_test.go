@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -26,7 +27,7 @@ const countRuns = `
 	local.get 0 i64.const 1 call $output_set `
 
 func TestACommandIsAToolWhereItIsNamed(t *testing.T) {
-	start := ToolInfo{Name: "count", Export: commandExport}
+	start := ToolInfo{Name: "count", Export: guestmodule.CommandExport}
 	for _, c := range []struct{ name, end, says string }{
 		{"returns", "", ""},
 		{"exits with 0", "i32.const 0 call $proc_exit", ""},
@@ -43,7 +44,7 @@ func TestACommandIsAToolWhereItIsNamed(t *testing.T) {
 				t.Error(err)
 			}
 			for i := range 3 {
-				r, err := p.Call(context.Background(), "acme", commandExport, nil, nil)
+				r, err := p.Call(context.Background(), "acme", guestmodule.CommandExport, nil, nil)
 				if c.says != "" {
 					if err == nil || !strings.Contains(err.Error(), c.says) {
 						t.Errorf("call %d: %v, want %q", i, err, c.says)
@@ -75,7 +76,7 @@ func TestACommandIsNoToolByItself(t *testing.T) {
 		t.Errorf("it offers %+v, want run alone", tools)
 	}
 	// One that has run as a command finds no instance of other calls, and leaves none.
-	for _, c := range []struct{ export, want string }{{"run", "1"}, {"run", "2"}, {commandExport, "1"}, {"run", "3"}} {
+	for _, c := range []struct{ export, want string }{{"run", "1"}, {"run", "2"}, {guestmodule.CommandExport, "1"}, {"run", "3"}} {
 		if r, err := p.Call(context.Background(), "acme", c.export, nil, nil); err != nil || string(r.Output) != c.want {
 			t.Errorf("%s answers %q, %v; want %s", c.export, r.Output, err, c.want)
 		}

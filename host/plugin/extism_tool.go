@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
-	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
-	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 )
 
 // Extism plugins that know nothing of this host. Each of their functions takes
@@ -85,45 +83,6 @@ func plainContent(plugin, function string, raw []byte) (json.RawMessage, error) 
 		WithHint("a model reads text; have the function answer with UTF-8")
 }
 
-// plainFunctions lists the exported functions that a host may call by Extism's
-// convention, but for those of our contract and of start-up code. The entry point
-// of a command is one of them, which is a tool only where Tools names it.
-func (m guestModule) plainFunctions() (list []string) {
-	for _, e := range m.wasm.Exports {
-		if e.Kind != wasmmeter.ExternFunc || strings.HasPrefix(e.Name, exportPrefix) || startUp(e.Name) && e.Name != commandExport {
-			continue
-		}
-		if sig := m.wasm.Signature(e.Index); len(sig.Params) == 0 && len(sig.Results) <= 1 && !strings.ContainsFunc(e.Name, guesttext.IsUnsafe) {
-			list = append(list, e.Name)
-		}
-	}
-	return list
-}
-
-// startUp reports whether a name is one that toolchains give to what starts or
-// ends a module.
-func startUp(name string) bool {
-	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "hs_")
-}
-
-// ofToolchain reports whether a name is that of a helper which toolchains export for
-// their own use: Binaryen's asyncify, the allocators of C and of component tools,
-// Emscripten's stack, Go's scheduler for JavaScript. Such a function is no tool
-// unless [ExtismOptions].Tools says so.
-func ofToolchain(name string) bool {
-	switch name {
-	case "malloc", "calloc", "realloc", "free", "allocate", "deallocate", "abort", "resume", "getsp", "go_scheduler",
-		"stackSave", "stackRestore", "stackAlloc":
-		return true
-	}
-	for _, prefix := range []string{"asyncify_", "cabi_", "canonical_abi_", "emscripten_", "dynCall_", "tinygo_", "wbindgen_", "wizer"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
 // asks is what a plugin without a manifest is said to ask for.
 func (o *ExtismOptions) asks(granted Permissions) Permissions {
 	if o.Asks != nil {
@@ -139,16 +98,16 @@ func (x *extismPlugin) plainManifest(id string) (*Manifest, error) {
 		Description: "An Extism plugin.", Permissions: x.asks}
 	if len(m.Tools) == 0 {
 		for _, name := range x.exports {
-			if abi.ToolName.MatchString(name) && name != commandExport && !ofToolchain(name) {
+			if guestmodule.IsTool(name) {
 				m.Tools = append(m.Tools, ToolInfo{Name: name, Description: plainDescription + name + ".", Export: name})
 			}
 		}
 	}
 	switch {
 	case len(m.Tools) > 0:
-	case slices.Contains(x.exports, commandExport):
-		return nil, unsupported("it is a command: its only function is %s, which ends the instance that it runs in", commandExport).
-			WithHint("name it as a tool, with Export %s in ExtismOptions.Tools or under functions in agenthost.yaml, if each call may start it again; or export a function", commandExport)
+	case slices.Contains(x.exports, guestmodule.CommandExport):
+		return nil, unsupported("it is a command: its only function is %s, which ends the instance that it runs in", guestmodule.CommandExport).
+			WithHint("name it as a tool, with Export %s in ExtismOptions.Tools or under functions in agenthost.yaml, if each call may start it again; or export a function", guestmodule.CommandExport)
 	default:
 		return nil, unsupported("it exports no function that a host could call").WithHint("export one without parameters")
 	}

@@ -3,9 +3,9 @@ package plugin
 import (
 	"context"
 	"encoding/hex"
-	"strings"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -42,8 +42,8 @@ type Extern struct {
 // The values of [Inspection.ABI], apart from later versions of the native one.
 const (
 	ABINative = importModule
-	ABIExtism = string(abiExtism)
-	ABINone   = string(abiNone)
+	ABIExtism = string(guestmodule.Extism)
+	ABINone   = string(guestmodule.None)
 )
 
 // Inspect reads a module's structure. It runs no code and compiles nothing. It
@@ -56,7 +56,7 @@ func Inspect(wasm []byte) (*Inspection, error) {
 		return nil, err
 	}
 	in := &Inspection{
-		Digest: digestName(m.Digest[:]), Size: m.Size(), ABI: guestModule{m}.abiName(),
+		Digest: digestName(m.Digest[:]), Size: m.Size(), ABI: guestmodule.Module{Wasm: m}.ABI(),
 		Imports: externs(m.ImportTypes()), Exports: externs(m.ExportTypes()),
 		Functions: m.Functions(), Globals: len(m.Globals), DataBytes: m.DataBytes,
 	}
@@ -86,20 +86,6 @@ func externs(list []wasmmeter.Extern) []Extern {
 	return out
 }
 
-// abiName returns the calling convention with its version.
-func (m guestModule) abiName() string {
-	kind := m.abi()
-	if kind != abiNative {
-		return string(kind)
-	}
-	for _, i := range m.wasm.Imports {
-		if strings.HasPrefix(i.Module, abiPrefix) {
-			return clean(i.Module)
-		}
-	}
-	return importModule
-}
-
 // Check returns everything that this host would refuse the module for: when
 // loading it under that id, and when making tools, processors, routers and
 // providers of it. None means that it is accepted. One reason can hide another:
@@ -127,8 +113,8 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	if err != nil {
 		return problems
 	}
-	m := guestModule{structure}
-	problems = append(problems, m.abiProblems()...)
+	m := guestmodule.Module{Wasm: structure}
+	problems = append(problems, m.Problems()...)
 	if opts == nil {
 		opts = &LoadOptions{}
 	}
@@ -159,11 +145,11 @@ func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts
 }
 
 // manifestProblems checks the plugin's manifest, also against the module's exports.
-func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loadable bool) []error {
-	raw := module.wasm.Manifest()
+func (p *Plugin) manifestProblems(ctx context.Context, module guestmodule.Module, loadable bool) []error {
+	raw := module.Wasm.Manifest()
 	switch {
 	case raw != nil:
-	case !module.exportsFunc(exportDescribe.String()):
+	case !module.HasFunction(exportDescribe.String()):
 		if p.module.extism == nil {
 			return []error{noManifest()}
 		}
@@ -187,7 +173,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestModule, loada
 	if err != nil {
 		return []error{err}
 	}
-	problems := append(m.Problems(), module.exportProblems(m)...)
+	problems := append(m.Problems(), module.OfferProblems(m)...)
 	p.manifest = m
 	_, schemaProblems := abi.CompileSchemas(ctx, m)
 	return append(problems, schemaProblems...)

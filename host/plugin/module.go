@@ -6,6 +6,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
+	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 )
 
 // loadedModule runs the calls of a plugin: compiled code in the sandbox, or an
@@ -62,17 +63,17 @@ func (m *loadedModule) plainExports() []string {
 }
 
 // setExtism sets extism if g is a module of an Extism plugin.
-func (m *loadedModule) setExtism(g guestModule, opts *LoadOptions, limits *Limits) {
-	if g.abi() == abiExtism {
+func (m *loadedModule) setExtism(g guestmodule.Module, opts *LoadOptions, limits *Limits) {
+	if g.Convention() == guestmodule.Extism {
 		m.extism = &extismPlugin{ExtismOptions: opts.Extism,
-			options: extism.Options{Config: opts.Extism.Config, HTTPBytes: opts.Extism.HTTPBytes, BlockBytes: limits.BlockBytes}, asks: opts.Extism.asks(opts.Granted), exports: g.plainFunctions()}
+			options: extism.Options{Config: opts.Extism.Config, HTTPBytes: opts.Extism.HTTPBytes, BlockBytes: limits.BlockBytes}, asks: opts.Extism.asks(opts.Granted), exports: g.Functions()}
 	}
 }
 
 // startsFresh reports whether a call of an export begins with the state after
 // start-up. A command's does, whatever the isolation, because it ends its instance.
 func (m *loadedModule) startsFresh(e export) bool {
-	return m.isolation.fresh(e) || e >= exportCount && m.exportName(e) == commandExport
+	return m.isolation.fresh(e) || e >= exportCount && m.exportName(e) == guestmodule.CommandExport
 }
 
 // hasImages reports whether instances of the plugin can be restored.

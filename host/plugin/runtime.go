@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -383,8 +384,8 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err != nil {
 		return nil, err
 	}
-	if p.manifest, err = p.readManifest(ctx, module.wasm.Manifest()); err == nil {
-		err = first(module.exportProblems(p.manifest))
+	if p.manifest, err = p.readManifest(ctx, module.Wasm.Manifest()); err == nil {
+		err = first(module.OfferProblems(p.manifest))
 	}
 	if err == nil {
 		err = p.compileSchemas(ctx, opts.tenants())
@@ -408,19 +409,19 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 }
 
 // setModule prepares the engine or the module that runs the plugin's calls.
-func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) (guestModule, error) {
+func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) (guestmodule.Module, error) {
 	if opts.Engine != "" {
 		return p.setEngine(ctx, wasm, opts)
 	}
 	prepared, err := p.runtime.compiler.prepare(wasm, p.limits.structure())
 	if err != nil {
-		return guestModule{}, err
+		return guestmodule.Module{}, err
 	}
-	m := guestModule{prepared.metered.Module}
-	if err := m.checkABI(); err != nil {
-		return guestModule{}, err
+	m := guestmodule.Module{Wasm: prepared.metered.Module}
+	if err := m.Check(); err != nil {
+		return guestmodule.Module{}, err
 	}
-	p.module.digest = digestName(m.wasm.Digest[:])
+	p.module.digest = digestName(m.Wasm.Digest[:])
 	p.module.setExtism(m, opts, &p.limits)
 	p.module.code, err = p.runtime.compiler.compile(ctx, prepared, p, opts.tenants())
 	return m, err

@@ -1,11 +1,13 @@
-package plugin
+package guestmodule
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
+	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -53,23 +55,23 @@ var (
 		"build it for plain WASI preview 1, as with " + nextClang}
 	forOldExtism = &toolchain{"built for Extism before 1.0",
 		"build it with an Extism kit of version 1, which imports from " + extism.EnvModule}
-	withoutModule = &toolchain{"functions of " + importModule + " that were declared without their module", ""}
+	withoutModule = &toolchain{"functions of " + abi.ImportModule + " that were declared without their module", ""}
 	unknownOrigin = &toolchain{"which no plugin host provides", ""}
 )
 
 // importProblems lists the imports that no plugin host provides: one problem for
 // each toolchain, however many functions it is. nameProblems reports imports that
 // are no functions.
-func (m guestModule) importProblems() (list []error) {
+func (m Module) importProblems() (list []error) {
 	for _, g := range m.refusedImports() {
 		list = append(list, g.problem(m))
 	}
 	return list
 }
 
-func (m guestModule) refusedImports() (groups []*importGroup) {
+func (m Module) refusedImports() (groups []*importGroup) {
 	byModule := map[string]*importGroup{}
-	for _, i := range m.wasm.Imports {
+	for _, i := range m.Wasm.Imports {
 		if i.Kind != wasmmeter.ExternFunc || knownImport(i.Module) {
 			continue
 		}
@@ -99,7 +101,7 @@ func (m guestModule) refusedImports() (groups []*importGroup) {
 
 // knownImport reports whether functions of a module name are checked one by one.
 func knownImport(module string) bool {
-	return module == wasiModule || strings.HasPrefix(module, abiPrefix) || strings.HasPrefix(module, "extism:")
+	return module == wasiModule || strings.HasPrefix(module, importPrefix) || strings.HasPrefix(module, "extism:")
 }
 
 // Bounds of a problem's text: how many names of a list are shown, and how many bytes
@@ -110,14 +112,14 @@ const (
 )
 
 // problem names the origin of the functions and the remedy.
-func (g *importGroup) problem(m guestModule) error {
+func (g *importGroup) problem(m Module) error {
 	n := "1 function"
 	if len(g.imports) > 1 {
 		n = fmt.Sprintf("%d functions", len(g.imports))
 	}
 	var names []string
 	for _, i := range g.imports {
-		names = append(names, clean(i.Name))
+		names = append(names, guesttext.Clean(i.Name))
 	}
 	err := refuse("it imports from %s: %s: %s (%s)", shortList(g.modules), n, g.from.built, shortList(names))
 	if g.from.next != "" {
@@ -133,7 +135,7 @@ func shortList(names []string) string {
 		if len(name) > maxShownName {
 			name = name[:maxShownName] + "..."
 		}
-		shown = append(shown, clean(name))
+		shown = append(shown, guesttext.Clean(name))
 	}
 	text := strings.Join(shown, ", ")
 	if more := len(names) - len(shown); more > 0 {
@@ -143,7 +145,7 @@ func shortList(names []string) string {
 }
 
 // toolchainOf recognises the origin of functions of one module name.
-func (m guestModule) toolchainOf(g *importGroup) *toolchain {
+func (m Module) toolchainOf(g *importGroup) *toolchain {
 	module := g.modules[0]
 	has := func(prefixes ...string) bool {
 		return slices.ContainsFunc(g.imports, func(i wasmmeter.Import) bool { return hasAnyPrefix(i.Name, prefixes...) })
@@ -171,7 +173,7 @@ func (m guestModule) toolchainOf(g *importGroup) *toolchain {
 
 // toolchainOfEnv recognises the origin of functions of env, where linkers look for
 // whatever was declared and has no other module.
-func (m guestModule) toolchainOfEnv(g *importGroup, has func(...string) bool) *toolchain {
+func (m Module) toolchainOfEnv(g *importGroup, has func(...string) bool) *toolchain {
 	all := func(is func(wasmmeter.Import) bool) bool {
 		return !slices.ContainsFunc(g.imports, func(i wasmmeter.Import) bool { return !is(i) })
 	}
@@ -194,10 +196,10 @@ func (m guestModule) toolchainOfEnv(g *importGroup, has func(...string) bool) *t
 var nativeFunctions = []string{"input_read", "output_write", "host_call", "host_read", "log"}
 
 // fromAssemblyScript reports whether its compiler imports such a function by itself.
-func (m guestModule) fromAssemblyScript(i wasmmeter.Import) bool {
+func (m Module) fromAssemblyScript(i wasmmeter.Import) bool {
 	switch {
 	case i.Name == "abort": // of C it has no parameters
-		return len(m.wasm.Types[i.TypeIndex].Params) == 4
+		return len(m.Wasm.Types[i.TypeIndex].Params) == 4
 	case i.Name == "seed", i.Name == "trace":
 		return true
 	}
@@ -209,30 +211,30 @@ func hasAnyPrefix(s string, prefixes ...string) bool {
 }
 
 // importHint says how a function is imported from our ABI in the module's language.
-func (m guestModule) importHint() string {
+func (m Module) importHint() string {
 	how := ""
 	switch m.language() {
 	case "Rust":
-		how = `; in Rust by #[link(wasm_import_module = "` + importModule + `")]`
+		how = `; in Rust by #[link(wasm_import_module = "` + abi.ImportModule + `")]`
 	case "C":
-		how = `; in C by __attribute__((import_module("` + importModule + `"), import_name("...")))`
+		how = `; in C by __attribute__((import_module("` + abi.ImportModule + `"), import_name("...")))`
 	case "Go":
-		how = "; in Go by //go:wasmimport " + importModule + " NAME"
+		how = "; in Go by //go:wasmimport " + abi.ImportModule + " NAME"
 	case "Zig":
-		how = `; in Zig by extern "` + importModule + `" fn`
+		how = `; in Zig by extern "` + abi.ImportModule + `" fn`
 	}
-	return fmt.Sprintf("plugins import from %s and %s only: define other functions, or name the module that they are of%s", importModule, wasiModule, how)
+	return fmt.Sprintf("plugins import from %s and %s only: define other functions, or name the module that they are of%s", abi.ImportModule, wasiModule, how)
 }
 
 // pluginHint says what makes a plugin of a module that is none.
-func (m guestModule) pluginHint() string {
+func (m Module) pluginHint() string {
 	const ask = "see pdk/ABI.md for what a plugin is"
-	if m.exportsFunc(commandExport) {
+	if m.HasFunction(CommandExport) {
 		return "a command runs once, and a plugin is called: build a reactor that exports its functions (Go -buildmode=c-shared, Rust a cdylib, C -mexec-model=reactor, Zig -fno-entry); " + ask
 	}
 	switch m.language() {
 	case "Rust":
-		return `import the functions that you use by #[link(wasm_import_module = "` + importModule + `")], and put the manifest into a static with #[link_section = "` + wasmmeter.ManifestSection + `"]; wasm32-unknown-unknown and wasm32-wasip1 both do; ` + ask
+		return `import the functions that you use by #[link(wasm_import_module = "` + abi.ImportModule + `")], and put the manifest into a static with #[link_section = "` + wasmmeter.ManifestSection + `"]; wasm32-unknown-unknown and wasm32-wasip1 both do; ` + ask
 	case "C":
 		return "import the functions that you use with the attribute import_module, and put the manifest into the section " + wasmmeter.ManifestSection + "; " + ask
 	case "Go":
@@ -241,13 +243,13 @@ func (m guestModule) pluginHint() string {
 	return ask
 }
 
-// commandExport is the entry point of a WASI command.
-const commandExport = "_start"
+// CommandExport is the entry point of a WASI command.
+const CommandExport = "_start"
 
 // language returns the language that the module's producers section names first;
 // "C" for its relatives, "" for none that there is something to say about.
-func (m guestModule) language() string {
-	for field, name := range m.wasm.Producers() {
+func (m Module) language() string {
+	for field, name := range m.Wasm.Producers() {
 		switch {
 		case field == "processed-by" && name == "TinyGo":
 			return "Go"

@@ -1,5 +1,8 @@
 package plugin
 
+// Scenario: modules that were built for other hosts are refused with their origin and a
+// remedy.
+
 import (
 	"context"
 	"fmt"
@@ -7,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -21,7 +23,7 @@ func producers(fields ...[2]string) string {
 	return fmt.Sprintf("custom producers %q\n", b)
 }
 
-func TestForeignModulesAreToldWhereTheyAreFromAndWhatToDo(t *testing.T) {
+func TestForeignModulesAreRefusedWithOriginAndRemedy(t *testing.T) {
 	var many strings.Builder
 	many.WriteString("import env emscripten_resize_heap i32 -> i32\nimport env abort\n")
 	for i := range 53 {
@@ -95,21 +97,5 @@ func TestImportsOfAnotherKindAreOneProblemOfEachModule(t *testing.T) {
 	}
 	if len(said) != 1 || !strings.Contains(said[0], `imports the memory "env" "memory" and 2 more that are no functions`) {
 		t.Errorf("%q", said)
-	}
-}
-
-func TestManyForeignImportsAreOneShortProblem(t *testing.T) {
-	name := strings.Repeat("n", 200)
-	var b strings.Builder
-	for i := range 300 {
-		fmt.Fprintf(&b, "import m%d%s %s i32\n", i, name, name)
-	}
-	s, err := wasmmeter.Read(wasmtest.Assemble(t, b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := guestModule{s}.importProblems()
-	if len(list) != 1 || len(list[0].Error()) > 1000 || !strings.Contains(list[0].Error(), "and 297 more: 300 functions") {
-		t.Errorf("%d problems: %.2000v", len(list), list)
 	}
 }
