@@ -43,15 +43,15 @@ func BenchmarkSchemaBar(b *testing.B) {
 				}
 				check := s.newCheck(b.Context(), nodes, len(c.value))
 				since := processorTime(b, unix.CLOCK_THREAD_CPUTIME_ID)
-				check.yield = func() {
+				check.checker.work.yield = func() {
 					now := processorTime(b, unix.CLOCK_THREAD_CPUTIME_ID)
 					longest = max(longest, now-since)
 					since = now
 				}
-				given := check.left
+				given := check.checker.work.left
 				_ = check.validate(v, faultOf)
-				check.yield()
-				work += given - check.left
+				check.checker.work.yield()
+				work += given - check.checker.work.left
 			}
 			took := processorTime(b, unix.CLOCK_PROCESS_CPUTIME_ID) - started
 			b.ReportMetric(float64(took.Microseconds())/1000/float64(b.N), "cpu-ms/op")

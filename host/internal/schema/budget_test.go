@@ -62,8 +62,8 @@ func TestStackOfValidationIsBounded(t *testing.T) {
 		if err := c.validate(v, faultOf); isA[TooManyChecksError](err) {
 			ended++
 		}
-		if c.steps > maxNestedRules+1 {
-			t.Fatalf("%d rules apply within each other, want at most %d", c.steps, maxNestedRules)
+		if c.checker.steps > maxNestedRules+1 {
+			t.Fatalf("%d rules apply within each other, want at most %d", c.checker.steps, maxNestedRules)
 		}
 	})
 	t.Logf("%d schemas compile, %d values end at a bound", compiled, ended)
@@ -214,16 +214,16 @@ func TestWorstValuesStayWithinTheirWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			check := s.newCheck(t.Context(), 0, 0)
-			check.left = given
+			check.checker.work.left = given
 			pieces, before := 0, given
 			longest := 0
-			check.yield = func() {
+			check.checker.work.yield = func() {
 				if pieces++; pieces == 1 {
 					_ = s.newCheck(t.Context(), 0, 0).validate(nil, faultOf) // nothing is held
 				}
-				longest, before = max(longest, before-check.left), check.left
+				longest, before = max(longest, before-check.checker.work.left), check.checker.work.left
 			}
-			_, err = check.fits(s.rule, v)
+			_, err = check.checker.fits(s.rule, v)
 			if err != nil && !isA[TooManyChecksError](err) {
 				t.Errorf("validation ends with %v", err)
 			}

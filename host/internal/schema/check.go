@@ -3,13 +3,10 @@ package schema
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"hash/maphash"
 	"maps"
 	"math"
 	"math/big"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -33,7 +30,7 @@ const (
 // and stops at the first fault; a second one, for values that do not fit, finds the
 // faults.
 type checker struct {
-	workMeter
+	work  workMeter
 	steps int
 
 	explaining bool
@@ -56,7 +53,7 @@ func (c *checker) fits(r *rule, v any) (ok bool, err error) {
 // before its work is used up.
 func (c *checker) explain(r *rule, v any) (*faultList, error) {
 	c.reset()
-	c.left, c.explaining = explainWork, true
+	c.work.left, c.explaining = explainWork, true
 	err := stopped(func() { c.check(r, v, false) })
 	if _, spent := err.(TooManyChecksError); spent {
 		c.faults.cut, err = true, nil
@@ -64,7 +61,7 @@ func (c *checker) explain(r *rule, v any) (*faultList, error) {
 	return &c.faults, err
 }
 
-func (c *checker) reset() { *c = checker{workMeter: c.workMeter} }
+func (c *checker) reset() { *c = checker{work: c.work} }
 
 // goesOn reports whether the check of a value with a fault continues.
 func (c *checker) goesOn() bool { return c.explaining && c.quiet == 0 }
@@ -72,7 +69,7 @@ func (c *checker) goesOn() bool { return c.explaining && c.quiet == 0 }
 // fault notes a fault of the current value. It returns false.
 func (c *checker) fault(kind func() jsonschema.ErrorKind) bool {
 	if c.goesOn() {
-		c.spend(len(c.path))
+		c.work.spend(len(c.path))
 		c.faults.add(c.path, kind)
 	}
 	return false
@@ -81,7 +78,7 @@ func (c *checker) fault(kind func() jsonschema.ErrorKind) bool {
 // check checks a value against a rule. tracked says that a rule above it asks which
 // members and items were evaluated.
 func (c *checker) check(r *rule, v any, tracked bool) bool {
-	c.spend(ruleWork)
+	c.work.spend(ruleWork)
 	if r.verdict != nil {
 		return *r.verdict || c.fault(falseFault)
 	}
@@ -97,17 +94,17 @@ func (c *checker) check(r *rule, v any, tracked bool) bool {
 }
 
 func (c *checker) apply(r *rule, v any, tracked bool, mark journalMark) bool {
-	if !c.isOfType(r.types, v) {
+	if !c.work.isOfType(r.types, v) {
 		return c.fault(func() jsonschema.ErrorKind { return typeFault(r.types, v) })
 	}
-	if r.constant != nil && !c.among(r.constant, v) {
+	if r.constant != nil && !c.work.among(r.constant, v) {
 		return c.fault(func() jsonschema.ErrorKind { return constFault(r.constant, v) })
 	}
-	if r.enum != nil && !c.among(r.enum, v) {
+	if r.enum != nil && !c.work.among(r.enum, v) {
 		return c.fault(func() jsonschema.ErrorKind { return enumFault(r.enum, v) })
 	}
 	if r.format != nil {
-		if err := c.format(r.format, v); err != nil {
+		if err := c.work.format(r.format, v); err != nil {
 			return c.fault(func() jsonschema.ErrorKind { return formatFault(r.format, v, err) })
 		}
 	}
@@ -137,140 +134,10 @@ func (c *checker) apply(r *rule, v any, tracked bool, mark journalMark) bool {
 	return c.unseen(r, v, mark) && ok
 }
 
-func (c *checker) isOfType(set kinds, v any) bool {
-	if set == 0 {
-		return true
-	}
-	k := kindOfValue(v)
-	if k == numberKind|integerKind {
-		return set&numberKind != 0 || set&integerKind != 0 && c.isWhole(v.(json.Number))
-	}
-	return set&k != 0
-}
-
-func kindOfValue(v any) kinds {
-	switch v.(type) {
-	case nil:
-		return nullKind
-	case bool:
-		return booleanKind
-	case json.Number:
-		return numberKind | integerKind
-	case string:
-		return stringKind
-	case []any:
-		return arrayKind
-	}
-	return objectKind
-}
-
-// isWhole reports whether a number is an integer: 2, 2.0 and 20e-1 are.
-func (c *checker) isWhole(n json.Number) bool {
-	if isDigits(n) {
-		return true
-	}
-	c.spend(exactWork + len(n)/digitsPerWork)
-	d := jsondoc.DecimalOf(n)
-	return d.Overflow == "" && d.Exponent >= 0
-}
-
-// among reports whether a value is in a set.
-func (c *checker) among(set *valueSet, v any) bool {
-	switch v := v.(type) {
-	case string:
-		c.spend(1 + len(v)/bytesPerCompare)
-	case json.Number:
-		c.spend(exactWork + len(v)/digitsPerWork)
-	}
-	if key, ok := scalarKey(v); ok {
-		_, found := set.scalars[key]
-		return found
-	}
-	for _, e := range set.others {
-		if c.equal(v, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// equal compares two values, up to the first difference.
-func (c *checker) equal(a, b any) bool {
-	c.spend(1)
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for name, v := range a {
-			c.spend(2 + len(name)/bytesPerCompare)
-			w, ok := b[name]
-			if !ok || !c.equal(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !c.equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	case json.Number:
-		b, ok := b.(json.Number)
-		if !ok {
-			return false
-		}
-		c.spend(exactWork + (len(a)+len(b))/digitsPerWork)
-		return jsondoc.EqualNumbers(a, b)
-	case string:
-		b, ok := b.(string)
-		c.spend(len(a) / bytesPerCompare)
-		return ok && a == b
-	}
-	return a == b
-}
-
-// maxFormatText bounds a text that has one of the library's formats, except those of
-// addresses, which may hold data: the library parses a text in one piece.
-const maxFormatText = 64 << 10
-
-// format checks a value against a format of the library. It compiles a text that has to
-// be a pattern.
-func (c *checker) format(f *jsonschema.Format, v any) error {
-	text, ok := v.(string)
-	if !ok {
-		return nil // formats only apply to texts
-	}
-	if f.Name == "regex" {
-		work := patternWork(text)
-		if work > maxFormatPattern {
-			panic(workStop{TooManyChecksError{"a text that has to be a pattern takes too long to read"}})
-		}
-		c.spend(work * patternByteWork)
-		p, err := compilePattern(text, maxPatternSize)
-		if err == nil {
-			c.spend(p.size * patternByteWork)
-		}
-		return err
-	}
-	if len(text) > maxFormatText && !strings.HasSuffix(f.Name, "ri") && !strings.HasSuffix(f.Name, "ri-reference") {
-		return fmt.Errorf("it is longer than %d bytes", maxFormatText)
-	}
-	c.spend(bytesPerWork + len(text))
-	return f.Validate(v)
-}
-
 func (c *checker) text(r *textRule, text string) bool {
 	ok := true
 	if r.least != nil || r.most != nil {
-		c.spend(1 + len(text)/bytesPerWork)
+		c.work.spend(1 + len(text)/bytesPerWork)
 		n := utf8.RuneCountInString(text)
 		if r.least != nil && n < *r.least {
 			ok = c.fault(func() jsonschema.ErrorKind { return minLengthFault(n, *r.least) })
@@ -282,7 +149,7 @@ func (c *checker) text(r *textRule, text string) bool {
 	if r.pattern == nil || !ok && !c.goesOn() {
 		return ok
 	}
-	if !c.matches(r.pattern, text) {
+	if !c.work.matches(r.pattern, text) {
 		ok = c.fault(func() jsonschema.ErrorKind { return patternFault(text, r.pattern) })
 	}
 	return ok
@@ -296,7 +163,7 @@ func (c *checker) number(r *numberRule, n json.Number) bool {
 	var exact *big.Rat
 	fraction := func() *big.Rat {
 		if exact == nil {
-			c.spend(c.fractionWork(n))
+			c.work.spend(fractionWork(n))
 			exact, _ = new(big.Rat).SetString(string(n))
 		}
 		return exact
@@ -309,10 +176,10 @@ func (c *checker) number(r *numberRule, n json.Number) bool {
 	for _, b := range r.bounds {
 		var compared int
 		if isWhole && b.whole != nil {
-			c.spend(1)
+			c.work.spend(1)
 			compared = cmp.Compare(whole, *b.whole)
 		} else {
-			c.spend(c.fractionWork(n))
+			c.work.spend(fractionWork(n))
 			compared = fraction().Cmp(b.limit)
 		}
 		if !b.fits(compared) {
@@ -322,21 +189,12 @@ func (c *checker) number(r *numberRule, n json.Number) bool {
 		}
 	}
 	if r.multipleOf != nil {
-		c.spend(2 * c.fractionWork(n))
+		c.work.spend(2 * fractionWork(n))
 		if !new(big.Rat).Quo(fraction(), r.multipleOf).IsInt() {
 			ok = c.fault(func() jsonschema.ErrorKind { return multipleOfFault(fraction(), r.multipleOf) })
 		}
 	}
 	return ok
-}
-
-// fractionWork returns the cost of a number as a fraction, with the digits that its
-// exponent stands for: the fraction is reduced to its lowest terms.
-func (c *checker) fractionWork(n json.Number) int {
-	if len(n) < wholeDigits && !strings.ContainsAny(string(n), "eE") {
-		return 2 * exactWork
-	}
-	return 2*exactWork + (jsondoc.MaxNumberBytes+jsondoc.MaxNumberExponent)/digitsPerWork*4
 }
 
 func (c *checker) object(r *objectRule, obj map[string]any, tracked bool) bool {
@@ -368,7 +226,7 @@ func (c *checker) object(r *objectRule, obj map[string]any, tracked bool) bool {
 // missing returns the first names that an object does not have, nil if it has all.
 func (c *checker) missing(obj map[string]any, names []string) (missing []string) {
 	for _, name := range names {
-		c.spend(2 + len(name)/bytesPerCompare)
+		c.work.spend(2 + len(name)/bytesPerCompare)
 		if _, ok := obj[name]; ok {
 			continue
 		}
@@ -389,7 +247,7 @@ func (c *checker) members(r *objectRule, obj map[string]any, tracked bool) bool 
 	ok := true
 	var strangers []string
 	for name, v := range c.eachMember(obj) {
-		c.spend(2 + len(name)/bytesPerCompare)
+		c.work.spend(2 + len(name)/bytesPerCompare)
 		known, fits := c.member(r, name, v)
 		if !known && r.noOthers {
 			strangers, fits = append(strangers, name), false
@@ -416,7 +274,7 @@ func (c *checker) eachMember(obj map[string]any) func(func(string, any) bool) {
 		return maps.All(obj)
 	}
 	return func(yield func(string, any) bool) {
-		c.spend(len(obj) * bytesPerWork)
+		c.work.spend(len(obj) * bytesPerWork)
 		for _, name := range jsondoc.SortedNames(obj) {
 			if !yield(name, obj[name]) {
 				return
@@ -429,7 +287,7 @@ func (c *checker) eachMember(obj map[string]any) func(func(string, any) bool) {
 func (c *checker) knownMembers(r *objectRule, obj map[string]any, tracked bool) bool {
 	ok := true
 	for _, name := range r.names {
-		c.spend(2 + len(name)/bytesPerCompare)
+		c.work.spend(2 + len(name)/bytesPerCompare)
 		v, has := obj[name]
 		if !has {
 			continue
@@ -456,7 +314,7 @@ func (c *checker) member(r *objectRule, name string, v any) (known, ok bool) {
 		if !ok && !c.goesOn() {
 			return true, false
 		}
-		if c.matches(r.patterns[i].name, name) {
+		if c.work.matches(r.patterns[i].name, name) {
 			known = true
 			ok = c.below(r.patterns[i].rule, v, name) && ok
 		}
@@ -475,7 +333,7 @@ func (c *checker) ownNames(r *rule, obj map[string]any) bool {
 	c.path = nil // the library's faults of names have no path
 	ok := true
 	for name := range c.eachMember(obj) {
-		c.spend(2)
+		c.work.spend(2)
 		mark := c.seen.mark()
 		ok = c.check(r, name, false) && ok
 		if c.seen.cut(mark); !ok && !c.goesOn() {
@@ -490,7 +348,7 @@ func (c *checker) dependencies(list []dependency, obj map[string]any, tracked bo
 	ok := true
 	for i := range list {
 		d := &list[i]
-		c.spend(2 + len(d.member)/bytesPerCompare)
+		c.work.spend(2 + len(d.member)/bytesPerCompare)
 		if _, has := obj[d.member]; !has {
 			continue
 		}
@@ -519,7 +377,7 @@ func (c *checker) array(r *arrayRule, list []any, tracked bool) bool {
 		return false
 	}
 	if r.unique {
-		if i, j := c.twins(list); j > 0 {
+		if i, j := c.work.twins(list); j > 0 {
 			ok = c.fault(func() jsonschema.ErrorKind { return uniqueItemsFault(i, j) })
 		}
 	}
@@ -705,12 +563,12 @@ func (j *journal) mark() journalMark { return journalMark{len(j.names), len(j.sp
 func (j *journal) cut(m journalMark) { j.names, j.spans = j.names[:m.names], j.spans[:m.spans] }
 
 func (c *checker) see(name string) {
-	c.spend(trackWork)
+	c.work.spend(trackWork)
 	c.seen.names = append(c.seen.names, name)
 }
 
 func (c *checker) seeSpan(from, to int) {
-	c.spend(trackWork)
+	c.work.spend(trackWork)
 	c.seen.spans = append(c.seen.spans, span{from, to})
 }
 
@@ -738,7 +596,7 @@ func (c *checker) unseenMembers(r *rule, obj map[string]any, mark journalMark) b
 		return true
 	}
 	names := c.seen.names[mark.names:]
-	c.spend(trackWork * (len(names) + len(obj)))
+	c.work.spend(trackWork * (len(names) + len(obj)))
 	seen := make(map[string]struct{}, min(len(names), len(obj)))
 	for _, name := range names {
 		seen[name] = struct{}{}
@@ -756,17 +614,17 @@ func (c *checker) unseenMembers(r *rule, obj map[string]any, mark journalMark) b
 }
 
 func (c *checker) unseenItems(r *rule, list []any, mark journalMark) bool {
-	c.spend(1 + len(list)/bytesPerWork)
+	c.work.spend(1 + len(list)/bytesPerWork)
 	seen := make([]bool, len(list))
 	for _, s := range c.seen.spans[mark.spans:] {
-		c.spend(1 + (s.to-s.from)/bytesPerWork)
+		c.work.spend(1 + (s.to-s.from)/bytesPerWork)
 		for i := s.from; i < s.to; i++ {
 			seen[i] = true
 		}
 	}
 	ok := true
 	for i, v := range list {
-		c.spend(1)
+		c.work.spend(1)
 		if seen[i] {
 			continue
 		}
@@ -775,70 +633,4 @@ func (c *checker) unseenItems(r *rule, list []any, mark journalMark) bool {
 		}
 	}
 	return ok
-}
-
-// twins returns the indices of two equal elements, or 0, 0.
-func (c *checker) twins(list []any) (int, int) {
-	if len(list) < 2 {
-		return 0, 0
-	}
-	scalars := make(map[any]int, min(len(list), 64))
-	others := map[uint64][]int{}
-	seed := maphash.MakeSeed()
-	for i, v := range list {
-		switch v := v.(type) {
-		case string:
-			c.spend(keepWork + len(v)/bytesPerCompare)
-		case json.Number:
-			c.spend(keepWork + exactWork + len(v)/digitsPerWork)
-		default:
-			c.spend(keepWork)
-		}
-		if key, ok := scalarKey(v); ok {
-			if j, twice := scalars[key]; twice {
-				return j, i
-			}
-			scalars[key] = i
-			continue
-		}
-		sum := c.hash(seed, v)
-		for _, j := range others[sum] {
-			if c.equal(v, list[j]) {
-				return j, i
-			}
-		}
-		others[sum] = append(others[sum], i)
-	}
-	return 0, 0
-}
-
-// hash returns a number that is the same for equal values. The seed is random, so
-// that no values can be made to share one.
-func (c *checker) hash(seed maphash.Seed, v any) uint64 {
-	switch v := v.(type) {
-	case map[string]any:
-		sum := uint64(len(v)) + 1
-		for name, e := range v { // in any order
-			c.spend(trackWork + len(name)/bytesPerCompare)
-			sum += maphash.Comparable(seed, [2]uint64{maphash.String(seed, name), c.hash(seed, e)})
-		}
-		return sum
-	case []any:
-		sum := uint64(len(v)) + 2
-		for _, e := range v {
-			sum = maphash.Comparable(seed, [2]uint64{sum, c.hash(seed, e)})
-		}
-		return sum
-	case string:
-		c.spend(trackWork + len(v)/bytesPerCompare)
-		return maphash.String(seed, v)
-	case json.Number:
-		c.spend(trackWork + exactWork + len(v)/digitsPerWork)
-		return maphash.Comparable(seed, jsondoc.DecimalOf(v))
-	case bool:
-		c.spend(trackWork)
-		return maphash.Comparable(seed, v)
-	}
-	c.spend(trackWork)
-	return 3
 }

@@ -34,9 +34,9 @@ func FuzzSchemas(f *testing.F) {
 			return
 		}
 		c := s.newCheck(t.Context(), nodes, len(value))
-		given := c.left
+		given := c.checker.work.left
 		got := c.validate(v, faultOf)
-		if isA[TooManyChecksError](got) || given-c.left > given/4 {
+		if isA[TooManyChecksError](got) || given-c.checker.work.left > given/4 {
 			return // the library would take longer
 		}
 		if want := library.Validate(v); (got == nil) != (want == nil) {

@@ -146,27 +146,27 @@ func programSize(re *syntax.Regexp) int {
 
 // matches reports whether a pattern matches a text. It reads a long text piece by
 // piece, and yields the processor in between.
-func (c *checker) matches(p *pattern, text string) bool {
+func (m *workMeter) matches(p *pattern, text string) bool {
 	work := len(text) * (p.size + 1) / patternWorkShare
 	if work <= pieceWork {
-		c.spend(1 + work)
+		m.spend(1 + work)
 		return p.MatchString(text)
 	}
-	return p.MatchReader(&pacedText{c, text, (p.size + patternWorkShare) / patternWorkShare})
+	return p.MatchReader(&pacedText{m, text, (p.size + patternWorkShare) / patternWorkShare})
 }
 
 // pacedText charges the work of a text while it is read.
 type pacedText struct {
-	checker *checker
-	rest    string
-	work    int // for each rune
+	meter *workMeter
+	rest  string
+	work  int // for each rune
 }
 
 func (t *pacedText) ReadRune() (r rune, size int, err error) {
 	if t.rest == "" {
 		return 0, 0, io.EOF
 	}
-	t.checker.spend(t.work)
+	t.meter.spend(t.work)
 	r, size = utf8.DecodeRuneInString(t.rest)
 	t.rest = t.rest[size:]
 	return r, size, nil

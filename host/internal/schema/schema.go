@@ -144,17 +144,17 @@ func (s *Schema) check(ctx context.Context, raw json.RawMessage, tell func(*faul
 
 // check validates values against a schema, within the work of one value.
 type check struct {
-	checker
-	schema *Schema
+	schema  *Schema
+	checker checker
 }
 
 func (s *Schema) newCheck(ctx context.Context, nodes, size int) *check {
-	return &check{checker{workMeter: workMeter{ctx: ctx, left: workFor(nodes, size)}}, s}
+	return &check{schema: s, checker: checker{work: workMeter{ctx: ctx, left: workFor(nodes, size)}}}
 }
 
 // validate returns why a decoded value does not fit.
 func (c *check) validate(v any, tell func(*fault) string) error {
-	ok, err := c.fits(c.schema.rule, v)
+	ok, err := c.checker.fits(c.schema.rule, v)
 	if ok || err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *check) validate(v any, tell func(*fault) string) error {
 
 // misfit returns the error for a value that does not fit.
 func (c *check) misfit(v any, tell func(*fault) string) error {
-	faults, err := c.explain(c.schema.rule, v)
+	faults, err := c.checker.explain(c.schema.rule, v)
 	if err != nil {
 		return err
 	}
@@ -181,12 +181,12 @@ func (s *Schema) Arguments(ctx context.Context, raw json.RawMessage) (json.RawMe
 		return raw, nil
 	}
 	c := s.newCheck(ctx, nodes, len(raw))
-	ok, err := c.fits(s.rule, v)
+	ok, err := c.checker.fits(s.rule, v)
 	if ok || err != nil {
 		return raw, err
 	}
 	if trimmed, err := c.withoutNulls(v); err == nil {
-		if again, err := c.fits(s.rule, trimmed); again && err == nil {
+		if again, err := c.checker.fits(s.rule, trimmed); again && err == nil {
 			return jsondoc.Encode(trimmed), nil
 		}
 	}
@@ -242,12 +242,13 @@ func Complete(raw json.RawMessage) json.RawMessage {
 // does not take null: strict providers make models write null for members that they
 // leave out. The search for each null among the required names is charged.
 func (c *check) withoutNulls(v any) (trimmed any, err error) {
-	err = stopped(func() { trimmed = c.trim(c.schema.doc, v) })
+	err = stopped(func() { trimmed = c.checker.work.withoutNulls(c.schema.doc, v) })
 	return trimmed, err
 }
 
-func (c *check) trim(schema, v any) any {
-	c.spend(trackWork)
+// withoutNulls returns v without such members, by the document of its schema.
+func (m *workMeter) withoutNulls(schema, v any) any {
+	m.spend(trackWork)
 	s, _ := schema.(map[string]any)
 	switch v := v.(type) {
 	case map[string]any:
@@ -256,16 +257,16 @@ func (c *check) trim(schema, v any) any {
 		out := make(map[string]any, len(v))
 		for name, e := range v {
 			property, known := properties[name]
-			if e == nil && known && !c.lists(required, name) && !takesNull(property) {
+			if e == nil && known && !m.lists(required, name) && !takesNull(property) {
 				continue
 			}
-			out[name] = c.trim(property, e)
+			out[name] = m.withoutNulls(property, e)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = c.trim(s["items"], e)
+			out[i] = m.withoutNulls(s["items"], e)
 		}
 		return out
 	}
@@ -273,9 +274,9 @@ func (c *check) trim(schema, v any) any {
 }
 
 // lists reports whether a list of names has the given one.
-func (c *check) lists(names []any, name string) bool {
+func (m *workMeter) lists(names []any, name string) bool {
 	for _, n := range names {
-		c.spend(1 + len(name)/bytesPerCompare)
+		m.spend(1 + len(name)/bytesPerCompare)
 		if n == name {
 			return true
 		}
