@@ -33,7 +33,6 @@ type grouped struct {
 
 // waiting is one Commit.
 type waiting struct {
-	ctx     context.Context
 	txs     []Tx
 	bytes   int
 	lead    chan struct{} // closed to make it the leader, which writes the next group
@@ -48,7 +47,7 @@ func (g *grouped) Commit(ctx context.Context, txs ...Tx) []Result {
 	if len(txs) == 0 || len(txs) > MaxCommitTxs || ctx.Err() != nil {
 		return g.Driver.Commit(ctx, txs...)
 	}
-	w := &waiting{ctx: ctx, txs: txs, lead: make(chan struct{}), done: make(chan struct{})}
+	w := &waiting{txs: txs, lead: make(chan struct{}), done: make(chan struct{})}
 	for _, tx := range txs {
 		w.bytes += tx.Size()
 	}
@@ -58,7 +57,7 @@ func (g *grouped) Commit(ctx context.Context, txs ...Tx) []Result {
 	g.leading = true
 	g.mu.Unlock()
 	if first {
-		g.write()
+		g.write(ctx)
 	}
 	return g.await(ctx, w)
 }
@@ -71,7 +70,7 @@ func (g *grouped) await(ctx context.Context, w *waiting) []Result {
 			return w.results
 		case <-w.lead:
 			g.heard(w)
-			g.write()
+			g.write(ctx)
 		case <-ctx.Done():
 			if g.leave(w) {
 				return ended(len(w.txs), ctx.Err())
@@ -178,8 +177,8 @@ func (g *grouped) take() (group []*waiting) {
 	return group
 }
 
-// write commits one group and chooses the next leader.
-func (g *grouped) write() {
+// write commits one group and chooses the next leader. ctx is that of the leader.
+func (g *grouped) write(ctx context.Context) {
 	g.mu.Lock()
 	group := g.take()
 	g.mu.Unlock()
@@ -201,8 +200,8 @@ func (g *grouped) write() {
 	for _, w := range group {
 		txs = append(txs, w.txs...)
 	}
-	// The group belongs to many callers: no caller's context ends it.
-	results := g.Driver.Commit(context.WithoutCancel(group[0].ctx), txs...)
+	// The group belongs to many callers: the end of no caller's context ends it.
+	results := g.Driver.Commit(context.WithoutCancel(ctx), txs...)
 	for _, w := range group {
 		w.results, results = results[:len(w.txs):len(w.txs)], results[len(w.txs):]
 	}

@@ -30,8 +30,7 @@ type Exchange struct {
 	Events *Events // of the answer; nil before there is one
 
 	server *Server
-	ctx    context.Context // of the exchange; kept because it is nothing else
-	caller context.Context
+	ctx    context.Context // the lifetime of the exchange, within that of its caller
 	cancel context.CancelCauseFunc
 	watch  *watchdog
 	body   io.ReadCloser
@@ -42,7 +41,7 @@ type Exchange struct {
 var errSilent = errors.New("silent")
 
 func newExchange(ctx context.Context, s *Server) *Exchange {
-	x := &Exchange{server: s, caller: ctx}
+	x := &Exchange{server: s}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	x.watch = newWatchdog(s.opts.Timeout, func() { x.cancel(errSilent) })
 	return x
@@ -103,7 +102,10 @@ func (x *Exchange) Drain() {
 }
 
 // Cancelled reports whether the caller has gone.
-func (x *Exchange) Cancelled() bool { return x.caller.Err() != nil }
+func (x *Exchange) Cancelled() bool { return x.ctx.Err() != nil && !x.silent() }
+
+// silent reports whether the watchdog has ended the exchange, not the caller.
+func (x *Exchange) silent() bool { return errors.Is(context.Cause(x.ctx), errSilent) }
 
 // Ended is the fault of an exchange whose stream ended before the answer did.
 func (x *Exchange) Ended() *Fault {
@@ -124,7 +126,7 @@ func (x *Exchange) Fault(err error) *Fault {
 	var f *Fault
 	var long *TooLong
 	known := errors.As(err, &f)
-	silent := errors.Is(context.Cause(x.ctx), errSilent)
+	silent := x.silent()
 	switch {
 	case known && (silent || f.Err.Code != host.Unavailable):
 		return f
@@ -161,8 +163,7 @@ func (x *Exchange) nonsense(came []byte) *Fault {
 
 // endedFault is for an exchange that was cancelled.
 func (x *Exchange) endedFault() *Fault {
-	cause := context.Cause(x.ctx)
-	if !errors.Is(cause, errSilent) {
+	if !x.silent() {
 		return &Fault{Err: x.server.ended(host.ContextError(x.ctx))}
 	}
 	e := host.Errorf(host.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.allows()).

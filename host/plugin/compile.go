@@ -121,7 +121,7 @@ type compiler struct {
 	logger    *slog.Logger
 	usageBook *usagereport.Book
 	slots     *fairsched.Scheduler // of compiling; a quantum is a nanosecond
-	life      context.Context      // ends with close; it bounds the compile jobs
+	life      context.Context      // the lifetime: ends with close; it bounds the compile jobs
 	end       context.CancelFunc
 	work      sync.WaitGroup // in progress; none begins once closed is set
 

@@ -24,8 +24,8 @@ type instance struct {
 	meter  callmeter.Meter
 	call   call
 	guest  guest
-	// ctx carries the instance to the functions that the guest imports. It is
-	// made once: a context for each call would cost more than the call.
+	// ctx has the lifetime of the instance, and carries the instance to the functions
+	// that the guest imports. A context for each call would cost more than the call.
 	ctx       context.Context
 	image     *image // nil: it can not be restored
 	callStack callStack
@@ -47,8 +47,8 @@ const startName = "start"
 // instanceContext is the context of all calls into an instance. The functions
 // that a guest imports find the instance by its type.
 type instanceContext struct {
-	context.Context
-	inst *instance
+	context.Context // the lifetime of the instance
+	inst            *instance
 }
 
 type instanceKey struct{}

@@ -8,7 +8,7 @@ import (
 // lifetime is the time from New to Close of a queue, and the goroutines that run in
 // it.
 type lifetime struct {
-	ctx        context.Context // ends with Close; handlers and all that the queue does by itself run in it
+	ctx        context.Context // the lifetime: ends with Close; handlers and all that the queue does by itself run in it
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup // that Close waits for
 

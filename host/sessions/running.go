@@ -29,7 +29,7 @@ type backgroundTurn struct {
 // runningTurns are the background turns of this process.
 type runningTurns struct {
 	limit    int
-	lifetime context.Context // of the service: ends with stop, and with it every turn
+	lifetime context.Context // the lifetime of the service: ends with stop, and with it every turn
 	end      context.CancelFunc
 	working  sync.WaitGroup
 

@@ -50,7 +50,7 @@ func errTooDeep() error {
 
 // workMeter holds the remaining work of one validation.
 type workMeter struct {
-	ctx   context.Context // nil: the validation cannot be ended
+	ctx   context.Context // the lifetime of the validation; nil: it cannot be ended
 	left  int
 	piece int    // work since the last yield
 	yield func() // yields the processor; nil is runtime.Gosched

@@ -42,7 +42,7 @@ type pattern struct {
 
 // patternSet compiles the patterns of one schema, each once, within the bounds.
 type patternSet struct {
-	ctx        context.Context // of the compilation
+	ctx        context.Context // the lifetime of the compilation, in which the library calls compile
 	compiled   map[string]*pattern
 	size, work int
 	bound      error // the bound that a pattern exceeds, if one does

@@ -441,16 +441,18 @@ func fill(ctx context.Context, dir string, r io.Reader, opts *RestoreOptions) (_
 	if err != nil {
 		return nil, err
 	}
-	f := &filler{ctx: ctx, store: s, old: old}
+	f := &filler{store: s, old: old}
 	s.keys.unsaved = true
 	if old != nil {
 		s.keys.setSalt(old.salt) // the salt goes into the names of blob directories
 	}
-	info, err := readBackup(ctx, r, key, opts.Progress, f.add)
+	info, err := readBackup(ctx, r, key, opts.Progress, func(h backupHeader, key, value []byte) error {
+		return f.add(ctx, h, key, value)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := f.flush(); err != nil {
+	if err := f.flush(ctx); err != nil {
 		return nil, err
 	}
 	info.Erased = f.erased
@@ -488,7 +490,6 @@ func (o *RestoreOptions) oldKeys(backupKey []byte) (*keyring, error) {
 
 // filler puts the entries of a backup into a new store.
 type filler struct {
-	ctx      context.Context
 	store    *Store
 	old      *keyring // of the store that made the backup; may be nil
 	tx       kv.Tx
@@ -498,7 +499,7 @@ type filler struct {
 }
 
 // add adds an entry. The slices are the caller's.
-func (f *filler) add(h backupHeader, key, value []byte) error {
+func (f *filler) add(ctx context.Context, h backupHeader, key, value []byte) error {
 	partition := partitionIn(key)
 	value, err := f.open(h, key, value)
 	if err != nil {
@@ -510,7 +511,7 @@ func (f *filler) add(h backupHeader, key, value []byte) error {
 	}
 	size := len(key) + len(value)
 	if partition != f.tx.Partition || len(f.tx.Writes) == kv.MaxTxWrites || f.bytes+size > kv.MaxTxBytes {
-		if err := f.flush(); err != nil {
+		if err := f.flush(ctx); err != nil {
 			return err
 		}
 		f.tx.Partition = partition
@@ -548,7 +549,7 @@ func (f *filler) open(h backupHeader, key, value []byte) ([]byte, error) {
 	return append([]byte{}, opened...), nil
 }
 
-func (f *filler) flush() error {
+func (f *filler) flush(ctx context.Context) error {
 	if len(f.tx.Writes) == 0 {
 		return nil
 	}
@@ -558,7 +559,7 @@ func (f *filler) flush() error {
 			return err
 		}
 	}
-	_, err := kv.Apply(f.ctx, f.store, f.tx)
+	_, err := kv.Apply(ctx, f.store, f.tx)
 	f.tx, f.bytes = kv.Tx{Partition: f.tx.Partition}, 0
 	return err
 }

@@ -96,7 +96,7 @@ const flattenStep = "Attempting to compact with "
 // commits back during merges. Each step halves the time of other callers, so the merges
 // end.
 type pacer struct {
-	ctx   context.Context
+	ctx   context.Context // the lifetime of the Flatten, whose logger calls the pacer
 	store *Store
 	share float64      // the length of a rest, as a multiple of the merge's
 	left  func() int64 // called before each merge, returns the bytes left to merge; 0 ends the merges

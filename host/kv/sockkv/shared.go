@@ -29,7 +29,7 @@ const (
 type Shared struct {
 	kv.Driver
 	locks   lockTable
-	ctx     context.Context
+	ctx     context.Context // the lifetime: ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 

@@ -12,7 +12,7 @@ import (
 
 // guest is a plugin under test.
 type guest struct {
-	ctx     context.Context
+	ctx     context.Context // the lifetime of the test
 	runtime *plugin.Runtime
 	jobs    *queue.Queue // nil if the test's own options have one
 	wasm    []byte

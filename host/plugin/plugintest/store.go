@@ -72,7 +72,7 @@ func storeRules() []storeRule {
 
 // storeCheck collects the faults of a store.
 type storeCheck struct {
-	ctx   context.Context
+	ctx   context.Context // the lifetime of the check
 	s     plugin.Store
 	owner plugin.Owner
 	mu    sync.Mutex

@@ -50,7 +50,7 @@ func CompileSchemas(ctx context.Context, m *Manifest) (*Schemas, []error) {
 // schemaCompiler compiles one schema after the other, and lets other goroutines run
 // in between.
 type schemaCompiler struct {
-	ctx      context.Context
+	ctx      context.Context // the lifetime of the compilation
 	problems []error
 }
 

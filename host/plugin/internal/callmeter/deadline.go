@@ -10,7 +10,7 @@ import (
 
 // deadline is when a call must end: when its caller leaves, or at a time.
 type deadline struct {
-	caller   context.Context
+	caller   context.Context // the lifetime of the caller
 	at       time.Time
 	ofCaller bool // the time is the caller's, not the limit's
 }

@@ -60,7 +60,7 @@ type Payer struct {
 
 // Call describes a call.
 type Call struct {
-	Context      context.Context // the caller's
+	Context      context.Context // the caller's; the call's lifetime lies in its
 	Export       string          // in errors
 	Start        time.Time
 	Timeout      time.Duration

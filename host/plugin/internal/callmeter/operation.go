@@ -10,9 +10,9 @@ import (
 // Operation is the context of a host operation, for as long as it runs in the call's
 // quantum. Its time counts like instructions that take as long.
 type Operation struct {
-	context.Context
-	meter *Meter
-	since time.Time // it began, or was last counted; later by the time of its blocking sections
+	context.Context // the lifetime of the operation
+	meter           *Meter
+	since           time.Time // it began, or was last counted; later by the time of its blocking sections
 }
 
 // BeginOperation returns the context of an operation that begins, which ends with the call.

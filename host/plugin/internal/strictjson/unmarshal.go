@@ -48,8 +48,8 @@ func UnmarshalValid(ctx context.Context, raw []byte, into any) error {
 
 // reader reads one document. It lives as long as the call with its context.
 type reader struct {
-	ctx  context.Context
-	read int // bytes since the last yield
+	ctx  context.Context // the lifetime of the reader
+	read int             // bytes since the last yield
 }
 
 // pieceBytes is how many bytes a reader reads between two yields: 5 ms with the slowest

@@ -52,7 +52,7 @@ type Server struct {
 	file     fs.FileInfo
 	listener net.Listener
 	handlers map[string]Handler
-	ctx      context.Context
+	ctx      context.Context // the lifetime: ends with Close
 	cancel   context.CancelFunc
 	slots    chan struct{}
 	running  sync.WaitGroup

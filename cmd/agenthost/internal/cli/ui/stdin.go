@@ -8,7 +8,7 @@ import (
 )
 
 type interruptible struct {
-	ctx context.Context
+	ctx context.Context // the lifetime of the reader
 	r   io.Reader
 }
 
