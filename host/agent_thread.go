@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/foreign"
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // AgentThread is a conversation with one agent that the caller holds: give it with
@@ -181,7 +182,7 @@ func (t *AgentThread) Questions() []*Question {
 	if t.waiting == nil {
 		return nil
 	}
-	return questionsOf(t.waiting.left.Calls)
+	return replay.QuestionsOf(t.waiting.kept.Left.Calls)
 }
 
 // keepCheckpoint keeps where an interrupted run stopped.
@@ -196,7 +197,7 @@ func (t *AgentThread) keepCheckpoint(c *Checkpoint) {
 func (t *AgentThread) checkpointOf(req *Request) *Checkpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.waiting; c != nil && (req.Resume == c.run || req.Resume == "" && len(req.Answers) > 0) {
+	if c := t.waiting; c != nil && (req.Resume == c.kept.Run || req.Resume == "" && len(req.Answers) > 0) {
 		return c
 	}
 	return nil

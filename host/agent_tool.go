@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // AgentToolOptions are the optional parts of an agent as a tool.
@@ -65,7 +66,7 @@ const agentToolSchema = `{"type":"object","properties":{"request":{"type":"strin
 	`"required":["request"],"additionalProperties":false}`
 
 // MaxAgentDepth is how deep agents that are tools may call agents that are tools.
-const MaxAgentDepth = 4
+const MaxAgentDepth = replay.MaxAgentDepth
 
 // branch is the run as an agent used as a tool sees it. It is made in the run's
 // goroutine, before the call begins, and serves one call.
@@ -106,13 +107,13 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	n.connect()    // the copy holds parts of its own
 	n.conv.input, n.keyPrefix, n.events.cancel, n.events.yield, n.events.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
 	n.journal.openCalls = nil
-	saved := &savedTurn{agent: agent.name}
-	if began := n.journal.branches.takeSaved(n.keyPrefix); began != nil {
+	saved := &replay.SavedTurn{Agent: agent.name}
+	if began := n.journal.branches.Take(n.keyPrefix); began != nil {
 		saved = began
-		if saved.input != nil {
-			n.conv.input = saved.input
+		if saved.Input != nil {
+			n.conv.input = saved.Input
 		}
-		n.routes.stack, n.ledger.artifacts, n.ledger.cost = saved.stack, saved.artifacts, saved.cost
+		n.routes.stack, n.ledger.artifacts, n.ledger.cost = saved.Stack, saved.Artifacts, saved.Cost
 	}
 	fromBefore := len(n.ledger.artifacts)
 	result, err := n.runAgent(ctx, agent, saved)
@@ -129,8 +130,8 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 		out.Content = resultContent(result)
 	}
 	if err == nil && result.FinishReason == FinishInterrupted {
-		out.inside = &inside{Agent: agent.name, Input: n.conv.input, Result: result, Calls: n.journal.openCalls}
-		for _, call := range asking(n.journal.openCalls) {
+		out.inside = &replay.Inside{Agent: agent.name, Input: n.conv.input, Result: result, Calls: n.journal.openCalls}
+		for _, call := range replay.Asking(n.journal.openCalls) {
 			q := *call.Question
 			q.Via = slices.Insert(slices.Clone(q.Via), 0, c.ID)
 			call.Question = &q

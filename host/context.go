@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
@@ -28,7 +29,7 @@ type Call struct {
 	emit    func(EventData) error
 	mention func(any)  // says that something changed or was made; nil outside a batch
 	before  []Artifact // of the run
-	steps   *steps
+	steps   *replay.Steps
 	spent   *spent // of the run
 	branch  *run   // for a tool that is an agent
 
@@ -36,7 +37,7 @@ type Call struct {
 
 	mu        sync.Mutex
 	out       callOutput
-	begun     map[string]*step // by name
+	begun     map[string]*replay.Step // by name
 	stepsOver bool
 }
 
@@ -71,7 +72,7 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	limits := Limits{}.withDefaults()
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,
-		limits: &limits, emit: func(EventData) error { return nil }, steps: newSteps(), spent: &spent{},
+		limits: &limits, emit: func(EventData) error { return nil }, steps: replay.NewSteps(), spent: &spent{},
 	}
 }
 

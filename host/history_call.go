@@ -84,7 +84,7 @@ func (r *run) historyRequest() *HistoryRequest {
 		req.Input = r.conv.input.DeepClone()
 	}
 	if r.journal.recorder != nil && r.thread.history.journal != nil && r.host.opts.Journal == nil {
-		req.Fence = r.journal.recorder.ref.Fence
+		req.Fence = r.journal.recorder.Ref().Fence
 	}
 	return req
 }

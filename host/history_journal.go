@@ -1,6 +1,10 @@
 package host
 
-import "context"
+import (
+	"context"
+
+	"github.com/agenthost/agenthost/host/internal/replay"
+)
 
 // The journal of a durable run has the history adapter's answer, so that a resumed
 // run asks the adapter only whether the thread has moved on.
@@ -12,7 +16,7 @@ const maxJournaledHistory = 256 << 10
 
 // journaledHistory returns the loaded conversation as a step of the journal; nil if nothing was, or
 // too much. The messages of an agent thread are not an adapter's answer.
-func (t *runThread) journaledHistory() *loadedStep {
+func (t *runThread) journaledHistory() *replay.LoadedStep {
 	if t.loaded == nil || t.req.AgentThread != nil {
 		return nil
 	}
@@ -27,11 +31,11 @@ func (t *runThread) journaledHistory() *loadedStep {
 	if len(raw) > maxJournaledHistory {
 		return nil
 	}
-	return &loadedStep{Messages: raw, Providers: t.loaded.Providers}
+	return &replay.LoadedStep{Messages: raw, Providers: t.loaded.Providers}
 }
 
-// read returns the journaled conversation, nil if the journal has none.
-func (s *loadedStep) read() (*Loaded, error) {
+// readLoaded returns the journaled conversation, nil if the journal has none.
+func readLoaded(s *replay.LoadedStep) (*Loaded, error) {
 	if s == nil {
 		return nil, nil
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -96,11 +97,11 @@ func (h *Host) Questions(ctx context.Context, target Target, tenant, run string)
 	if rec.Status != RunInterrupted {
 		return nil, Errorf(FailedPrecondition, "run %q asks nothing: its status is %s", run, rec.Status)
 	}
-	c, err := readCheckpoint(rec)
+	c, err := replay.ReadCheckpoint(rec)
 	if err != nil {
 		return nil, err
 	}
-	return questionsOf(c.Calls), nil
+	return replay.QuestionsOf(c.Calls), nil
 }
 
 func errNoJournal() *Error {

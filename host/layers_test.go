@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runlog"},
+	{"host", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -46,6 +46,8 @@ var layers = []layer{
 		"an object that several writers patch; it knows nothing of runs, tools and events"},
 	{"host/runlog", []string{"host/fault", "host/internal/jsondoc"},
 		"the contract of journals: a store that implements it needs nothing of the loop"},
+	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/statedoc", "host/runlog"},
+		"steps in, a run out: the stored form of runs knows no agents and tools"},
 	{"host/internal/redact", nil,
 		"text in, text without paths and addresses out"},
 	{"host/fallbackmodel", []string{"host"},

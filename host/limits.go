@@ -3,10 +3,12 @@ package host
 import (
 	"cmp"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 const (
-	maxScheduledAgents = 64
+	maxScheduledAgents = replay.MaxScheduledAgents
 )
 
 // Limits bounds a run. A zero field is its default; there is no way to say

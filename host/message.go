@@ -114,3 +114,10 @@ func ApplyEdits(messages []*Message, edits []Edit) ([]*Message, error) {
 
 // ContentDigest returns the digest of an artifact with that content.
 func ContentDigest(content []byte) string { return chat.ContentDigest(content) }
+
+// MaxIDBytes is the longest id of a thread, a run or a message, in every store.
+const MaxIDBytes = chat.MaxIDBytes
+
+// ValidateID is the rule for ids and names under which callers have things stored: see
+// [chat.ValidateID].
+func ValidateID(what, id string, limit int) error { return chat.ValidateID(what, id, limit) }

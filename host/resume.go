@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runlog"
@@ -18,19 +20,19 @@ import (
 func (r *run) storeQuestions(ctx context.Context) error {
 	j := r.journal.store()
 	if j == nil {
-		r.journal.checkpoint = &Checkpoint{tenant: r.scope.Tenant, run: r.scope.Run, target: r.net.name, thread: r.scope.Thread, left: r.checkpoint()}
+		r.journal.checkpoint = &Checkpoint{replay.Kept{Tenant: r.scope.Tenant, Run: r.scope.Run, Target: r.net.name, Thread: r.scope.Thread, Left: r.checkpoint()}}
 		if r.service.thread != nil {
 			r.service.thread.keepCheckpoint(r.journal.checkpoint)
 		}
 		return nil
 	}
-	rec, err := r.journal.newRecord(RunInterrupted, entry{Left: r.checkpoint()})
+	rec, err := r.journal.newRecord(RunInterrupted, replay.Entry{Left: r.checkpoint()})
 	if err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if rec.Asks = runlog.AsksOf(questionsOf(r.journal.openCalls)); r.journal.recorder != nil {
-		err = j.LeaveRun(ctx, r.journal.recorder.ref, rec.Steps[0], rec.Asks)
+	if rec.Asks = runlog.AsksOf(replay.QuestionsOf(r.journal.openCalls)); r.journal.recorder != nil {
+		err = j.LeaveRun(ctx, r.journal.recorder.Ref(), rec.Steps[0], rec.Asks)
 	} else {
 		err = j.CreateRun(ctx, rec)
 	}
@@ -100,11 +102,11 @@ func (r *run) reopen(ctx context.Context) error {
 // resumeInterrupted begins a run with the answers to an interrupted one. From here on it
 // is in the journal, for a person's answer is not to be lost with the process.
 func (r *run) resumeInterrupted(ctx context.Context, rec *RunRecord) error {
-	c, err := readCheckpoint(rec)
+	c, err := replay.ReadCheckpoint(rec)
 	if err != nil {
 		return err
 	}
-	answers, over, err := runlog.Settle(questionsOf(c.Calls), r.resume.answers, time.Now())
+	answers, over, err := runlog.Settle(replay.QuestionsOf(c.Calls), r.resume.answers, time.Now())
 	if err != nil {
 		return err
 	}
@@ -114,13 +116,14 @@ func (r *run) resumeInterrupted(ctx context.Context, rec *RunRecord) error {
 	if err := r.loadInterrupted(ctx, c); err != nil {
 		return err
 	}
-	r.journal.saved = c.turn(r.resultID())
-	r.journal.branches = &branches{byKey: map[string]*savedTurn{}}
-	addBranches(r.journal.branches.byKey, c.Calls)
+	r.journal.saved = c.Turn(r.resultID())
+	branches := map[string]*replay.SavedTurn{}
+	replay.AddBranches(branches, c.Calls)
+	r.journal.branches = replay.NewBranches(branches)
 	if r.journal.store() == nil || r.resume.fromClient() { // the client has it, and can answer again
 		return nil
 	}
-	return r.createRecord(ctx, &beginning{From: c, Answers: answers, Expired: over, Artifacts: r.content.artifacts})
+	return r.createRecord(ctx, &replay.Begin{From: c, Answers: answers, Expired: over, Artifacts: r.content.artifacts})
 }
 
 // resumeOpen makes this run the one whose process has ended.
@@ -128,18 +131,18 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 	if len(r.resume.answers) > 0 {
 		return Errorf(InvalidArgument, "run %q asks nothing: it is open", rec.Run)
 	}
-	p, err := newReplay(rec)
+	p, err := replay.Read(rec)
 	if err != nil {
 		return err
 	}
 	r.scope.Run, r.keyPrefix = rec.Run, rec.Run
-	r.content.artifacts = p.begin.Artifacts
-	if c := p.begin.From; c != nil {
-		err = r.restoreWithAnswers(ctx, c, p.begin.Answers, p.begin.Expired)
+	r.content.artifacts = p.Begin.Artifacts
+	if c := p.Begin.From; c != nil {
+		err = r.restoreWithAnswers(ctx, c, p.Begin.Answers, p.Begin.Expired)
 	} else {
-		err = r.restoreBeginning(p.begin)
+		err = r.restoreBeginning(p.Begin)
 	}
-	r.thread.head = p.begin.Head
+	r.thread.head = p.Begin.Head
 	if err == nil {
 		err = r.applyReplay(p)
 	}
@@ -157,12 +160,12 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 	if movedOn != nil { // it has lost the race and cannot be resumed
 		return errors.Join(movedOn, r.journal.store().EndRun(ctx, ref, RunEnded, nil))
 	}
-	r.journal.startRecording(newRecorder(r.state, r.journal.store(), ref, len(rec.Steps)))
+	r.journal.startRecording(replay.NewRecorder(r.state.view(), r.journal.store(), ref, len(rec.Steps)))
 	return nil
 }
 
 // restoreBeginning takes over the content of the original request.
-func (r *run) restoreBeginning(b *beginning) error {
+func (r *run) restoreBeginning(b *replay.Begin) error {
 	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stoppedAtStart = b.Input, b.Foreign, b.Branch, b.Stopped
 	r.content.messages, r.content.providers = b.Messages, b.Providers
 	if err := r.restoreContent(b.Instructions, b.Parameters); err != nil {
@@ -190,12 +193,44 @@ func (r *run) restoreState(raw json.RawMessage) error {
 	return nil
 }
 
+// applyReplay puts the run where the steps end.
+func (r *run) applyReplay(p *replay.Run) error {
+	for _, ops := range p.Patches {
+		if err := r.state.view().PatchAgain(ops); err != nil {
+			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.scope.Run, err)
+		}
+	}
+	r.state.view().TakeAllChanges()
+	r.conv.results, r.routes.stack, r.routes.iterations, r.ledger.usage, r.ledger.cost = p.Results, p.Stack, p.Iterations, p.Usage, p.Cost
+	r.ledger.artifacts = p.Artifacts
+	r.journal.saved, r.journal.ended, r.journal.openCalls = p.Current, p.End, p.Waiting
+	r.ledger.spent.tokens.Store(p.Tokens)
+	r.ledger.spent.toolCalls.Store(p.ToolCalls)
+	r.ledger.spent.instructions.Add(p.Cost.Instructions)
+	for i := range p.Made {
+		r.ledger.spent.artifacts.Add(1)
+		r.ledger.spent.artifactBytes.Add(int64(len(p.Made[i].AppendJSON(nil))))
+	}
+	r.journal.steps.Restore(p.Named)
+	r.journal.branches = replay.NewBranches(p.Branches)
+	r.service.answered, r.service.id = p.Answered, p.Service
+	names := slices.Clone(p.Stack)
+	if p.Current != nil {
+		names = append(names, p.Current.Agent)
+	}
+	if name, ok := r.routes.unknownAgent(names); ok {
+		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.scope.Run, name, r.net.name).
+			WithHint("agents that a router brings along are gone with its process: put them on call")
+	}
+	return nil
+}
+
 // reopenThread takes over the conversation that a run loaded before its process
 // ended, or loads it again. If the thread has moved on, the run fails now, as it
 // would have failed alive, before it costs more.
-func (r *run) reopenThread(ctx context.Context, p *replay) error {
+func (r *run) reopenThread(ctx context.Context, p *replay.Run) error {
 	head, foreign := r.thread.head, r.thread.clientOwned
-	loaded, err := p.begin.History.read()
+	loaded, err := readLoaded(p.Begin.History)
 	journaled := loaded != nil
 	if err == nil && !journaled {
 		r.thread.head = ""
@@ -205,7 +240,7 @@ func (r *run) reopenThread(ctx context.Context, p *replay) error {
 		return err
 	}
 	r.thread.clientOwned = foreign
-	if c := p.begin.From; c != nil && c.Messages != nil {
+	if c := p.Begin.From; c != nil && c.Messages != nil {
 		loaded = &Loaded{Messages: c.Messages, Providers: c.Providers}
 	}
 	r.thread.providers = newProviderStates(loaded.Providers)
@@ -213,10 +248,10 @@ func (r *run) reopenThread(ctx context.Context, p *replay) error {
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
 	}
-	r.conv.past = chat.CloseCalls(r.conv.past, p.begin.From == nil)
+	r.conv.past = chat.CloseCalls(r.conv.past, p.Begin.From == nil)
 	r.service.takeReplay(loaded, r.conv.messages(), p)
-	switch c := p.begin.From; {
-	case p.end != nil: // only the results are still to be stored, and perhaps not even these
+	switch c := p.Begin.From; {
+	case p.End != nil: // only the results are still to be stored, and perhaps not even these
 		if c == nil && !stored {
 			r.thread.head = head
 		}
@@ -238,8 +273,8 @@ func errMovedOn(s *Scope) error {
 
 // withoutOwn removes the messages that the run itself has stored, round by round,
 // from loaded. It reports whether the last loaded message is one of them.
-func (t *runThread) withoutOwn(loaded *Loaded, p *replay) (last bool) {
-	own := p.messages()
+func (t *runThread) withoutOwn(loaded *Loaded, p *replay.Run) (last bool) {
+	own := p.MessageIDs()
 	var rest []*Message
 	for _, m := range loaded.Messages {
 		if last = m != nil && own[m.ID]; !last {
@@ -257,12 +292,12 @@ func (t *runThread) withoutOwn(loaded *Loaded, p *replay) (last bool) {
 
 // restoreWithAnswers takes over the checkpoint of the interrupted run, with the
 // answers. over is the expired question that ends the run, nil if it continues.
-func (r *run) restoreWithAnswers(ctx context.Context, c *checkpoint, given []Answer, over *Question) error {
+func (r *run) restoreWithAnswers(ctx context.Context, c *replay.Checkpoint, given []Answer, over *Question) error {
 	if over != nil {
 		r.startFailure = runlog.ErrExpired(r.journal.resumes, over)
 		return r.restoreCheckpoint(c)
 	}
-	answers, err := runlog.Match(r.journal.resumes, questionsOf(c.Calls), given, r.limits.forAnswers())
+	answers, err := runlog.Match(r.journal.resumes, replay.QuestionsOf(c.Calls), given, r.limits.forAnswers())
 	if err != nil {
 		return err
 	}
@@ -270,8 +305,8 @@ func (r *run) restoreWithAnswers(ctx context.Context, c *checkpoint, given []Ans
 		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.journal.resumes, name, r.net.name).
 			WithHint("agents that a router brings along are gone with its run: put them on call")
 	}
-	for _, call := range asking(c.Calls) {
-		call.answer = answers[call.Question.ID]
+	for _, call := range replay.Asking(c.Calls) {
+		call.Answer = answers[call.Question.ID]
 	}
 	if err := checkAnswers(ctx, r.limits, r.routes.agentNamed(c.Agent), c.Calls); err != nil {
 		return err
@@ -280,7 +315,7 @@ func (r *run) restoreWithAnswers(ctx context.Context, c *checkpoint, given []Ans
 }
 
 // restoreCheckpoint takes over the interrupted run's state.
-func (r *run) restoreCheckpoint(c *checkpoint) error {
+func (r *run) restoreCheckpoint(c *replay.Checkpoint) error {
 	r.conv.input, r.conv.inputInHistory, r.thread.inputStored, r.conv.earlier = c.Input, true, true, c.Results
 	r.routes.iterations, r.routes.stack = c.Iterations, c.Stack
 	if err := r.restoreContent(c.Instructions, c.Parameters); err != nil {
@@ -303,7 +338,7 @@ func (r *run) restoreCheckpoint(c *checkpoint) error {
 
 // checkAnswers checks edited arguments of approved calls against the tools of an
 // agent, and of the agents that are its tools.
-func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*openCall) error {
+func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*replay.OpenCall) error {
 	for _, call := range calls {
 		tool := agent.set.current(ctx).byName[call.Part.Name]
 		var err error
@@ -311,7 +346,7 @@ func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*op
 		case tool == nil:
 		case call.Inside != nil && tool.agent != nil:
 			err = checkAnswers(ctx, limits, tool.agent, call.Inside.Calls)
-		case call.Inside == nil && call.answer.Decision == Approve:
+		case call.Inside == nil && call.Answer.Decision == Approve:
 			err = checkEditedArguments(ctx, limits, tool, call)
 		}
 		if err != nil {
@@ -324,11 +359,11 @@ func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*op
 // checkEditedArguments checks the arguments that a person put in the place of the
 // model's by the tool's schema. A tool that a provider brings is not known yet: its
 // arguments are checked when it runs.
-func checkEditedArguments(ctx context.Context, limits *Limits, tool *Tool, call *openCall) error {
-	if len(call.answer.Arguments) == 0 {
+func checkEditedArguments(ctx context.Context, limits *Limits, tool *Tool, call *replay.OpenCall) error {
+	if len(call.Answer.Arguments) == 0 {
 		return nil
 	}
-	if _, err := tool.arguments(ctx, call.answer.Arguments, limits.ArgumentBytes); err != nil {
+	if _, err := tool.arguments(ctx, call.Answer.Arguments, limits.ArgumentBytes); err != nil {
 		return Errorf(InvalidArgument, "answer to question %q: %w", call.Question.ID, err)
 	}
 	return nil
@@ -336,7 +371,7 @@ func checkEditedArguments(ctx context.Context, limits *Limits, tool *Tool, call 
 
 // loadInterrupted loads the conversation, which must end where the questions were
 // asked.
-func (r *run) loadInterrupted(ctx context.Context, c *checkpoint) error {
+func (r *run) loadInterrupted(ctx context.Context, c *replay.Checkpoint) error {
 	loaded := &Loaded{Messages: c.Messages, Providers: c.Providers}
 	if loaded.Messages == nil {
 		var err error
@@ -354,11 +389,11 @@ func (r *run) loadInterrupted(ctx context.Context, c *checkpoint) error {
 	if err := r.thread.checkLastMessage(c); err != nil || !r.resume.fromClient() {
 		return err
 	}
-	return checkClientCalls(r.journal.resumes, r.conv.past, c)
+	return replay.CheckClientCalls(r.journal.resumes, r.conv.past, c)
 }
 
 // checkLastMessage fails if the conversation does not end where the questions were asked.
-func (t *runThread) checkLastMessage(c *checkpoint) error {
+func (t *runThread) checkLastMessage(c *replay.Checkpoint) error {
 	if n := len(t.conv.past); n == 0 || t.conv.past[n-1].ID != c.Last {
 		return Errorf(Conflict, "thread %q has moved on since run %q asked", t.scope.Thread, t.resume.run).
 			WithHint("its questions cannot be answered any more; say what is wanted as a new message")
@@ -367,18 +402,18 @@ func (t *runThread) checkLastMessage(c *checkpoint) error {
 }
 
 // continueTurn continues an agent's run after its saved part.
-func (t *turn) continueTurn(ctx context.Context, saved *savedTurn) error {
+func (t *turn) continueTurn(ctx context.Context, saved *replay.SavedTurn) error {
 	switch {
-	case saved.result == nil:
+	case saved.Result == nil:
 		return t.rounds(ctx)
-	case len(saved.calls) == 0: // the last answer calls nothing
-		if saved.misfit != nil {
-			return saved.misfit
+	case len(saved.Calls) == 0: // the last answer calls nothing
+		if saved.Misfit != nil {
+			return saved.Misfit
 		}
 		return t.hookFinish(ctx)
 	}
-	t.calls.off = saved.result.FinishReason == FinishMaxRounds // it has called tools all the same
-	if err := t.runCalls(ctx, t.savedCalls(saved.calls)); err != nil {
+	t.calls.off = saved.Result.FinishReason == FinishMaxRounds // it has called tools all the same
+	if err := t.runCalls(ctx, t.savedCalls(saved.Calls)); err != nil {
 		return err
 	}
 	if t.interrupted {
@@ -393,7 +428,7 @@ func (t *turn) continueTurn(ctx context.Context, saved *savedTurn) error {
 
 // savedCalls returns calls that another run or process began, as their answers
 // and outcomes have it.
-func (t *turn) savedCalls(open []*openCall) []*toolCall {
+func (t *turn) savedCalls(open []*replay.OpenCall) []*toolCall {
 	parts := make([]*ToolCall, len(open))
 	for i, o := range open {
 		parts[i] = &ToolCall{ID: o.Part.ID, Name: o.Part.Name, Arguments: o.Part.Arguments}
@@ -401,7 +436,7 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 	calls := t.newCalls(parts)
 	for i, o := range open {
 		c := calls[i]
-		if o.answer != nil {
+		if o.Answer != nil {
 			key := c.attempt.IdempotencyKey
 			c.applyAnswer(o)
 			if t.run.resume.fromClient() { // only the answer can be trusted
@@ -410,8 +445,8 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 			}
 		}
 		switch {
-		case o.done != nil:
-			c.restoreOutcome(o.done)
+		case o.Done != nil:
+			c.restoreOutcome(o.Done)
 		case o.Inside != nil:
 			c.continueInside(o)
 		case !c.settled && t.run.journal.continuesRun():
@@ -422,13 +457,13 @@ func (t *turn) savedCalls(open []*openCall) []*toolCall {
 }
 
 // repeatUnfinished decides about a call that may have begun when the process ended.
-func (tc *toolCalls) repeatUnfinished(c *toolCall, o *openCall) {
+func (tc *toolCalls) repeatUnfinished(c *toolCall, o *replay.OpenCall) {
 	tool := tc.tools.byName[c.part.Name]
 	repeatable := tool != nil && tool.repeatable()
-	if repeatable || o.begun > 0 {
-		c.attempt.Attempt = max(c.attempt.Attempt, o.begun) + 1
+	if repeatable || o.Begun > 0 {
+		c.attempt.Attempt = max(c.attempt.Attempt, o.Begun) + 1
 	}
-	if repeatable || o.begun == 0 {
+	if repeatable || o.Begun == 0 {
 		return
 	}
 	c.settled, c.output = true, &ToolOutput{}
@@ -436,7 +471,7 @@ func (tc *toolCalls) repeatUnfinished(c *toolCall, o *openCall) {
 }
 
 // restoreOutcome gives a call the outcome that was written down.
-func (c *toolCall) restoreOutcome(d *callDone) {
+func (c *toolCall) restoreOutcome(d *replay.CallDone) {
 	c.settled, c.replayed, c.err = true, true, nil
 	c.message, c.open = d.Message, d.Open
 	if d.Open != nil {
@@ -449,15 +484,15 @@ func (c *toolCall) restoreOutcome(d *callDone) {
 }
 
 // continueInside continues a call of an agent where the agent asked.
-func (c *toolCall) continueInside(o *openCall) {
+func (c *toolCall) continueInside(o *replay.OpenCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.admitted = o.Key, o.Attempt, true
 }
 
 // applyAnswer applies an answer to its call.
-func (c *toolCall) applyAnswer(o *openCall) {
+func (c *toolCall) applyAnswer(o *replay.OpenCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed = o.Key, o.Attempt+1, o.Resumed
 	c.admitted = true
-	a := o.answer
+	a := o.Answer
 	switch {
 	case a.Decision == Deny:
 		c.settled, c.err = true, a.Denied(o.Question)

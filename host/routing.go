@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // How a run chooses the agent that runs next.
@@ -256,11 +258,11 @@ func (r *routing) unknownAgent(names []string) (string, bool) {
 
 // recordRoute writes a decision down: at once if it was paid for.
 func (r *routing) recordRoute(ctx context.Context, next []string) error {
-	step := entry{Route: &routeStep{Next: next, Usage: r.ledger.usage, Cost: r.ledger.cost, Tokens: r.ledger.spent.tokens.Load()}}
+	step := replay.Entry{Route: &replay.RouteStep{Next: next, Usage: r.ledger.usage, Cost: r.ledger.cost, Tokens: r.ledger.spent.tokens.Load()}}
 	if r.modelAsked {
 		r.modelAsked = false
-		return r.journal.recorder.commitStep(ctx, step)
+		return r.journal.recorder.Commit(ctx, step)
 	}
-	r.journal.recorder.noteStep(step)
+	r.journal.recorder.Note(step)
 	return nil
 }

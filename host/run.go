@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // run is one run of a network: it holds the parts of the run and has the loop. All but
@@ -61,7 +62,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		host: h, net: n, req: req, resume: resume, started: time.Now(),
 		scope:   Scope{Tenant: tenant, Thread: req.Thread, Run: cmp.Or(req.Run, NewID()), Network: n.name},
 		thread:  runThread{history: h.historyOf(n), branch: req.Branch},
-		journal: runJournal{steps: newSteps()},
+		journal: runJournal{steps: replay.NewSteps()},
 		ledger:  runLedger{spent: &spent{}},
 	}
 	r.connect()
@@ -249,10 +250,10 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 			if reason, err := r.routes.pickAgent(ctx, r.state); reason != "" || err != nil {
 				return reason, err
 			}
-			saved = &savedTurn{agent: r.routes.stack[0]}
+			saved = &replay.SavedTurn{Agent: r.routes.stack[0]}
 			r.routes.stack = r.routes.stack[1:]
 		}
-		result, err := r.runAgent(ctx, r.routes.agentNamed(saved.agent), saved)
+		result, err := r.runAgent(ctx, r.routes.agentNamed(saved.Agent), saved)
 		r.routes.iterations++
 		if result != nil {
 			r.conv.results = append(r.conv.results, result)
@@ -261,7 +262,7 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := r.journal.recorder.err(); err != nil {
+		if err := r.journal.recorder.Err(); err != nil {
 			return "", err
 		}
 		if result.FinishReason == FinishInterrupted {
@@ -326,7 +327,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 		result.Providers = r.thread.providers.json(err != nil)
 	}
 	if reason == FinishInterrupted {
-		result.Questions, result.Checkpoint = questionsOf(r.journal.openCalls), r.journal.checkpoint
+		result.Questions, result.Checkpoint = replay.QuestionsOf(r.journal.openCalls), r.journal.checkpoint
 	}
 	r.sendStarted()
 	r.events.logMasked("run failed", err)

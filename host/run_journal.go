@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // runJournal writes a run into the journal, and reads it from there when the run
@@ -15,14 +17,14 @@ type runJournal struct {
 
 	storesResults bool // the run's results are stored in a thread after its end is written down
 
-	recorder   *recorder // nil if the run is not in the journal
-	steps      *steps
-	resumes    string      // the id of the run that this one resumes
-	saved      *savedTurn  // the agent's turn to continue
-	branches   *branches   // agents used as tools that had begun; nil if none had
-	openCalls  []*openCall // the calls that wait for an answer
-	checkpoint *Checkpoint // of an interrupted run that no journal keeps
-	ended      *endStep    // how the run ended before its results were stored
+	recorder   *replay.Recorder // nil if the run is not in the journal
+	steps      *replay.Steps
+	resumes    string             // the id of the run that this one resumes
+	saved      *replay.SavedTurn  // the agent's turn to continue
+	branches   *replay.Branches   // agents used as tools that had begun; nil if none had
+	openCalls  []*replay.OpenCall // the calls that wait for an answer
+	checkpoint *Checkpoint        // of an interrupted run that no journal keeps
+	ended      *replay.EndStep    // how the run ended before its results were stored
 }
 
 // store returns the journal of the run, or nil.
@@ -34,7 +36,7 @@ func (j *runJournal) store() *guardedJournal {
 }
 
 // newRecord returns the record of a run that begins to be in the journal.
-func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error) {
+func (j *runJournal) newRecord(status RunStatus, step replay.Entry) (*RunRecord, error) {
 	raw, err := json.Marshal(step)
 	if err != nil {
 		return nil, Errorf(Internal, "write down run %q: %w", j.scope.Run, err)
@@ -45,10 +47,9 @@ func (j *runJournal) newRecord(status RunStatus, step entry) (*RunRecord, error)
 }
 
 // startRecording makes w the recorder of the run's steps from here on.
-func (j *runJournal) startRecording(w *recorder) {
-	w.state.view().KeepUnsaved()
+func (j *runJournal) startRecording(w *replay.Recorder) {
 	j.recorder = w
-	j.steps.rec = w
+	j.steps.Record(w)
 }
 
 // recordEnd writes down how the run ends, before that is stored in the thread.
@@ -56,13 +57,13 @@ func (j *runJournal) recordEnd(ctx context.Context, reason FinishReason, failure
 	if j.recorder == nil || j.ended != nil {
 		return nil
 	}
-	if err := j.recorder.err(); err != nil {
+	if err := j.recorder.Err(); err != nil {
 		return err
 	}
 	if !j.storesResults {
 		return nil
 	}
-	return j.recorder.commitStep(ctx, entry{End: &endStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
+	return j.recorder.Commit(ctx, replay.Entry{End: &replay.EndStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
 }
 
 // endRun ends the run in the journal: it cannot be resumed.
@@ -70,7 +71,7 @@ func (j *runJournal) endRun(ctx context.Context) {
 	if j.recorder == nil {
 		return
 	}
-	if err := j.recorder.journal.EndRun(context.WithoutCancel(ctx), j.recorder.ref, RunEnded, nil); err != nil {
+	if err := j.store().EndRun(context.WithoutCancel(ctx), j.recorder.Ref(), RunEnded, nil); err != nil {
 		j.guarded.logger.Error("run has ended and stays in the journal", "run", j.scope.Run, "error", err)
 	}
 }
@@ -91,10 +92,10 @@ func (j *runJournal) readRecord(ctx context.Context) (*RunRecord, error) {
 	switch {
 	case c == nil:
 		return j.store().ReadRun(ctx, j.scope.Tenant, j.resume.run)
-	case !c.unowned && c.tenant != j.scope.Tenant:
-		return nil, Errorf(NotFound, "there is no run %q", c.run)
+	case !c.kept.Unowned && c.kept.Tenant != j.scope.Tenant:
+		return nil, Errorf(NotFound, "there is no run %q", c.kept.Run)
 	}
-	return c.record()
+	return c.kept.Record()
 }
 
 // continuesRun reports whether the run is one whose process has ended.

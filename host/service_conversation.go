@@ -3,6 +3,8 @@ package host
 import (
 	"cmp"
 	"context"
+
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // A model's service may keep the conversation. An agent thread whose service does
@@ -55,14 +57,14 @@ func (s *serviceConversation) takeLoaded(loaded *Loaded) {
 
 // takeReplay takes over which messages the service has of a run whose process has ended:
 // everything up to its last answer.
-func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *replay) {
-	if p.service == "" {
+func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *replay.Run) {
+	if p.Service == "" {
 		s.takeLoaded(loaded)
 		return
 	}
 	s.storedIDs = map[string]bool{}
-	if p.current != nil {
-		said = append(said, p.current.result.Messages...)
+	if p.Current != nil {
+		said = append(said, p.Current.Result.Messages...)
 	}
 	for _, m := range said {
 		s.storedIDs[m.ID] = true

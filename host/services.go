@@ -3,12 +3,14 @@ package host
 import (
 	"context"
 	"sync"
+
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // services are offered by a run to the code in it, beside that code's arguments:
 // sandboxed code reaches them through the host, never by itself.
 type services struct {
-	steps *steps
+	steps *replay.Steps
 	queue Enqueuer
 	scope func() Scope // of the run and of the agent at work
 

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // The steps of a tool's call. Plugins take them through the plugin contract.
@@ -21,7 +22,7 @@ func (c *Call) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err != nil {
 		return nil, err
 	}
-	return c.steps.do(ctx, key, false, fn)
+	return c.steps.Do(ctx, key, false, fn)
 }
 
 // stepKey is the name of a step in the run: other tools, and other agents', have
@@ -48,25 +49,25 @@ func (c *Call) BeginStep(ctx context.Context, name string, opts *StepOptions) (r
 	again := c.begun[name] != nil
 	c.mu.Unlock()
 	if again {
-		c.steps.failed(key)
-		return nil, false, c.steps.begun(ctx, key, idempotent)
+		c.steps.Failed(key)
+		return nil, false, c.steps.Begun(ctx, key, idempotent)
 	}
-	st, done, err := c.steps.beginStep(ctx, key, idempotent)
+	st, done, err := c.steps.Begin(ctx, key, idempotent)
 	if err != nil || done {
 		if done {
-			result = st.result
+			result = st.Result()
 		}
 		return result, done, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stepsOver { // the call was given up while the step waited
-		c.steps.failed(key)
-		st.leaveStep()
+		c.steps.Failed(key)
+		st.Leave()
 		return nil, false, errCallEnded()
 	}
 	if c.begun == nil {
-		c.begun = map[string]*step{}
+		c.begun = map[string]*replay.Step{}
 	}
 	c.begun[name] = st
 	return nil, false, nil
@@ -89,8 +90,8 @@ func (c *Call) EndStep(ctx context.Context, name string, result json.RawMessage)
 	if st == nil {
 		return Errorf(FailedPrecondition, "step %q has not begun", name)
 	}
-	defer st.leaveStep()
-	return c.steps.endStep(ctx, key, st, result)
+	defer st.Leave()
+	return c.steps.End(ctx, key, st, result)
 }
 
 // endSteps gives up the steps that the call has begun and not ended.
@@ -100,9 +101,9 @@ func (c *Call) endSteps() {
 	c.stepsOver = true
 	for name, st := range c.begun {
 		if key, err := c.stepKey(name); err == nil {
-			c.steps.failed(key)
+			c.steps.Failed(key)
 		}
-		st.leaveStep()
+		st.Leave()
 	}
 	c.begun = nil
 }

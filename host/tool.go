@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/schema"
 )
 
@@ -73,7 +74,7 @@ type ToolOptions struct {
 }
 
 // MaxToolRetries is the most that [ToolOptions].Retries can be.
-const MaxToolRetries = 10
+const MaxToolRetries = replay.MaxToolRetries
 
 // ToolOutput is the answer of a tool.
 type ToolOutput struct {
@@ -85,7 +86,7 @@ type ToolOutput struct {
 	Cost      *Cost      // set by sandboxed tools
 	Usage     *Usage     // set by agents used as tools
 
-	inside *inside // of an agent used as a tool that asks a person
+	inside *replay.Inside // of an agent used as a tool that asks a person
 }
 
 // Interrupt is a tool's own question: the run ends with finish reason

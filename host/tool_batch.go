@@ -30,7 +30,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 		}
 	}
 	t.calls.runBatch(ctx, calls)
-	if err := t.run.journal.recorder.err(); err != nil {
+	if err := t.run.journal.recorder.Err(); err != nil {
 		return err
 	}
 	for _, c := range calls {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // own returns a copy that the host may fill in: a handler or hook may give the
@@ -141,13 +142,13 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
 	case c.output.inside != nil:
-		c.open = &openCall{Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
+		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
 	case c.question != nil:
 		attempt := c.attempt.Attempt
 		if c.question.Kind == AskApproval || c.question.Kind == AskResult {
 			attempt = 0
 		}
-		c.open = &openCall{Question: c.question, Part: &callPart{c.part.ID, c.part.Name, c.part.Arguments},
+		c.open = &replay.OpenCall{Question: c.question, Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments},
 			Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed}
 	default:
 		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
@@ -160,7 +161,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.run.journal.openCalls = append(t.run.journal.openCalls, c.open)
-	for _, q := range questionsOf([]*openCall{c.open}) {
+	for _, q := range replay.QuestionsOf([]*replay.OpenCall{c.open}) {
 		t.run.events.emit(&Interrupted{Question: q, Key: c.clientKey()})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // toolCalls runs the calls of an agent's tools. Calls run in goroutines of their own;
@@ -20,9 +22,9 @@ type toolCalls struct {
 	events *runEvents
 	routes *routing
 
-	recorder      *recorder // nil if the run is not in the journal
-	stepsIn       string    // the key of the call whose agent takes the steps; empty in the run itself
-	clientAnswers bool      // answers come with a checkpoint that a client had
+	recorder      *replay.Recorder // nil if the run is not in the journal
+	stepsIn       string           // the key of the call whose agent takes the steps; empty in the run itself
+	clientAnswers bool             // answers come with a checkpoint that a client had
 }
 
 // toolCall is one call of a batch on its way.
@@ -34,14 +36,14 @@ type toolCall struct {
 	err       error
 	duration  time.Duration
 
-	settled  bool      // has an output without running
-	admitted bool      // no person must agree to it
-	checked  bool      // its arguments
-	question *Question // waits for the answer
-	message  *Message  // joins the conversation
-	open     *openCall // waits for an answer
-	replayed bool      // it ran in another process
-	key      string    // by which clients know it, if that is not its idempotency key
+	settled  bool             // has an output without running
+	admitted bool             // no person must agree to it
+	checked  bool             // its arguments
+	question *Question        // waits for the answer
+	message  *Message         // joins the conversation
+	open     *replay.OpenCall // waits for an answer
+	replayed bool             // it ran in another process
+	key      string           // by which clients know it, if that is not its idempotency key
 }
 
 // clientKey names the call in events.

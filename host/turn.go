@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
 // turn is one agent's run inside a run: rounds of model call and tools until
@@ -38,13 +39,13 @@ type turn struct {
 func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keyPrefix, r.routes.iterations) }
 
 // runAgent runs an agent; saved has the part of its run that is done.
-func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result, error) {
+func (r *run) runAgent(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*Result, error) {
 	r.scope.Agent = a.name
 	stepsIn := "" // the run's own
 	if r.events.depth > 0 {
 		stepsIn = r.keyPrefix
 	}
-	t := &turn{run: r, agent: a, model: r.models.forAgent(a), result: saved.result, called: saved.result != nil, recorded: saved.result != nil,
+	t := &turn{run: r, agent: a, model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
 			routes: &r.routes, recorder: r.journal.recorder, stepsIn: stepsIn, clientAnswers: r.clientAnswers}}
 	if t.result == nil {
@@ -73,7 +74,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *savedTurn) (*Result
 }
 
 // prepare makes the instructions and lets the context providers speak.
-func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
+func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 	var err error
 	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar()})
 	if err != nil {
@@ -110,7 +111,7 @@ func (t *turn) prepare(ctx context.Context, saved *savedTurn) error {
 		}
 		t.run.events.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
-	if saved.result == nil || t.run.journal.continuesRun() { // otherwise they are stored already
+	if saved.Result == nil || t.run.journal.continuesRun() { // otherwise they are stored already
 		t.result.Messages = append(stored, t.result.Messages...)
 		t.providerMessages = len(stored)
 	}

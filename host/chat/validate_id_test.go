@@ -1,10 +1,11 @@
-package host_test
+package chat_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 func TestValidateID(t *testing.T) {
@@ -21,14 +22,14 @@ func TestValidateID(t *testing.T) {
 		{"a\x1b[1m", "has a control character"},
 		{"a\u0085b", "has a control character"},
 	} {
-		err := host.ValidateID("thread", c.id, 8)
+		err := chat.ValidateID("thread", c.id, 8)
 		if c.says == "" {
 			if err != nil {
 				t.Errorf("ValidateID(%q) = %v", c.id, err)
 			}
 			continue
 		}
-		if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), c.says) || len(err.Error()) > 200 {
+		if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), c.says) || len(err.Error()) > 200 {
 			t.Errorf("ValidateID(%.20q) = %v, want invalid_argument that says %q", c.id, err, c.says)
 		}
 	}

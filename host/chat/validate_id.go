@@ -1,9 +1,11 @@
-package host
+package chat
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // MaxIDBytes is the longest id of a thread, a run or a message, in every store.
@@ -17,13 +19,13 @@ const MaxIDBytes = 256
 func ValidateID(what, id string, limit int) error {
 	switch {
 	case id == "":
-		return Errorf(InvalidArgument, "%s has no id", what).WithHint("name one")
+		return fault.Errorf(fault.InvalidArgument, "%s has no id", what).WithHint("name one")
 	case len(id) > limit:
-		return Errorf(InvalidArgument, "%s id %.20q... is %d bytes long, more than %d", what, id, len(id), limit)
+		return fault.Errorf(fault.InvalidArgument, "%s id %.20q... is %d bytes long, more than %d", what, id, len(id), limit)
 	case !utf8.ValidString(id):
-		return Errorf(InvalidArgument, "%s id %q is not UTF-8", what, id)
+		return fault.Errorf(fault.InvalidArgument, "%s id %q is not UTF-8", what, id)
 	case strings.ContainsFunc(id, unicode.IsControl):
-		return Errorf(InvalidArgument, "%s id %q has a control character", what, id)
+		return fault.Errorf(fault.InvalidArgument, "%s id %q has a control character", what, id)
 	}
 	return nil
 }

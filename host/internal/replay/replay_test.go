@@ -1,0 +1,154 @@
+package replay_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/statedoc"
+	"github.com/agenthost/agenthost/host/runlog"
+)
+
+// steps are those of a run whose process ended while its second call was at work, in
+// the stored form of version 1.
+var steps = []string{
+	`{"begin":{"v":1,"input":{"id":"m1","role":"user","parts":[{"type":"text","text":"hi"}],"created_at":"2026-01-02T03:04:05Z"},"head":"h"}}`,
+	`{"route":{"next":["clerk"],"usage":{"input_tokens":0,"output_tokens":0},"cost":{"instructions":0,"duration_us":0},"tokens":0}}`,
+	`{"state":[{"op":"add","path":"/n","value":1}],"answer":{"agent":"clerk","first":true,"created_at":"2026-01-02T03:04:06Z","round":1,"message":{"id":"m2","role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"look","arguments":{}},{"type":"tool_call","id":"c2","name":"pay","arguments":{}}],"created_at":"2026-01-02T03:04:06Z"},"finish_reason":"tool_calls","usage":{"input_tokens":3,"output_tokens":2},"cost":{"instructions":0,"duration_us":0},"tokens":5}}`,
+	`{"call":{"id":"c1","done":{"message":{"id":"m3","role":"tool","parts":[{"type":"tool_result","id":"c1","name":"look","content":1}],"created_at":"2026-01-02T03:04:07Z"}}}}`,
+	`{"call":{"id":"c2","attempt":1}}`,
+	`{"step":{"name":"/once","done":true,"result":7}}`,
+}
+
+func record(steps ...string) *runlog.Record {
+	rec := &runlog.Record{Ref: runlog.Ref{Run: "r", Fence: 1}, Status: runlog.Open}
+	for _, s := range steps {
+		rec.Steps = append(rec.Steps, json.RawMessage(s))
+	}
+	return rec
+}
+
+func TestReadPutsTheStepsTogether(t *testing.T) {
+	run, err := replay.Read(record(steps...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur := run.Current
+	if cur == nil || cur.Agent != "clerk" || cur.Result.ID != "r/0" || cur.Result.Rounds != 1 || len(cur.Calls) != 2 {
+		t.Fatalf("at work is %+v, want clerk in its first round with two calls", cur)
+	}
+	if done := cur.Calls[0].Done; done == nil || done.Message.ID != "m3" {
+		t.Errorf("the outcome of the first call is %+v, want m3", done)
+	}
+	if cur.Calls[1].Done != nil || cur.Calls[1].Begun != 1 {
+		t.Errorf("the second call is %+v, want one that began", cur.Calls[1])
+	}
+	if run.Tokens != 5 || run.ToolCalls != 2 || len(run.Patches) != 1 || run.Named["/once"] == nil || run.Begin.Head != "h" {
+		t.Errorf("the run is %+v", run)
+	}
+	if ids := run.MessageIDs(); !ids["m2"] || !ids["m3"] || ids["m1"] {
+		t.Errorf("the messages of the run are %v, want m2 and m3", ids)
+	}
+}
+
+func TestReadRefusesDamagedSteps(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps []string
+		want  fault.Code
+	}{
+		"no step":                   {nil, fault.DataLoss},
+		"not JSON":                  {[]string{`{`}, fault.DataLoss},
+		"no beginning":              {steps[1:], fault.DataLoss},
+		"two beginnings":            {[]string{steps[0], steps[0]}, fault.DataLoss},
+		"an unknown kind":           {[]string{steps[0], `{"other":{}}`}, fault.DataLoss},
+		"an outcome without a call": {[]string{steps[0], steps[3]}, fault.DataLoss},
+		"another version":           {[]string{`{"begin":{"v":2}}`}, fault.FailedPrecondition},
+	} {
+		if _, err := replay.Read(record(c.steps...)); fault.CodeOf(err) != c.want {
+			t.Errorf("%s: %v, want code %s", name, err, c.want)
+		}
+	}
+}
+
+// An entry is written as it was stored.
+func TestEntriesKeepTheirStoredForm(t *testing.T) {
+	for _, s := range steps {
+		var e replay.Entry
+		if err := json.Unmarshal([]byte(s), &e); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+		raw, err := json.Marshal(e)
+		if diff := cmp.Diff(s, string(raw)); err != nil || diff != "" {
+			t.Errorf("%v, stored form (-want +got):\n%s", err, diff)
+		}
+	}
+}
+
+// appended is a journal that keeps the steps that it gets.
+type appended struct {
+	steps []string
+	fails error
+}
+
+func (a *appended) AppendSteps(_ context.Context, _ runlog.Ref, at int, steps []json.RawMessage) error {
+	if a.fails != nil {
+		return a.fails
+	}
+	if at != len(a.steps)+1 {
+		return fault.Errorf(fault.Conflict, "steps at %d behind %d", at, len(a.steps))
+	}
+	for _, s := range steps {
+		a.steps = append(a.steps, string(s))
+	}
+	return nil
+}
+
+func TestRecorderStoresNotedStepsWithTheNextCommit(t *testing.T) {
+	state, err := statedoc.New(map[string]any{}, 1000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal := &appended{}
+	w := replay.NewRecorder(state, journal, runlog.Ref{Run: "r"}, 1)
+	if err := state.Patch([]jsondoc.Op{{Op: "add", Path: "/a", Value: json.RawMessage("1")}}); err != nil {
+		t.Fatal(err)
+	}
+	w.Note(replay.Entry{Step: &replay.NamedStep{Name: "a", Failed: true}})
+	if len(journal.steps) != 0 {
+		t.Errorf("noted steps are stored already: %v", journal.steps)
+	}
+	if err := w.Commit(t.Context(), replay.Entry{Step: &replay.NamedStep{Name: "b", Done: true, Result: json.RawMessage("2")}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`{"state":[{"op":"add","path":"/a","value":1}],"step":{"name":"a","failed":true}}`, `{"step":{"name":"b","done":true,"result":2}}`}
+	if !slices.Equal(journal.steps, want) {
+		t.Errorf("stored are %v, want %v", journal.steps, want)
+	}
+	journal.fails = fault.Errorf(fault.Unavailable, "down")
+	if err := w.Commit(t.Context(), replay.Entry{}); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("Commit to a journal that is down: %v", err)
+	}
+	journal.fails = nil
+	if err := w.Commit(t.Context(), replay.Entry{}); fault.CodeOf(err) != fault.Unavailable || w.Err() == nil {
+		t.Errorf("Commit after a failure: %v; a step would be missing", err)
+	}
+}
+
+// FuzzRead: stored steps are read or refused with a code.
+func FuzzRead(f *testing.F) {
+	for i := range steps {
+		f.Add([]byte(steps[0]), []byte(steps[i]))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		run, err := replay.Read(record(string(first), steps[2], string(second)))
+		if code := fault.CodeOf(err); err != nil && code != fault.DataLoss && code != fault.FailedPrecondition || err == nil && run.Begin == nil {
+			t.Errorf("Read of %q, %q: %+v, %v", first, second, run, err)
+		}
+	})
+}
