@@ -1,5 +1,7 @@
 package main
 
+// Scenario: clients of a running host continue its sessions, and see nothing that the configuration hides.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,7 @@
 package main
 
+// Scenario: a process that erases a tenant is killed at any moment, and the next one ends its work.
+
 import (
 	"context"
 	"encoding/hex"

@@ -1,5 +1,7 @@
 package main
 
+// Scenario: a command that opens a directory ends the deletion that another one began.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,7 @@
 package main
 
+// Scenario: an operator erases a tenant, with and without a host that serves.
+
 import (
 	"bytes"
 	"context"

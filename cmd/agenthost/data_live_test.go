@@ -1,5 +1,7 @@
 package main
 
+// Scenario: commands use, back up and verify the data of a host that serves.
+
 import (
 	"bytes"
 	"context"

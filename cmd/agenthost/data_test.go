@@ -1,5 +1,7 @@
 package main
 
+// Scenario: a user may not write to the data directory, or not even make it.
+
 import (
 	"bytes"
 	"fmt"

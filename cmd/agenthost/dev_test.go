@@ -1,5 +1,7 @@
 package main
 
+// Scenario: a person talks to a project while its plugins are saved and steered.
+
 import (
 	"bytes"
 	"context"

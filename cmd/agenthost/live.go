@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/datacmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/sessioncmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -24,9 +26,9 @@ func (s *session) steerable(ctx context.Context, socket string) error {
 		}
 	}
 	s.reload = project.NewReloader(s.app, s.say)
-	clients := newServed(s.app)
-	s.app.OnClose(clients.close)
-	if err := clients.recover(ctx, control.HostWords(s.data, socket), s.say); err != nil {
+	clients := sessioncmd.NewServed(s.app)
+	s.app.OnClose(clients.Close)
+	if err := clients.Recover(ctx, control.HostWords(s.data, socket), s.say); err != nil {
 		return err
 	}
 	server, err := control.Listen(socket, handlers(s.app, s.reload, clients))
@@ -66,10 +68,10 @@ func shareData(d *datadir.Dir, dir string) (stop func() error, shared bool, err 
 }
 
 // handlers are the operations of the control socket.
-func handlers(a *project.Project, reload *project.Reloader, clients *served) map[string]control.Handler {
-	all := clients.handlers()
+func handlers(a *project.Project, reload *project.Reloader, clients *sessioncmd.Served) map[string]control.Handler {
+	all := clients.Handlers()
 	maps.Copy(all, pluginHandlers(a, reload))
-	maps.Copy(all, dataHandlers(a))
+	maps.Copy(all, datacmd.Handlers(a))
 	return all
 }
 

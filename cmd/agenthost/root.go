@@ -8,7 +8,15 @@ import (
 	"golang.org/x/term"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/datacmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/doctorcmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/helpcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/queuecmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/sessioncmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/threadcmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tokenscmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tracecmd"
 )
 
 func newRoot(env *environment) *cobra.Command {
@@ -42,20 +50,20 @@ Start with:   agenthost demo`,
 		demoCommand(t, projects, env.getenv),
 		runCommand(t, projects),
 		devCommand(t, projects),
-		chatCommand(t),
-		sessionCommand(t),
-		threadCommand(t, dirs),
-		dataCommand(t, dirs),
-		queueCommand(t, dirs),
-		traceCommand(t, dirs),
+		sessioncmd.NewChat(t),
+		sessioncmd.New(t),
+		threadcmd.New(t, dirs),
+		datacmd.New(t, dirs),
+		queuecmd.New(t, dirs),
+		tracecmd.New(t, dirs),
 		pluginCommand(t, plugins, projects, dirs),
 		processorsCommand(t, plugins, projects),
-		tokensCommand(t),
+		tokenscmd.New(t),
 		initCommand(t),
-		doctorCommand(t, plugins, dirs, env.getenv, version()),
+		doctorcmd.New(t, plugins, dirs, env.getenv, version()),
 		schemaCommand(t),
-		environmentTopic(),
-		exitCodesTopic(),
+		helpcmd.Environment(),
+		helpcmd.ExitCodes(),
 	)
 	return root
 }

@@ -154,7 +154,7 @@ func cmdRunOf(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: runof FILE")
 	}
-	var runs struct{ Items []shownRun }
+	var runs struct{ Items []struct{ Run string } }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &runs))
 	if len(runs.Items) != 1 {
 		ts.Fatalf("%d runs, want one", len(runs.Items))

@@ -1,5 +1,7 @@
 package main
 
+// Scenario: an operator finds a damaged thread and replaces what is damaged of it.
+
 import (
 	"bytes"
 	"path/filepath"

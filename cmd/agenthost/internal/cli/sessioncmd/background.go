@@ -1,4 +1,4 @@
-package main
+package sessioncmd
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type turnStatus struct {
 }
 
 // names returns the names of the targets that a request may mean.
-func (v *served) names(target string) []string {
+func (v *Served) names(target string) []string {
 	if target != "" {
 		return []string{target}
 	}
@@ -44,7 +44,7 @@ func (v *served) names(target string) []string {
 }
 
 // list returns the turns of a tenant that are in the background, the oldest first.
-func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Snapshot, error) {
+func (v *Served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Snapshot, error) {
 	all := []*sessions.Snapshot{}
 	for _, name := range v.names(args.Target) {
 		s, err := v.service(name)
@@ -62,7 +62,7 @@ func (v *served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Sna
 }
 
 // find returns the service of a turn, and completes the turn's id.
-func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Service, *sessions.Snapshot, error) {
+func (v *Served) find(ctx context.Context, args *backgroundArgs) (*sessions.Service, *sessions.Snapshot, error) {
 	var last error
 	turns, err := v.list(ctx, *args)
 	if err != nil {
@@ -95,14 +95,14 @@ func (v *served) find(ctx context.Context, args *backgroundArgs) (*sessions.Serv
 }
 
 // status returns the snapshot of a turn, without its session.
-func (v *served) status(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
+func (v *Served) status(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
 	_, snap, err := v.find(ctx, &args)
 	return snap, err
 }
 
 // wait returns a turn's snapshot when the turn has ended, or the present one after
 // waitSlice.
-func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
+func (v *Served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
 	s, snap, err := v.find(ctx, &args)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (v *served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snaps
 	return ended, err
 }
 
-func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, error) {
+func (v *Served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, error) {
 	s, _, err := v.find(ctx, &args)
 	if err != nil {
 		return nil, err
@@ -125,11 +125,11 @@ func (v *served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 	return &turnStatus{args.Snapshot, status}, err
 }
 
-// recover continues the turns in the background of a host that has ended: this process
+// Recover continues the turns in the background of a host that has ended: this process
 // owns the directory, so no other one runs them. It reports them, and the interrupted
 // runs that only their caller can continue. Unreadable turns and runs stay, and are
 // reported.
-func (v *served) recover(ctx context.Context, where string, say func(string, ...any)) error {
+func (v *Served) Recover(ctx context.Context, where string, say func(string, ...any)) error {
 	if v.app.Data().Badger() == nil || v.app.ExternalHistory() {
 		return nil
 	}
@@ -152,7 +152,7 @@ type left struct {
 	tenantsTurns, tenantsRuns []string
 }
 
-func (v *served) recoverTenant(ctx context.Context, tenant string, found *left, say func(string, ...any)) error {
+func (v *Served) recoverTenant(ctx context.Context, tenant string, found *left, say func(string, ...any)) error {
 	goOn := map[string]bool{}
 	for _, name := range v.app.Targets() {
 		s, err := v.service(name)

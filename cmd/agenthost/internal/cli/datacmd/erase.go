@@ -1,4 +1,4 @@
-package main
+package datacmd
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 )
 
 // withTenants asks op of the host that has the data directory open, or does it.
-func (g *dataFlags) withTenants(ctx context.Context, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
+func (g *group) withTenants(ctx context.Context, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
 	out := &erasure.Report{}
 	err := g.withData(ctx, op, tenantArgs{tenant}, out, func(s *datadir.Dir) error {
 		traces, err := s.OpenTraces(g.data, g.term.Logger())
@@ -32,7 +32,7 @@ func (g *dataFlags) withTenants(ctx context.Context, op, tenant string, do func(
 	return out, err
 }
 
-func (g *dataFlags) erase() *cobra.Command {
+func (g *group) erase() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "erase TENANT",
@@ -71,7 +71,7 @@ read, and a restore leaves the tenant out only if it is given the key file.`,
 	return c
 }
 
-func (g *dataFlags) prove() *cobra.Command {
+func (g *group) prove() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prove TENANT",
 		Short: "Show what the files have of a tenant",
@@ -99,7 +99,7 @@ that was deleted.`,
 
 // printReport prints the data stored of a tenant. With deleted set, any data left is
 // an error.
-func (g *dataFlags) printReport(r *erasure.Report, deleted bool) error {
+func (g *group) printReport(r *erasure.Report, deleted bool) error {
 	if g.json {
 		if err := ui.PrintJSON(g.term.Out, r); err != nil {
 			return err
@@ -138,7 +138,7 @@ func writeReport(w io.Writer, r *erasure.Report) {
 	}
 }
 
-func (g *dataFlags) purge() *cobra.Command {
+func (g *group) purge() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "purge",
 		Short: "Remove from the files what was deleted",

@@ -1,4 +1,4 @@
-package main
+package threadcmd
 
 import (
 	"context"
@@ -46,16 +46,16 @@ func (m *momentFlags) at(ctx context.Context, s *threads.Store, tenant, thread s
 }
 
 // withMoment opens a data directory and finds the named moment of a thread.
-func (m *momentFlags) withMoment(c *cobra.Command, g *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
+func (m *momentFlags) withMoment(c *cobra.Command, g *group, list []string, fn func(*threads.Store, threads.At) error) error {
 	return g.withThread(c.Context(), list, m.find(c.Context(), g, list, fn))
 }
 
 // readMoment is withMoment for a command that changes nothing.
-func (m *momentFlags) readMoment(c *cobra.Command, g *threadFlags, list []string, fn func(*threads.Store, threads.At) error) error {
+func (m *momentFlags) readMoment(c *cobra.Command, g *group, list []string, fn func(*threads.Store, threads.At) error) error {
 	return g.readThread(c.Context(), list, m.find(c.Context(), g, list, fn))
 }
 
-func (m *momentFlags) find(ctx context.Context, g *threadFlags, list []string, fn func(*threads.Store, threads.At) error) func(*threads.Store) error {
+func (m *momentFlags) find(ctx context.Context, g *group, list []string, fn func(*threads.Store, threads.At) error) func(*threads.Store) error {
 	return func(s *threads.Store) error {
 		thread := list[0]
 		if err := m.complete(ctx, s, g.tenant, thread); err != nil {
@@ -87,16 +87,16 @@ func (m *momentFlags) complete(ctx context.Context, s *threads.Store, tenant, th
 
 // withThread opens a data directory and completes the id of the thread that comes
 // first in list.
-func (g *threadFlags) withThread(ctx context.Context, list []string, fn func(*threads.Store) error) error {
+func (g *group) withThread(ctx context.Context, list []string, fn func(*threads.Store) error) error {
 	return g.withThreads(g.ofThread(ctx, list, fn))
 }
 
 // readThread is withThread for a command that changes nothing.
-func (g *threadFlags) readThread(ctx context.Context, list []string, fn func(*threads.Store) error) error {
+func (g *group) readThread(ctx context.Context, list []string, fn func(*threads.Store) error) error {
 	return g.readThreads(ctx, g.ofThread(ctx, list, fn))
 }
 
-func (g *threadFlags) ofThread(ctx context.Context, list []string, fn func(*threads.Store) error) func(*threads.Store) error {
+func (g *group) ofThread(ctx context.Context, list []string, fn func(*threads.Store) error) func(*threads.Store) error {
 	return func(s *threads.Store) (err error) {
 		if list[0], err = lookup.Thread(ctx, s, g.tenant, list[0]); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (g *threadFlags) ofThread(ctx context.Context, list []string, fn func(*thre
 }
 
 // printChanged prints a thread after a change.
-func (g *threadFlags) printChanged(t *threads.Thread, what string) error {
+func (g *group) printChanged(t *threads.Thread, what string) error {
 	if g.json {
 		return ui.PrintJSON(g.term.Out, t)
 	}
@@ -114,7 +114,7 @@ func (g *threadFlags) printChanged(t *threads.Thread, what string) error {
 	return nil
 }
 
-func (g *threadFlags) edit() *cobra.Command {
+func (g *group) edit() *cobra.Command {
 	var id string
 	c := &cobra.Command{
 		Use:   "edit THREAD MESSAGE TEXT",
@@ -145,7 +145,7 @@ have the new one answered, run the project with --regenerate.`,
 	return c
 }
 
-func (g *threadFlags) deleteMessage() *cobra.Command {
+func (g *group) deleteMessage() *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete-message THREAD MESSAGE",
 		Short: "Take a message out of a thread",
@@ -168,7 +168,7 @@ tool call goes with its results. What is taken out is kept in a branch.`,
 	}
 }
 
-func (g *threadFlags) rewind() *cobra.Command {
+func (g *group) rewind() *cobra.Command {
 	var m momentFlags
 	c := &cobra.Command{
 		Use:   "rewind THREAD",
@@ -194,7 +194,7 @@ branch; to rewind to a branch is to resume it.`,
 	return c
 }
 
-func (g *threadFlags) fork() *cobra.Command {
+func (g *group) fork() *cobra.Command {
 	var m momentFlags
 	var id string
 	c := &cobra.Command{
@@ -220,7 +220,7 @@ func (g *threadFlags) fork() *cobra.Command {
 	return c
 }
 
-func (g *threadFlags) branches() *cobra.Command {
+func (g *group) branches() *cobra.Command {
 	return &cobra.Command{
 		Use:   "branches THREAD",
 		Short: "List what a thread is and was",
@@ -236,7 +236,7 @@ by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
 	}
 }
 
-func (g *threadFlags) printBranches(ctx context.Context, s *threads.Store, thread string) error {
+func (g *group) printBranches(ctx context.Context, s *threads.Store, thread string) error {
 	all := []*threads.Branch{}
 	for b, err := range s.For(g.tenant).Branches(ctx, thread) {
 		if err != nil {

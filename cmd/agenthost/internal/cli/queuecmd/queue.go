@@ -1,4 +1,4 @@
-package main
+package queuecmd
 
 import (
 	"context"
@@ -23,7 +23,9 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-type queueFlags struct {
+// group is what the commands of agenthost queue share: the terminal, how data directories
+// are opened, and flags.
+type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
@@ -31,8 +33,9 @@ type queueFlags struct {
 	json         bool
 }
 
-func queueCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
-	g := &queueFlags{term: t, dirs: dirs}
+// New returns the command.
+func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
+	g := &group{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "queue",
 		Short: "Look at jobs that wait, and at those that were given up",
@@ -53,7 +56,7 @@ it run again or drops it. JOB may be the beginning of its id.`,
 }
 
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
-func (g *queueFlags) withQueue(fn func(*queue.Queue) error) (err error) {
+func (g *group) withQueue(fn func(*queue.Queue) error) (err error) {
 	if g.data == "" {
 		return cli.UsageError(errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue")
 	}
@@ -71,7 +74,7 @@ func (g *queueFlags) withQueue(fn func(*queue.Queue) error) (err error) {
 	return fn(q)
 }
 
-func (g *queueFlags) list() *cobra.Command {
+func (g *group) list() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "list",
@@ -120,7 +123,7 @@ func jobWords(name string, payload json.RawMessage) string {
 	return ui.OneLine(left.Plugin + "/" + left.Handler)
 }
 
-func (g *queueFlags) dead() *cobra.Command {
+func (g *group) dead() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "dead",
@@ -156,7 +159,7 @@ func printDead(w io.Writer, dead []*queue.DeadJob) error {
 	return table.Flush()
 }
 
-func (g *queueFlags) change(name, short, done string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {
+func (g *group) change(name, short, done string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " JOB",
 		Short: short,

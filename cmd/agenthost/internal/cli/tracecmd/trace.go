@@ -1,4 +1,4 @@
-package main
+package tracecmd
 
 import (
 	"errors"
@@ -18,7 +18,9 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-type traceFlags struct {
+// group is what the commands of agenthost trace share: the terminal, how data directories
+// are opened, and flags.
+type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
@@ -26,8 +28,9 @@ type traceFlags struct {
 	json         bool
 }
 
-func traceCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
-	g := &traceFlags{term: t, dirs: dirs}
+// New returns the command.
+func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
+	g := &group{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "trace",
 		Short: "See what the last runs did",
@@ -44,7 +47,7 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 	return c
 }
 
-func (g *traceFlags) dir(command string) (string, error) {
+func (g *group) dir(command string) (string, error) {
 	if g.data == "" {
 		return "", cli.UsageError(errors.New("--data is required: the data directory of the host"), command)
 	}
@@ -52,7 +55,7 @@ func (g *traceFlags) dir(command string) (string, error) {
 }
 
 // options have the tenant whose runs are read, and the keys that decrypt them.
-func (g *traceFlags) options() (*trace.ReadOptions, error) {
+func (g *group) options() (*trace.ReadOptions, error) {
 	keys, err := g.dirs.Keys(g.data)
 	if err != nil {
 		return nil, err
@@ -61,7 +64,7 @@ func (g *traceFlags) options() (*trace.ReadOptions, error) {
 }
 
 // hinted adds the command that records runs to the error of a directory without any.
-func (g *traceFlags) hinted(err error) error {
+func (g *group) hinted(err error) error {
 	e := host.AsError(err)
 	if e.Code != host.NotFound || e.Hint != "" {
 		return err
@@ -69,7 +72,7 @@ func (g *traceFlags) hinted(err error) error {
 	return e.WithHint("runs are kept by: agenthost run PROJECT --data %s", termtext.ShellWord(g.data))
 }
 
-func (g *traceFlags) show() *cobra.Command {
+func (g *group) show() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show [RUN|" + trace.Last + "]",
 		Short:   "Show a run as a tree: time, tokens, instructions",
@@ -117,7 +120,7 @@ func (g *traceFlags) show() *cobra.Command {
 	}
 }
 
-func (g *traceFlags) list() *cobra.Command {
+func (g *group) list() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the runs that are kept, the last one first",

@@ -1,4 +1,4 @@
-package main
+package threadcmd
 
 import (
 	"context"
@@ -21,7 +21,9 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-type threadFlags struct {
+// group is what the commands of agenthost thread share: the terminal, how data directories
+// are opened, and flags.
+type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
@@ -29,8 +31,9 @@ type threadFlags struct {
 	json         bool
 }
 
-func threadCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
-	g := &threadFlags{term: t, dirs: dirs}
+// New returns the command.
+func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
+	g := &group{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "thread",
 		Short: "Look at stored conversations, change and move them",
@@ -40,7 +43,7 @@ func threadCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps threads (required)")
 	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
-	c.AddCommand(g.list(), g.show(), g.export(), g.importThread(), g.runs(),
+	c.AddCommand(g.list(), g.show(), g.exportCommand(), g.importCommand(), g.runs(),
 		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(), g.repair(),
 		g.search(), g.prune(), g.delete())
 	return c
@@ -48,7 +51,7 @@ func threadCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 
 // readThreads opens an existing data directory to read it: the user need not be able
 // to write to it.
-func (g *threadFlags) readThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
+func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
 	if err := open.CheckData(g.data, "agenthost thread"); err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func (g *threadFlags) readThreads(ctx context.Context, fn func(*threads.Store) e
 }
 
 // withThreads opens a data directory that must exist.
-func (g *threadFlags) withThreads(fn func(*threads.Store) error) (err error) {
+func (g *group) withThreads(fn func(*threads.Store) error) (err error) {
 	if err := open.CheckData(g.data, "agenthost thread"); err != nil {
 		return err
 	}
@@ -82,7 +85,7 @@ func (g *threadFlags) withThreads(fn func(*threads.Store) error) (err error) {
 	}}))
 }
 
-func (g *threadFlags) list() *cobra.Command {
+func (g *group) list() *cobra.Command {
 	var limit int
 	var cursor string
 	c := &cobra.Command{
@@ -126,7 +129,7 @@ func printThreads(w io.Writer, page *threads.Page) error {
 	return nil
 }
 
-func (g *threadFlags) show() *cobra.Command {
+func (g *group) show() *cobra.Command {
 	var limit int
 	var m momentFlags
 	c := &cobra.Command{

@@ -1,7 +1,8 @@
-package main
+package helpcmd
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestEveryVariableIsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("ENVIRONMENT.md")
+	page, err := os.ReadFile("../../../../../docs/environment.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,28 +24,25 @@ func TestEveryVariableIsOnThePage(t *testing.T) {
 		names = append(names, v.name)
 	}
 	if !strings.Contains(string(page), table.String()) || !strings.Contains(string(page), variablesRest) {
-		t.Errorf("ENVIRONMENT.md lacks the table and the text behind it\n%s\n%s", table.String(), variablesRest)
-	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+		t.Errorf("docs/environment.md lacks the table and the text behind it\n%s\n%s", table.String(), variablesRest)
 	}
 	read := regexp.MustCompile(`getenv\("(\w+)"\)|"((?:AGENTHOST|OPENAI|ANTHROPIC|GEMINI|MEM0)_[A-Z0-9_]+)"`)
 	found := 0
-	for _, file := range files {
+	err = filepath.WalkDir("../../..", func(file string, d fs.DirEntry, err error) error { // all of the command
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
 		for _, m := range read.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if name := m[1] + m[2]; !slices.Contains(names, name) {
 				t.Errorf("%s reads %s, which the table does not have", file, name)
 			}
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if found < len(names)/2 {
 		t.Errorf("only %d variables are found in the source", found)

@@ -1,4 +1,4 @@
-package main
+package datacmd
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // over its control socket. It is safe for concurrent use.
 type liveData struct{ app *project.Project }
 
-// dataHandlers are the operations on the data of a running host.
-func dataHandlers(a *project.Project) map[string]control.Handler {
+// Handlers are the operations on the data of a running host.
+func Handlers(a *project.Project) map[string]control.Handler {
 	l := &liveData{a}
 	return map[string]control.Handler{
 		backupOp:     control.Handle(l.backup),

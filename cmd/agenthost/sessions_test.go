@@ -1,5 +1,7 @@
 package main
 
+// Scenario: turns in the background outlive the commands that began them, and their host.
+
 import (
 	"bytes"
 	"context"

@@ -1,4 +1,4 @@
-package main
+package threadcmd
 
 import (
 	"cmp"
@@ -33,7 +33,7 @@ func completeFormat(c *cobra.Command, formats []transfer.Format) {
 	cli.CompleteWords(c, "format", strings.Split(formatNames(formats), ", "))
 }
 
-func (g *threadFlags) export() *cobra.Command {
+func (g *group) exportCommand() *cobra.Command {
 	var format, out string
 	c := &cobra.Command{
 		Use:   "export THREAD",
@@ -73,7 +73,7 @@ type exported struct {
 	Bytes  int64           `json:"bytes"`
 }
 
-func (g *threadFlags) exportFile(ctx context.Context, s *threads.Store, id string, format transfer.Format, out string) (int64, error) {
+func (g *group) exportFile(ctx context.Context, s *threads.Store, id string, format transfer.Format, out string) (int64, error) {
 	show := ui.NewProgress(g.term)
 	defer show.End()
 	count := &counted{tell: func(n int64) { show.Say("%s", ui.ByteWords(n)) }}
@@ -98,7 +98,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (g *threadFlags) importThread() *cobra.Command {
+func (g *group) importCommand() *cobra.Command {
 	var format, thread string
 	c := &cobra.Command{
 		Use:   "import FILE|-",
@@ -126,7 +126,7 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 	return c
 }
 
-func (g *threadFlags) importFile(ctx context.Context, file, thread string, format transfer.Format) (err error) {
+func (g *group) importFile(ctx context.Context, file, thread string, format transfer.Format) (err error) {
 	if g.data == "" {
 		return cli.UsageError(errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import")
 	}
@@ -183,7 +183,7 @@ func importHint(err error, file string) error {
 }
 
 // importTraining imports each line of a training file as a thread of its own.
-func (g *threadFlags) importTraining(ctx context.Context, file, prefix string, in io.Reader) (err error) {
+func (g *group) importTraining(ctx context.Context, file, prefix string, in io.Reader) (err error) {
 	if prefix == "" {
 		return cli.UsageError(errors.New("--thread is required: what the ids of a training file's threads begin with"), "agenthost thread import")
 	}
@@ -242,7 +242,7 @@ func lineError(err error, before int) error {
 	return &e
 }
 
-func (g *threadFlags) printImported(got *transfer.Imported) error {
+func (g *group) printImported(got *transfer.Imported) error {
 	t := got.Thread
 	switch {
 	case got.Messages+got.Turns == 0 && !got.Created:

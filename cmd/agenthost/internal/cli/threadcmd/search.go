@@ -1,4 +1,4 @@
-package main
+package threadcmd
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func (g *threadFlags) search() *cobra.Command {
+func (g *group) search() *cobra.Command {
 	var opts search.Options
 	var reindex bool
 	c := &cobra.Command{
@@ -28,11 +28,11 @@ or rewound away is not found. Threads that were stored by a version which kept n
 index are found after one search with --reindex.`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			open := func(fn func(*threads.Store) error) error { return g.readThreads(c.Context(), fn) }
+			with := func(fn func(*threads.Store) error) error { return g.readThreads(c.Context(), fn) }
 			if reindex {
-				open = func(fn func(*threads.Store) error) error { return g.withThreads(fn) }
+				with = func(fn func(*threads.Store) error) error { return g.withThreads(fn) }
 			}
-			return open(func(s *threads.Store) error {
+			return with(func(s *threads.Store) error {
 				if reindex {
 					n, err := s.For(g.tenant).Reindex(c.Context())
 					if err != nil {
@@ -82,7 +82,7 @@ type pruneFlags struct {
 	dry      bool
 }
 
-func (g *threadFlags) prune() *cobra.Command {
+func (g *group) prune() *cobra.Command {
 	var p pruneFlags
 	c := &cobra.Command{
 		Use:   "prune",
@@ -165,7 +165,7 @@ func deletedThreads(ids []string) []deletedThread {
 	return out
 }
 
-func (g *threadFlags) delete() *cobra.Command {
+func (g *group) delete() *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete THREAD...",
 		Short: "Remove threads for good",

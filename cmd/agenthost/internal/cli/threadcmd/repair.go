@@ -1,4 +1,4 @@
-package main
+package threadcmd
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func (g *threadFlags) repair() *cobra.Command {
+func (g *group) repair() *cobra.Command {
 	return &cobra.Command{
 		Use:   "repair THREAD",
 		Short: "Replace what is damaged of a thread, so that it goes on",

@@ -1,4 +1,4 @@
-package main
+package helpcmd
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// exitCodesTopic is a command without a run: cobra lists it as a topic.
-func exitCodesTopic() *cobra.Command {
+// ExitCodes is a command without a run: cobra lists it as a topic.
+func ExitCodes() *cobra.Command {
 	var b strings.Builder
 	b.WriteString("Every command ends with one of these:\n\n")
 	for _, m := range exitMeanings() {
@@ -27,7 +27,7 @@ type exitMeaning struct {
 	means string
 }
 
-// exitMeanings is the table; README.md has the same.
+// exitMeanings is the table; docs/operate.md has the same.
 func exitMeanings() []exitMeaning {
 	return []exitMeaning{
 		{cli.ExitOK, "done"},

@@ -1,4 +1,4 @@
-package main
+package sessioncmd
 
 import (
 	"context"
@@ -14,8 +14,9 @@ import (
 	"github.com/agenthost/agenthost/host/stream"
 )
 
-// served has the sessions of an app's targets, for clients over a socket.
-type served struct {
+// Served has the sessions of a project's targets, for clients over a control socket. It
+// is safe for concurrent use.
+type Served struct {
 	app *project.Project
 
 	mu       sync.Mutex
@@ -24,12 +25,13 @@ type served struct {
 	former   []*sessions.Service          // of replaced targets, with turns in the background
 }
 
-func newServed(a *project.Project) *served {
-	return &served{app: a, services: map[string]*sessions.Service{}, targets: map[string]host.Target{}}
+// NewServed returns the sessions of a project's targets. The caller closes them.
+func NewServed(a *project.Project) *Served {
+	return &Served{app: a, services: map[string]*sessions.Service{}, targets: map[string]host.Target{}}
 }
 
-// handlers are the operations on sessions.
-func (v *served) handlers() map[string]control.Handler {
+// Handlers are the operations on sessions.
+func (v *Served) Handlers() map[string]control.Handler {
 	return map[string]control.Handler{
 		"session.turn":     control.Handle(v.turn),
 		"session.snapshot": control.Handle(v.snapshot),
@@ -43,7 +45,7 @@ func (v *served) handlers() map[string]control.Handler {
 
 // service returns the service of the current target with this name: saving a plugin
 // may have replaced the target.
-func (v *served) service(name string) (*sessions.Service, error) {
+func (v *Served) service(name string) (*sessions.Service, error) {
 	target, err := v.app.Target(name)
 	if err != nil {
 		return nil, err
@@ -64,15 +66,15 @@ func (v *served) service(name string) (*sessions.Service, error) {
 
 // retire keeps the service of a replaced target until its turns in the background have
 // ended.
-func (v *served) retire(s *sessions.Service) {
+func (v *Served) retire(s *sessions.Service) {
 	if s != nil {
 		v.former = append(v.former, s)
 	}
 	v.former = slices.DeleteFunc(v.former, func(s *sessions.Service) bool { return s.Running() == 0 })
 }
 
-// close closes the services; the next host continues their turns in the background.
-func (v *served) close() error {
+// Close closes the services; the next host continues their turns in the background.
+func (v *Served) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, s := range v.services {
@@ -98,7 +100,7 @@ type (
 	}
 )
 
-func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error) {
+func (v *Served) turn(ctx context.Context, args turnArgs) (control.Events, error) {
 	s, err := v.service(args.Target)
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func (v *served) turn(ctx context.Context, args turnArgs) (control.Events, error
 	}, nil
 }
 
-func (v *served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Snapshot, error) {
+func (v *Served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Snapshot, error) {
 	s, err := v.service(args.Target)
 	if err != nil {
 		return nil, err
@@ -154,7 +156,7 @@ type (
 	}
 )
 
-func (v *served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error) {
+func (v *Served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error) {
 	if args.Snapshot == "" {
 		t, err := v.app.Threads().For(v.app.Tenant(args.Tenant)).Thread(ctx, args.Session)
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package sessioncmd
 
 import (
 	"cmp"
@@ -25,7 +25,8 @@ type chatFlags struct {
 	detach                            bool
 }
 
-func chatCommand(t *ui.Terminal) *cobra.Command {
+// NewChat returns the command agenthost chat.
+func NewChat(t *ui.Terminal) *cobra.Command {
 	f := chatFlags{term: t}
 	c := &cobra.Command{
 		Use:   "chat TEXT|-",

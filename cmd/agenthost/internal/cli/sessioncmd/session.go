@@ -1,4 +1,4 @@
-package main
+package sessioncmd
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type sessionFlags struct {
 	timeout        time.Duration
 }
 
-// sessionCommand has the commands about turns in the background.
-func sessionCommand(t *ui.Terminal) *cobra.Command {
+// New returns the commands about turns in the background.
+func New(t *ui.Terminal) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "Wait for turns in the background, or end them",

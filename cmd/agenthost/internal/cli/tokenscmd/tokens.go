@@ -1,4 +1,4 @@
-package main
+package tokenscmd
 
 import (
 	"errors"
@@ -23,7 +23,8 @@ type tokensFlags struct {
 	json            bool
 }
 
-func tokensCommand(t *ui.Terminal) *cobra.Command {
+// New returns the command.
+func New(t *ui.Terminal) *cobra.Command {
 	var f tokensFlags
 	c := &cobra.Command{
 		Use:   "tokens [FILE|-]",

@@ -1,4 +1,4 @@
-package main
+package helpcmd
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // angle brackets are placeholders.
 type variableMeaning struct{ name, means string }
 
-// variableMeanings is the table; ENVIRONMENT.md has the same.
+// variableMeanings is the table; docs/environment.md has the same.
 func variableMeanings() []variableMeaning {
 	return []variableMeaning{
 		{"OPENAI_API_KEY", "the key of models of the providers openai and responses"},
@@ -44,8 +44,8 @@ const variablesRest = `A configuration may name others: key_env of a model or a 
 history or of messages, say which variable holds a key or an address. A variable that
 is not set, or empty, is left out of account.`
 
-// environmentTopic is a command without a run: cobra lists it as a topic.
-func environmentTopic() *cobra.Command {
+// Environment is a command without a run: cobra lists it as a topic.
+func Environment() *cobra.Command {
 	var b strings.Builder
 	b.WriteString("These environment variables are read:\n\n")
 	for _, v := range variableMeanings() {

@@ -1,4 +1,4 @@
-package main
+package doctorcmd
 
 import (
 	"context"
@@ -40,7 +40,8 @@ type doctorFlags struct {
 	json          bool
 }
 
-func doctorCommand(t *ui.Terminal, plugins *open.Plugins, dirs *open.Data, getenv func(string) string, version string) *cobra.Command {
+// New returns the command. version is the program's.
+func New(t *ui.Terminal, plugins *open.Plugins, dirs *open.Data, getenv func(string) string, version string) *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",

@@ -1,4 +1,4 @@
-package main
+package helpcmd
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestOperatorsPageHasTheTableOfExitCodes(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operate.md")
+	page, err := os.ReadFile("../../../../../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package datacmd
 
 import (
 	"cmp"
@@ -21,7 +21,9 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-type dataFlags struct {
+// group is what the commands of agenthost data share: the terminal, how data directories
+// are opened, and flags.
+type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
@@ -29,8 +31,9 @@ type dataFlags struct {
 	json                            bool
 }
 
-func dataCommand(t *ui.Terminal, dirs *open.Data) *cobra.Command {
-	g := &dataFlags{term: t, dirs: dirs}
+// New returns the command.
+func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
+	g := &group{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "data",
 		Short: "Back up, restore, check, encrypt and erase what is kept",
@@ -54,13 +57,13 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 	return c
 }
 
-func (g *dataFlags) addSocket(c *cobra.Command) {
+func (g *group) addSocket(c *cobra.Command) {
 	c.Flags().StringVar(&g.socket, "socket", "", "the control socket of the host that has it open (default: "+control.SocketName+" in --data)")
 }
 
 // withData calls direct with the store if no other process has it open, and otherwise
 // asks the host that holds it.
-func (g *dataFlags) withData(ctx context.Context, op string, args, result any, direct func(*datadir.Dir) error) (err error) {
+func (g *group) withData(ctx context.Context, op string, args, result any, direct func(*datadir.Dir) error) (err error) {
 	opts := g.dirs.Options()
 	opts.Verify = op == verifyOp
 	s, err := datadir.Open(g.data, opts)
@@ -77,7 +80,7 @@ func (g *dataFlags) withData(ctx context.Context, op string, args, result any, d
 	return direct(s)
 }
 
-func (g *dataFlags) askHost(ctx context.Context, locked error, op string, args, result any) error {
+func (g *group) askHost(ctx context.Context, locked error, op string, args, result any) error {
 	err := control.Call(ctx, cmp.Or(g.socket, control.SocketPath(g.data)), op, args, result)
 	if err != nil && control.Unreachable(err) {
 		return locked // by a process that cannot be asked
@@ -91,7 +94,7 @@ type backupResult struct {
 	badgerkv.BackupInfo
 }
 
-func (g *dataFlags) backup() *cobra.Command {
+func (g *group) backup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write all data to a file, also while a host serves",
@@ -143,7 +146,7 @@ func sealedWords(info *badgerkv.BackupInfo) string {
 	return ""
 }
 
-func (g *dataFlags) restore() *cobra.Command {
+func (g *group) restore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a data directory out of a backup",
@@ -177,19 +180,19 @@ tenants that were deleted since.`,
 	return c
 }
 
-func (g *dataFlags) addBackupKey(c *cobra.Command) {
+func (g *group) addBackupKey(c *cobra.Command) {
 	c.Flags().StringVar(&g.keyFile, "backup-key-file", "", "a file with the key of the backup, if it is another")
 }
 
 // backupKey returns the key in --backup-key-file; nil without the flag.
-func (g *dataFlags) backupKey() ([]byte, error) {
+func (g *group) backupKey() ([]byte, error) {
 	if g.keyFile == "" {
 		return nil, nil
 	}
 	return datadir.ReadKey(g.keyFile)
 }
 
-func (g *dataFlags) restoreFile(ctx context.Context, file string) (*badgerkv.BackupInfo, error) {
+func (g *group) restoreFile(ctx context.Context, file string) (*badgerkv.BackupInfo, error) {
 	opts := &badgerkv.RestoreOptions{}
 	var err error
 	if opts.Store.Key, err = g.dirs.Key(); err != nil {
@@ -238,7 +241,7 @@ func backupError(file string, err error) error {
 	return e
 }
 
-func (g *dataFlags) rekey() *cobra.Command {
+func (g *group) rekey() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "rekey",
@@ -278,7 +281,7 @@ on. Backups keep the key that they were made with.`,
 	return c
 }
 
-func (g *dataFlags) verify() *cobra.Command {
+func (g *group) verify() *cobra.Command {
 	var backup string
 	c := &cobra.Command{
 		Use:   "verify",
@@ -315,7 +318,7 @@ open does it for this command, and serves on. With --backup it reads a backup in
 
 // printVerified prints a verification. Its error has the exit code of data loss if an
 // entry or a file is damaged.
-func (g *dataFlags) printVerified(v *datadir.Verification) error {
+func (g *group) printVerified(v *datadir.Verification) error {
 	if g.json {
 		if err := ui.PrintJSON(g.term.Out, v); err != nil {
 			return err
@@ -339,7 +342,7 @@ func (g *dataFlags) printVerified(v *datadir.Verification) error {
 	return host.Errorf(host.DataLoss, "%s damaged", ui.Plural(len(v.Damaged), "thing")).WithHint("restore a backup into a new directory: agenthost data restore FILE --data DIR")
 }
 
-func (g *dataFlags) verifyBackup(ctx context.Context, file string) error {
+func (g *group) verifyBackup(ctx context.Context, file string) error {
 	key, err := g.backupKey()
 	if err == nil && key == nil {
 		key, err = g.dirs.Key()

@@ -1,4 +1,4 @@
-package main
+package threadcmd
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func (g *threadFlags) runs() *cobra.Command {
+func (g *group) runs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "runs",
 		Short: "List the runs that wait for an answer, or whose process ended",

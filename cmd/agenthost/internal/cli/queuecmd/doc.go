@@ -1,0 +1,3 @@
+// Package queuecmd lists jobs that wait or were given up, and changes those: the command agenthost
+// queue.
+package queuecmd

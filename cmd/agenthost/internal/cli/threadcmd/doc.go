@@ -1,0 +1,2 @@
+// Package threadcmd reads, changes and moves stored conversations: the command agenthost thread.
+package threadcmd
