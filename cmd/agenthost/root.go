@@ -12,7 +12,11 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/doctorcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/helpcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/plugincmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/processorscmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/projectcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/queuecmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/runcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/sessioncmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/threadcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tokenscmd"
@@ -47,21 +51,21 @@ Start with:   agenthost demo`,
 	plugins := open.NewPlugins(t, env.getenv, env.compiler.Func())
 	projects := open.NewProjects(t, env.getenv, plugins)
 	root.AddCommand(
-		demoCommand(t, projects, env.getenv),
-		runCommand(t, projects),
-		devCommand(t, projects),
+		runcmd.NewDemo(t, projects, env.getenv),
+		runcmd.NewRun(t, projects),
+		runcmd.NewDev(t, projects),
 		sessioncmd.NewChat(t),
 		sessioncmd.New(t),
 		threadcmd.New(t, dirs),
 		datacmd.New(t, dirs),
 		queuecmd.New(t, dirs),
 		tracecmd.New(t, dirs),
-		pluginCommand(t, plugins, projects, dirs),
-		processorsCommand(t, plugins, projects),
+		plugincmd.New(t, plugins, projects, dirs),
+		processorscmd.New(t, plugins, projects),
 		tokenscmd.New(t),
-		initCommand(t),
+		projectcmd.NewInit(t),
 		doctorcmd.New(t, plugins, dirs, env.getenv, version()),
-		schemaCommand(t),
+		projectcmd.NewSchema(t),
 		helpcmd.Environment(),
 		helpcmd.ExitCodes(),
 	)

@@ -1,4 +1,4 @@
-package main
+package runcmd
 
 import (
 	"context"
@@ -22,7 +22,8 @@ const (
 	demoSecond = "And the other one?"
 )
 
-func demoCommand(t *ui.Terminal, projects *open.Projects, getenv func(string) string) *cobra.Command {
+// NewDemo returns the command agenthost demo. getenv tells whether a key is set.
+func NewDemo(t *ui.Terminal, projects *open.Projects, getenv func(string) string) *cobra.Command {
 	var data, model string
 	var json bool
 	c := &cobra.Command{

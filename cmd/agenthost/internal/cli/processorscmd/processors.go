@@ -1,4 +1,4 @@
-package main
+package processorscmd
 
 import (
 	"context"
@@ -29,7 +29,8 @@ type tryFlags struct {
 	json, all                    bool
 }
 
-func processorsCommand(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects) *cobra.Command {
+// New returns the command.
+func New(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "processors",
 		Short: "See what history processors do to a conversation",

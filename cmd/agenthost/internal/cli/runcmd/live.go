@@ -1,4 +1,4 @@
-package main
+package runcmd
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/datacmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/plugincmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/sessioncmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -70,7 +71,7 @@ func shareData(d *datadir.Dir, dir string) (stop func() error, shared bool, err 
 // handlers are the operations of the control socket.
 func handlers(a *project.Project, reload *project.Reloader, clients *sessioncmd.Served) map[string]control.Handler {
 	all := clients.Handlers()
-	maps.Copy(all, pluginHandlers(a, reload))
+	maps.Copy(all, plugincmd.Handlers(a, reload))
 	maps.Copy(all, datacmd.Handlers(a))
 	return all
 }

@@ -1,4 +1,4 @@
-package main
+package runcmd
 
 import (
 	"bufio"
@@ -30,7 +30,8 @@ type runFlags struct {
 	answerFlags
 }
 
-func runCommand(t *ui.Terminal, projects *open.Projects) *cobra.Command {
+// NewRun returns the command agenthost run.
+func NewRun(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run PROJECT [PROMPT|-]",

@@ -1,4 +1,4 @@
-package main
+package runcmd
 
 import (
 	"context"
@@ -19,7 +19,8 @@ type devFlags struct {
 	socket string
 }
 
-func devCommand(t *ui.Terminal, projects *open.Projects) *cobra.Command {
+// NewDev returns the command agenthost dev.
+func NewDev(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev PROJECT",

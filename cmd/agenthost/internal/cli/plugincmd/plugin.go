@@ -1,4 +1,4 @@
-package main
+package plugincmd
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-func pluginCommand(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects, dirs *open.Data) *cobra.Command {
+// New returns the command.
+func New(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects, dirs *open.Data) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",

@@ -1,4 +1,4 @@
-package main
+package projectcmd
 
 import (
 	"bytes"
@@ -47,7 +47,8 @@ func projectTemplates() []projectTemplate {
 	}
 }
 
-func initCommand(t *ui.Terminal) *cobra.Command {
+// NewInit returns the command agenthost init.
+func NewInit(t *ui.Terminal) *cobra.Command {
 	var name string
 	var asJSON bool
 	var names []string

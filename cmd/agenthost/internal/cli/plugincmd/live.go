@@ -1,4 +1,4 @@
-package main
+package plugincmd
 
 import (
 	"context"
@@ -18,8 +18,8 @@ type livePlugins struct {
 	reload *project.Reloader
 }
 
-// pluginHandlers are the operations on the plugins of a running host.
-func pluginHandlers(a *project.Project, reload *project.Reloader) map[string]control.Handler {
+// Handlers are the operations on the plugins of a running host.
+func Handlers(a *project.Project, reload *project.Reloader) map[string]control.Handler {
 	l := &livePlugins{a, reload}
 	return map[string]control.Handler{
 		"plugin.list":     control.Handle(l.list),

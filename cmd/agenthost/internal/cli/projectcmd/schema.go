@@ -1,4 +1,4 @@
-package main
+package projectcmd
 
 import (
 	"github.com/spf13/cobra"
@@ -8,7 +8,8 @@ import (
 	"github.com/agenthost/agenthost/host/project"
 )
 
-func schemaCommand(t *ui.Terminal) *cobra.Command {
+// NewSchema returns the command agenthost schema.
+func NewSchema(t *ui.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a configuration",

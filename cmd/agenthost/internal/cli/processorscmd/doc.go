@@ -1,0 +1,3 @@
+// Package processorscmd shows what history processors do to a conversation: the command
+// agenthost processors.
+package processorscmd

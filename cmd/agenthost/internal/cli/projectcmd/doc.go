@@ -1,0 +1,3 @@
+// Package projectcmd makes projects and describes their configuration: the commands
+// agenthost init and agenthost schema.
+package projectcmd
