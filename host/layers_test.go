@@ -110,6 +110,8 @@ var layers = []layer{
 		"text in, text out: every hint and every command writes names the same way"},
 	{"internal/longtest", nil,
 		"how much work tests do is decided in one place, for every package's tests"},
+	{"internal/testuser", nil,
+		"a user without rights, for tests of any package"},
 	{"internal/testguest", nil,
 		"plugins for tests, byte by byte: good ones, and bad ones that no compiler writes"},
 	{"host/datadir", []string{"host", "host/erasure", "host/kv", "host/kv/badgerkv", "host/kv/sockkv", "host/queue", "host/threads", "host/trace", "internal/termtext"},

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/testuser"
 )
 
 func TestUnwritableDataDirectory(t *testing.T) {
@@ -24,7 +25,7 @@ func TestUnwritableDataDirectory(t *testing.T) {
 		"cannot be written to": func(dir string) error { return os.MkdirAll(datadir.StorePath(dir), 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			asNobody(t)
+			testuser.Unprivileged(t)
 			dir := filepath.Join(openTempDir(t), "locked", "data")
 			if err := prepare(dir); err != nil {
 				t.Fatal(err)
@@ -88,7 +89,7 @@ func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 	tmp := openTempDir(t)
 	_ = os.Chmod(tmp, 0o777)
 	t.Setenv("TMPDIR", tmp)
-	asNobody(t)
+	testuser.Unprivileged(t)
 	for want, args := range map[string][]string{
 		"t1 ":                          {"thread", "list"},
 		"hello":                        {"thread", "show", "t1"},

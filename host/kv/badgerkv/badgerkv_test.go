@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
+	"github.com/agenthost/agenthost/internal/testuser"
 )
 
 // Badger leaves two goroutines behind when it cannot open damaged files. Any
@@ -264,7 +265,7 @@ func TestOpenRefusesADirectoryThatCannotBeWritten(t *testing.T) {
 	mustChmod(t, empty, 0o555)
 	mustChmod(t, filled, 0o555)
 	t.Cleanup(func() { mustChmod(t, filled, 0o700) })
-	asNobody(t)
+	testuser.Unprivileged(t)
 	wantOpenError(t, empty, kv.ErrReadOnly, "permission denied", "writable")
 	wantOpenError(t, filled, kv.ErrReadOnly, "permission denied", "writable")
 	wantOpenError(t, filepath.Join(empty, "new"), kv.ErrReadOnly, "permission denied", "writable")
@@ -279,7 +280,7 @@ func TestOpenRefusesFilesThatCannotBeWritten(t *testing.T) {
 	for _, path := range glob(t, filepath.Join(dir, "*")) {
 		mustChmod(t, path, 0o444)
 	}
-	asNobody(t)
+	testuser.Unprivileged(t)
 	wantOpenError(t, dir, kv.ErrReadOnly, "permission denied", "writable")
 }
 

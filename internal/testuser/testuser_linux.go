@@ -1,4 +1,4 @@
-package badgerkv_test
+package testuser
 
 import (
 	"os"
@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// nobody is the user that owns nothing.
+// nobody is the user that owns no file.
 const nobody = 65534
 
-// asNobody makes the permissions of files count for the rest of the test even
+// Unprivileged makes the permissions of files count for the rest of the test even
 // if it runs as root, for whom they do not. Only this thread changes its user,
-// so what must be refused has to happen on the test's own goroutine.
-func asNobody(t *testing.T) {
+// so the refused calls belong on the test's own goroutine.
+func Unprivileged(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return

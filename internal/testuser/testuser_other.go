@@ -1,14 +1,14 @@
 //go:build !linux
 
-package badgerkv_test
+package testuser
 
 import (
 	"os"
 	"testing"
 )
 
-// asNobody skips the test where file permissions do not count.
-func asNobody(t *testing.T) {
+// Unprivileged skips the test where file permissions do not count.
+func Unprivileged(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() <= 0 {
 		t.Skip("wants a user other than root, on a system with file permissions")

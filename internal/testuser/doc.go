@@ -1,0 +1,2 @@
+// Package testuser lets a test run as a user for whom the permissions of files count.
+package testuser
