@@ -46,6 +46,7 @@ type history struct {
 	host.Regenerator
 	host.Brancher
 	host.Journal
+	host.QuestionKeeper
 
 	threads  *threads.Store
 	sessions *storeManaged
@@ -57,12 +58,14 @@ var (
 	_ host.ThreadCreator = (*history)(nil)
 	_ host.ThreadLocker  = (*history)(nil)
 	_ host.TurnReader    = (*history)(nil)
+
+	_ host.QuestionKeeper = (*history)(nil) // of the journal
 )
 
 func newHistory(store *threads.Store, sessions *storeManaged, order *turnOrder, running *runningTurns) *history {
 	return &history{
 		UserMessageAppender: store, HistoryLoader: store, ResultAppender: store, RoundAppender: store, HeadReader: store,
-		ArtifactLister: store, Regenerator: store, Brancher: store, Journal: store,
+		ArtifactLister: store, Regenerator: store, Brancher: store, Journal: store, QuestionKeeper: store,
 		threads: store, sessions: sessions, order: order, running: running,
 	}
 }

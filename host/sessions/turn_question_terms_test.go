@@ -15,8 +15,13 @@ import (
 // A question of a session whose time is over is settled by a host on the same store:
 // the session goes on from what came of it.
 func TestExpiredQuestionsOfSessions(t *testing.T) {
-	for name, byDefault := range map[string]*host.Answer{"default": {Decision: host.Reply, Value: []byte(`"nobody"`)}, "end": nil} {
+	nobody := &host.Answer{Decision: host.Reply, Value: []byte(`"nobody"`)}
+	for name, row := range map[string]struct {
+		byDefault  *host.Answer
+		background bool
+	}{"default": {nobody, false}, "end": {nil, false}, "default in the background": {nobody, true}} {
 		t.Run(name, func(t *testing.T) {
+			byDefault := row.byDefault
 			store := threads.New(kv.NewMemory(), nil)
 			ask := host.NewTool("ask", "Asks.", func(_ context.Context, c *host.Call, _ struct{}) (*host.ToolOutput, error) {
 				if len(c.Resumed) > 0 {
@@ -26,9 +31,16 @@ func TestExpiredQuestionsOfSessions(t *testing.T) {
 			}, nil)
 			agent := newAgent(t, "clerk", model(hosttest.Call("ask", `{}`), hosttest.Say("one"), hosttest.Say("two")), ask)
 			s := newService(t, agent, &sessions.Options{Store: store})
-			out, err := s.Run(t.Context(), &request{Input: host.UserText("hi")})
-			if err != nil || len(out.Questions) != 1 {
-				t.Fatalf("%+v, %v", out, err)
+			out, err := s.Run(t.Context(), &request{Input: host.UserText("hi"), Detach: row.background})
+			if err != nil {
+				t.Fatal(err)
+			}
+			questions := out.Questions
+			if row.background {
+				questions = wait(t, s, out.Snapshot).Questions
+			}
+			if len(questions) != 1 {
+				t.Fatalf("%+v asks %+v, want one question", out, questions)
 			}
 			history, err := host.NewHistory(store, nil)
 			if err != nil {
