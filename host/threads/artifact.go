@@ -43,17 +43,17 @@ func (s *Store) ThreadArtifacts(ctx context.Context, req *host.HistoryRequest) (
 	refs := make([]host.ArtifactRef, len(list))
 	for i, info := range list {
 		refs[i] = host.ArtifactRef{Name: info.Name, Digest: info.Content, Size: int64(info.Size),
-			Open: func(ctx context.Context) (*host.Artifact, error) { return listedArtifact(ctx, t, info) }}
+			Open: func(ctx context.Context) (*host.Artifact, error) { return t.contents().listedArtifact(ctx, info) }}
 	}
 	return refs, nil
 }
 
 // listedArtifact reads an artifact some time after the thread was read: a
 // missing artifact may have been deleted with the thread.
-func listedArtifact(ctx context.Context, t *Moment, info ArtifactInfo) (*host.Artifact, error) {
-	a, err := t.contents().artifact(ctx, info)
+func (c contents) listedArtifact(ctx context.Context, info ArtifactInfo) (*host.Artifact, error) {
+	a, err := c.artifact(ctx, info)
 	if host.CodeOf(err) == host.DataLoss {
-		if _, gone := t.part.find(ctx, t.rec.ID); gone != nil {
+		if _, gone := c.part.find(ctx, c.thread); gone != nil {
 			return nil, gone
 		}
 	}

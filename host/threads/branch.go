@@ -100,6 +100,7 @@ func (d *draft) branchOff(ctx context.Context, from *Moment, cause Cause, messag
 		return err
 	}
 	b.tx.put(d.thread.root().head(d.thread.rec.Heads), raw)
+	d.tx = b.tx // one commit for both
 	return nil
 }
 
@@ -180,7 +181,7 @@ func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, messag
 		if err != nil {
 			return err
 		}
-		if d.thread.shows(to) {
+		if d.shows(to) {
 			return errNothing
 		}
 		d.begins(req)

@@ -9,22 +9,22 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
-// collect removes from the thread's contents all entries that no head and no
+// collect removes from a thread's contents all entries that no head and no
 // snapshot shows any more. A content that other contents refer to stays whole.
-func (t *Moment) collect(ctx context.Context) error {
+func (s sweeper) collect(ctx context.Context, t *Moment) error {
 	contents := []string{t.rec.root()}
 	if t.rec.Content != t.rec.root() {
 		contents = append(contents, t.rec.Content)
 	}
 	for _, id := range contents {
-		childless, err := t.part.isEmpty(ctx, childKeys.With(id))
+		childless, err := s.part.isEmpty(ctx, childKeys.With(id))
 		if err != nil {
 			return err
 		}
 		if !childless {
 			continue
 		}
-		u := &uses{t: t, id: id, content: contentOf(id), views: map[uint64]*seenView{}, blobs: map[string]bool{}}
+		u := &uses{from: s, t: t, id: id, content: contentOf(id), views: map[uint64]*seenView{}, blobs: map[string]bool{}}
 		if err := u.find(ctx); err != nil {
 			return err
 		}
@@ -38,6 +38,7 @@ func (t *Moment) collect(ctx context.Context) error {
 // uses marks the needed entries of a content: those that are shown by the present, by
 // the heads, or by the snapshot of any turn that these show.
 type uses struct {
+	from     sweeper
 	t        *Moment
 	id       string
 	content  content
@@ -169,7 +170,7 @@ func (u *uses) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := u.t.removing(ctx, writes); err != nil {
+		if err := u.from.removeFrom(ctx, u.t, writes); err != nil {
 			return err
 		}
 	}
@@ -306,8 +307,8 @@ func (u *uses) removeBlobs(ctx context.Context) error {
 			chunks = append(chunks, kv.Delete(u.content.chunk(digest, i)))
 		}
 	}
-	if err := u.t.removing(ctx, headers); err != nil {
+	if err := u.from.removeFrom(ctx, u.t, headers); err != nil {
 		return err
 	}
-	return u.t.removing(ctx, chunks)
+	return u.from.removeFrom(ctx, u.t, chunks)
 }

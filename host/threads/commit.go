@@ -21,13 +21,13 @@ type draft struct {
 	thread  *Moment // as of after the commit
 	before  record  // as of before the commit
 	careful bool    // look every message id up instead of betting that it is new
-	tx      *txBuilder
+	tx      txBuilder
 	// hidden says where the log has messages, by id, that do not show any more.
 	hidden map[string][]uint64
 }
 
 func newDraft(by threadWriter, t *Moment, careful bool) *draft {
-	return &draft{by: by, thread: t, before: t.rec, careful: careful, tx: newTxBuilder(t)}
+	return &draft{by: by, thread: t, before: t.rec, careful: careful, tx: newTxBuilder(t.part, t.rec.ID, t.revision == 0)}
 }
 
 // commit reads a thread, calls build to change it and commits the change. When another

@@ -30,7 +30,7 @@ func (w threadWriter) deleteIf(ctx context.Context, id string, goes func(*Moment
 		if err := w.journal().forgetRunsOf(ctx, t); err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		err = t.unlink(ctx)
+		err = sweeper{w.read.part}.unlink(ctx, t)
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
@@ -47,13 +47,13 @@ func (w threadWriter) deleteIf(ctx context.Context, id string, goes func(*Moment
 }
 
 // unlink makes the thread unknown and marks its content for removal.
-func (t *Moment) unlink(ctx context.Context) error {
-	mark, err := sweeper{t.part}.mark(ctx, t.rec.root())
+func (s sweeper) unlink(ctx context.Context, t *Moment) error {
+	mark, err := s.mark(ctx, t.rec.root())
 	if err != nil {
 		return err
 	}
 	key := threadKey(t.rec.ID)
-	_, err = t.part.apply(ctx, kv.Tx{
+	_, err = s.part.apply(ctx, kv.Tx{
 		Conds:  []kv.Cond{kv.AtRevision(key, t.revision)},
 		Writes: []kv.Write{kv.Delete(key), kv.Delete(recentKey(t.rec.Updated, t.rec.ID)), mark},
 	})

@@ -195,7 +195,7 @@ func (d *draft) rewind(ctx context.Context, at At) error {
 	if err != nil {
 		return err
 	}
-	if d.thread.shows(to) {
+	if d.shows(to) {
 		return errNothing
 	}
 	if to.rec.Content != d.thread.rec.Content {
@@ -215,7 +215,8 @@ func (d *draft) showAgain(to *Moment, cause Cause, message string) error {
 }
 
 // shows reports whether the thread shows the same now as at a moment.
-func (t *Moment) shows(to *Moment) bool {
+func (d *draft) shows(to *Moment) bool {
+	t := d.thread
 	a, b := t.closedView(), to.closedView()
 	return t.rec.Content == to.rec.Content && t.rec.Last == to.rec.Last && slices.Equal(a.Origins, b.Origins) &&
 		slices.Equal(a.Messages, b.Messages) && slices.Equal(a.Turns, b.Turns)

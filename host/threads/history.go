@@ -3,7 +3,6 @@ package threads
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -114,12 +113,6 @@ func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (strin
 		return "", err
 	}
 	return t.rec.Head, nil
-}
-
-// state returns the thread's custom state, nil if it has none.
-func (t *Moment) state(ctx context.Context) (json.RawMessage, error) {
-	state, _, err := t.states(ctx)
-	return state, err
 }
 
 // AppendResults implements [host.ResultAppender]: messages, state, artifacts, a

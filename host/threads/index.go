@@ -153,7 +153,7 @@ func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
 		}
 	}
 	for _, log := range slices.Sorted(maps.Keys(shownBy)) {
-		n, err := shownBy[log].reindex(ctx, index, log)
+		n, err := shownBy[log].contents().reindex(ctx, index, log)
 		if messages += n; err != nil {
 			return messages, err
 		}
@@ -162,26 +162,26 @@ func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
 }
 
 // reindex removes the index entries of one log and writes them again.
-func (t *Moment) reindex(ctx context.Context, index *wordindex.Index, log string) (messages int, err error) {
+func (c contents) reindex(ctx context.Context, index *wordindex.Index, logID string) (messages int, err error) {
 	var tx kv.Tx
 	flush := func() error {
-		_, err := t.part.apply(ctx, tx)
+		_, err := c.part.apply(ctx, tx)
 		tx.Writes = nil
-		return wrap(err, "index thread %q", t.rec.ID)
+		return wrap(err, "index thread %q", c.thread)
 	}
-	if err := t.part.remove(ctx, wordindex.KeysOf(log)); err != nil {
-		return 0, wrap(err, "index thread %q", t.rec.ID)
+	if err := c.part.remove(ctx, wordindex.KeysOf(logID)); err != nil {
+		return 0, wrap(err, "index thread %q", c.thread)
 	}
-	c := contentOf(log)
-	for e, err := range t.part.all(ctx, kv.Range{Prefix: c.log()}) {
+	from := contentOf(logID)
+	for e, err := range c.part.all(ctx, kv.Range{Prefix: from.log()}) {
 		if err != nil {
-			return messages, wrap(err, "index thread %q", t.rec.ID)
+			return messages, wrap(err, "index thread %q", c.thread)
 		}
-		entry, err := t.log().decode(ctx, c, e)
+		entry, err := log{from: c}.decode(ctx, from, e)
 		if err != nil {
 			return messages, err
 		}
-		tx.Writes = append(tx.Writes, index.Entries(log, entry.first, entry.messages)...)
+		tx.Writes = append(tx.Writes, index.Entries(logID, entry.first, entry.messages)...)
 		messages += len(entry.messages)
 		if len(tx.Writes) == aheadWrites || tx.Size() >= aheadBytes {
 			if err := flush(); err != nil {

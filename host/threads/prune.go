@@ -47,77 +47,89 @@ func (tn *Tenant) Prune(ctx context.Context, opts PruneOptions) (*Pruned, error)
 	if opts.Keep == 0 && opts.MaxBytes == 0 && opts.Before.IsZero() {
 		return out, host.Errorf(host.InvalidArgument, "prune threads: nothing says which").WithHint("name an age, a number or a size")
 	}
-	going, err := tn.prunable(ctx, opts, out)
-	if err != nil {
-		return out, err
-	}
-	for _, t := range going {
-		if err := tn.prune(ctx, t, opts.DryRun, out); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-// prunable returns the threads that go, the last updated first.
-func (tn *Tenant) prunable(ctx context.Context, opts PruneOptions, out *Pruned) ([]*Thread, error) {
-	var going []*Thread
-	bytes := int64(0)
+	p := &pruner{write: tn.write, opts: opts, out: out}
 	list := &ListOptions{Limit: MaxListLimit}
 	for {
 		page, err := tn.List(ctx, list)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		for _, t := range page.Threads {
-			goes := t.Updated.Before(opts.Before) || opts.Keep > 0 && out.Kept >= opts.Keep
-			if !goes && opts.MaxBytes > 0 {
-				n, err := tn.size(ctx, t.ID)
-				if err != nil {
-					return nil, err
-				}
-				if goes = bytes+n > opts.MaxBytes; !goes {
-					bytes += n
-				}
-			}
-			if goes {
-				going = append(going, t)
-			} else {
-				out.Kept++
-			}
+		if err := p.pick(ctx, page.Threads); err != nil {
+			return out, err
 		}
 		if list.Cursor = page.Next; page.Next == "" {
-			return going, nil
+			return out, p.run(ctx)
 		}
 	}
 }
 
-// prune removes a thread unless its head has changed.
-func (tn *Tenant) prune(ctx context.Context, t *Thread, dry bool, out *Pruned) error {
-	if dry {
-		out.Threads = append(out.Threads, t)
+// pruner picks threads from their list, and removes those that go.
+type pruner struct {
+	write threadWriter
+	opts  PruneOptions
+	bytes int64     // of the threads that stay
+	going []*Thread // the last updated first
+	out   *Pruned
+}
+
+// pick picks the threads that go from the next ones of the list.
+func (p *pruner) pick(ctx context.Context, list []*Thread) error {
+	for _, t := range list {
+		goes := t.Updated.Before(p.opts.Before) || p.opts.Keep > 0 && p.out.Kept >= p.opts.Keep
+		if !goes && p.opts.MaxBytes > 0 {
+			n, err := p.write.read.part.storedBytes(ctx, t.ID)
+			if err != nil {
+				return err
+			}
+			if goes = p.bytes+n > p.opts.MaxBytes; !goes {
+				p.bytes += n
+			}
+		}
+		if goes {
+			p.going = append(p.going, t)
+		} else {
+			p.out.Kept++
+		}
+	}
+	return nil
+}
+
+// run removes the threads that go; a dry run only lists them.
+func (p *pruner) run(ctx context.Context) error {
+	if p.opts.DryRun {
+		p.out.Threads = append(p.out.Threads, p.going...)
 		return nil
 	}
-	unlock, err := tn.write.lock(ctx, t.ID, host.RaceConflict)
+	for _, t := range p.going {
+		if err := p.remove(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes a thread unless its head has changed.
+func (p *pruner) remove(ctx context.Context, t *Thread) error {
+	unlock, err := p.write.lock(ctx, t.ID, host.RaceConflict)
 	if err == nil {
-		err = tn.write.deleteIf(ctx, t.ID, func(now *Moment) bool { return now.rec.Head == t.Head })
+		err = p.write.deleteIf(ctx, t.ID, func(now *Moment) bool { return now.rec.Head == t.Head })
 		unlock()
 	}
 	switch {
 	case err == nil:
-		out.Threads = append(out.Threads, t)
+		p.out.Threads = append(p.out.Threads, t)
 	case errors.Is(err, errNothing), host.CodeOf(err) == host.Conflict:
-		out.Running++
+		p.out.Running++
 	case host.CodeOf(err) != host.NotFound: // deleted meanwhile
 		return err
 	}
 	return nil
 }
 
-// size returns how many bytes of keys and values a thread has stored; those that
+// storedBytes returns how many bytes of keys and values a thread has stored; those that
 // it refers to in other threads are theirs.
-func (tn *Tenant) size(ctx context.Context, id string) (int64, error) {
-	t, err := tn.write.read.open(ctx, id)
+func (p partition) storedBytes(ctx context.Context, id string) (int64, error) {
+	t, err := p.open(ctx, id)
 	if err != nil || t == nil {
 		return 0, err
 	}

@@ -59,66 +59,75 @@ func (tn *Tenant) PruneHeads(ctx context.Context, id string, opts PruneHeadsOpti
 		return out, err
 	}
 	defer unlock()
-	return out, tn.pruneHeads(ctx, id, opts, out)
+	p := &headPruner{write: tn.write, id: id, opts: opts, out: out}
+	return out, p.run(ctx)
 }
 
-func (tn *Tenant) pruneHeads(ctx context.Context, id string, opts PruneHeadsOptions, out *PrunedHeads) error {
-	t, err := tn.write.read.find(ctx, id)
+// headPruner removes heads of one thread, while no turn runs on it.
+type headPruner struct {
+	write threadWriter
+	id    string
+	opts  PruneHeadsOptions
+	out   *PrunedHeads
+}
+
+func (p *headPruner) run(ctx context.Context) error {
+	t, err := p.write.read.find(ctx, p.id)
 	if err != nil {
 		return err
 	}
-	going, staying, err := t.prunableHeads(ctx, opts)
+	going, staying, err := p.prunable(ctx, t)
 	if err != nil {
 		return err
 	}
-	out.Kept = len(staying)
-	if opts.DryRun {
+	p.out.Kept = len(staying)
+	if p.opts.DryRun {
 		for _, h := range going {
-			out.Branches = append(out.Branches, h.public(h.number))
+			p.out.Branches = append(p.out.Branches, h.public(h.number))
 		}
 		return nil
 	}
-	before, err := tn.size(ctx, id)
+	before, err := p.write.read.part.storedBytes(ctx, p.id)
 	if err != nil {
 		return err
 	}
 	after := before
 	drop := func(heads []*numberedHead) error {
-		if err := tn.dropHeads(ctx, id, heads); err != nil {
+		if err := p.drop(ctx, heads); err != nil {
 			return err
 		}
 		for _, h := range heads {
-			out.Branches = append(out.Branches, h.public(h.number))
+			p.out.Branches = append(p.out.Branches, h.public(h.number))
 		}
-		after, err = tn.size(ctx, id)
-		out.Bytes = before - after
+		after, err = p.write.read.part.storedBytes(ctx, p.id)
+		p.out.Bytes = before - after
 		return err
 	}
 	if err := drop(going); err != nil {
 		return err
 	}
-	for opts.MaxBytes > 0 && after > opts.MaxBytes && len(staying) > 0 {
+	for p.opts.MaxBytes > 0 && after > p.opts.MaxBytes && len(staying) > 0 {
 		first := staying[0]
 		staying = staying[1:]
-		if first.Own && !opts.Open {
+		if first.Own && !p.opts.Open {
 			continue
 		}
 		if err := drop([]*numberedHead{first}); err != nil {
 			return err
 		}
-		out.Kept--
+		p.out.Kept--
 	}
 	return nil
 }
 
-// prunableHeads returns the heads that go and those that stay, the first left first.
-func (t *Moment) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (going, staying []*numberedHead, err error) {
+// prunable returns the heads that go and those that stay, the first left first.
+func (p *headPruner) prunable(ctx context.Context, t *Moment) (going, staying []*numberedHead, err error) {
 	for h, err := range t.lineage().all(ctx) {
 		if err != nil {
 			return nil, nil, err
 		}
-		goes := h.Left.Before(opts.Before) || opts.Keep > 0 && len(staying) >= opts.Keep
-		if goes && (opts.Open || !h.Own) {
+		goes := h.Left.Before(p.opts.Before) || p.opts.Keep > 0 && len(staying) >= p.opts.Keep
+		if goes && (p.opts.Open || !h.Own) {
 			going = append(going, h)
 		} else {
 			staying = append(staying, h)
@@ -129,30 +138,30 @@ func (t *Moment) prunableHeads(ctx context.Context, opts PruneHeadsOptions) (goi
 	return going, staying, nil
 }
 
-// dropHeads removes heads, and the entries that nothing shows after that.
-func (tn *Tenant) dropHeads(ctx context.Context, id string, heads []*numberedHead) error {
+// drop removes heads, and the entries that nothing shows after that.
+func (p *headPruner) drop(ctx context.Context, heads []*numberedHead) error {
 	for range maxAttempts {
-		t, err := tn.write.read.find(ctx, id)
+		t, err := p.write.read.find(ctx, p.id)
 		if err != nil {
 			return err
 		}
-		err = t.dropHeads(ctx, heads)
+		err = p.unlink(ctx, t, heads)
 		if err == nil {
 			err = sweeper{t.part}.sweep(ctx)
 		}
 		if err == nil {
-			err = t.collect(ctx)
+			err = sweeper{t.part}.collect(ctx, t)
 		}
 		if !errors.Is(err, kv.ErrPrecondition) {
-			return wrap(err, "prune heads of thread %q", id)
+			return wrap(err, "prune heads of thread %q", p.id)
 		}
 	}
-	return host.Errorf(host.Conflict, "prune heads of thread %q: others changed it first, %d times", id, maxAttempts)
+	return host.Errorf(host.Conflict, "prune heads of thread %q: others changed it first, %d times", p.id, maxAttempts)
 }
 
-// dropHeads deletes the entries of heads, and marks for removal the contents in which
+// unlink deletes the entries of heads, and marks for removal the contents in which
 // no other head of the thread continues.
-func (t *Moment) dropHeads(ctx context.Context, heads []*numberedHead) error {
+func (p *headPruner) unlink(ctx context.Context, t *Moment, heads []*numberedHead) error {
 	if len(heads) == 0 {
 		return nil
 	}
@@ -178,18 +187,18 @@ func (t *Moment) dropHeads(ctx context.Context, heads []*numberedHead) error {
 			if err != nil {
 				return err
 			}
-			forget, err := t.runsElsewhere(ctx, c)
+			forget, err := p.runsElsewhere(ctx, t, c)
 			if err != nil {
 				return err
 			}
 			writes = append(writes, append(forget, mark, kv.Delete(t.root().owned().With(c)))...)
 		}
 	}
-	return t.removing(ctx, writes)
+	return sweeper{t.part}.removeFrom(ctx, t, writes)
 }
 
 // runsElsewhere returns the writes that forget the runs of a content of the thread.
-func (t *Moment) runsElsewhere(ctx context.Context, content string) (writes []kv.Write, err error) {
+func (p *headPruner) runsElsewhere(ctx context.Context, t *Moment, content string) (writes []kv.Write, err error) {
 	for e, err := range t.part.all(ctx, kv.Range{Prefix: t.root().runs(), Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return nil, err
@@ -202,9 +211,9 @@ func (t *Moment) runsElsewhere(ctx context.Context, content string) (writes []kv
 	return writes, nil
 }
 
-// removing commits writes in batches, and with each batch the unchanged record of the
+// removeFrom commits writes in batches, and with each batch the unchanged record of the
 // thread: a concurrent commit that was built on the record fails and is built again.
-func (t *Moment) removing(ctx context.Context, writes []kv.Write) error {
+func (s sweeper) removeFrom(ctx context.Context, t *Moment, writes []kv.Write) error {
 	raw, err := encode(t.rec)
 	if err != nil {
 		return err
@@ -213,7 +222,7 @@ func (t *Moment) removing(ctx context.Context, writes []kv.Write) error {
 	for some := range slices.Chunk(writes, deletePage) {
 		tx := kv.Tx{Conds: []kv.Cond{kv.AtRevision(key, t.revision)},
 			Writes: append([]kv.Write{kv.Put(key, raw)}, some...)}
-		if t.revision, err = t.part.apply(ctx, tx); err != nil {
+		if t.revision, err = s.part.apply(ctx, tx); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ var errOvertaken = errors.New("replaced meanwhile")
 // readable until the new one is whole. Code resource_exhausted beyond
 // [host.MaxThreadBytes].
 func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, head string) (string, error) {
-	a, err := tn.agentThreads(key)
+	a, err := tn.write.agentThreads(key)
 	if err != nil {
 		return "", err
 	}
@@ -91,12 +91,12 @@ type agentThreads struct {
 }
 
 // agentThreads returns a tenant's agent threads, if key can be the key of one.
-func (tn *Tenant) agentThreads(key string) (agentThreads, error) {
-	err := tn.write.read.err
+func (w threadWriter) agentThreads(key string) (agentThreads, error) {
+	err := w.read.err
 	if err == nil {
 		err = host.ValidateID("agent thread", key, MaxThreadIDBytes)
 	}
-	return agentThreads{tn.write.read.part, tn.write.store.now}, err
+	return agentThreads{w.read.part, w.store.now}, err
 }
 
 // serializedAt returns the entry at key; revision 0 if the key has no entry.
@@ -135,7 +135,7 @@ func (a agentThreads) dropPieces(ctx context.Context, key string, rec *serialize
 // their head. Code not_found if the key has none, data_loss if they differ from
 // the saved ones.
 func (tn *Tenant) LoadAgentThread(ctx context.Context, key string) (data []byte, head string, err error) {
-	a, err := tn.agentThreads(key)
+	a, err := tn.write.agentThreads(key)
 	if err != nil {
 		return nil, "", err
 	}
@@ -188,7 +188,7 @@ func (a agentThreads) readPieces(ctx context.Context, key string, rec *serialize
 // saves that were interrupted more than [StaleSave] ago. A key without an agent thread
 // is no error.
 func (tn *Tenant) DeleteAgentThread(ctx context.Context, key string) error {
-	a, err := tn.agentThreads(key)
+	a, err := tn.write.agentThreads(key)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (t *Moment) transcript(ctx context.Context, limit int) (*Transcript, error)
 		out.Snapshots = append(out.Snapshots, snap)
 	}
 	slices.Reverse(out.Snapshots)
-	if out.State, err = t.state(ctx); err != nil {
+	if out.State, _, err = t.states(ctx); err != nil {
 		return nil, err
 	}
 	out.Artifacts, err = t.turns().artifacts(ctx)

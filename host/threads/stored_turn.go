@@ -108,7 +108,7 @@ func (t *Moment) storedTurn(ctx context.Context, snap *Snapshot, lies view.Posit
 	then := *t
 	then.rec.State = snap.State
 	var err error
-	if out.State, err = then.state(ctx); err != nil || snap.Artifacts == 0 {
+	if out.State, _, err = then.states(ctx); err != nil || snap.Artifacts == 0 {
 		return out, err
 	}
 	value, err := t.contents().get(ctx, t.contents().at(lies.Rank).artifactsOf(lies.Seq+1))

@@ -49,16 +49,15 @@ func (s summaries) Load(ctx context.Context, scope host.Scope) (*reduce.Summary,
 	if err := decode(raw, &stored, "summary of thread", scope.Thread); err != nil {
 		return nil, err
 	}
-	if !t.showsFirst(stored.Content, stored.Covers) {
+	if !stored.isOf(t) {
 		return nil, nil
 	}
 	return &stored.Summary, nil
 }
 
-// showsFirst reports whether the thread begins with these parts of a content's log
-// and those that it goes back to.
-func (t *Moment) showsFirst(content string, parts []view.Part) bool {
-	return len(parts) == 0 || content == t.rec.Content && slices.Equal(t.messageList().Slice(0, view.TotalLen(parts)), parts)
+// isOf reports whether a thread begins with what the summary covers.
+func (s *storedSummary) isOf(t *Moment) bool {
+	return len(s.Covers) == 0 || s.Content == t.rec.Content && slices.Equal(t.messageList().Slice(0, view.TotalLen(s.Covers)), s.Covers)
 }
 
 // through returns the parts that the thread shows up to and with a message; none if

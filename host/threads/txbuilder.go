@@ -20,8 +20,8 @@ type txBuilder struct {
 	isAhead bool     // something was written ahead
 }
 
-func newTxBuilder(t *Moment) *txBuilder {
-	return &txBuilder{part: t.part, thread: t.rec.ID, isNew: t.revision == 0, room: maxInlineBytes}
+func newTxBuilder(part partition, thread string, isNew bool) txBuilder {
+	return txBuilder{part: part, thread: thread, isNew: isNew, room: maxInlineBytes}
 }
 
 func (b *txBuilder) put(key kv.Key, value []byte) { b.add(kv.Put(key, value)) }
