@@ -90,6 +90,8 @@ var layers = []layer{
 		"reading a document is the same whatever the document is about"},
 	{"host/plugin/internal/usagereport", []string{"host", "host/fault", "host/plugin/internal/wasmmeter"},
 		"calls are counted by names and costs, without knowing what calls do"},
+	{"host/plugin/internal/wasienv", []string{"host/plugin/internal/callmeter", "host/plugin/internal/guesttext"},
+		"clocks, random bytes and output for a guest: the host of the call grants and logs"},
 	{"host/plugin/internal/wasmmeter", []string{"host/fault"},
 		"a module goes in and a metered one comes out: the pass knows no engine, no plugin and no tenant"},
 	{"host/plugin/internal/wasmtest", nil,

@@ -11,7 +11,7 @@
 // (pool.go); a failed call discards its instance. Package callmeter holds each call to
 // its limits. The host operations of a guest are in hostcall.go (the prices of WASI in
 // wasi.go), the permissions for them in permission.go, and its WASI environment in
-// wasienv.go. adapt.go implements package host's interfaces.
+// package wasienv. adapt.go implements package host's interfaces.
 //
 // A plugin that is to be replaced while it serves is loaded into a [Slot]
 // (slot.go): a version is tried first (slot_trial.go) and retired when its last

@@ -23,7 +23,7 @@ func (inst *instance) failure(err error) error {
 	subject := inst.meter.Subject()
 	inst.plugin.runtime.opts.Logger.Debug("plugin call failed", "plugin", inst.plugin.id, "tenant", inst.tenant, "export", inst.meter.Export(), "error", err)
 	var exit *sys.ExitError
-	if errors.As(err, &exit) && inst.wasi.lastWords() == "" {
+	if errors.As(err, &exit) && inst.wasi.LastWords() == "" {
 		return host.Errorf(host.Internal, "%s exited with code %d", subject, exit.ExitCode())
 	}
 	what, _, _ := strings.Cut(err.Error(), "\n")
@@ -31,7 +31,7 @@ func (inst *instance) failure(err error) error {
 	if panicked := runtime.Error(nil); errors.As(err, &panicked) {
 		what = hostPanic // the full text is in the log
 	}
-	if words := inst.wasi.lastWords(); words != "" {
+	if words := inst.wasi.LastWords(); words != "" {
 		what = words
 	}
 	if words := inst.extism.ErrorText(); words != "" { // it was about to say why

@@ -121,7 +121,7 @@ func hostCall(c *call, mem api.Memory, stack []uint64) {
 // log(level, ptr, len)
 func guestLog(c *call, mem api.Memory, stack []uint64) {
 	ptr, n := uint32(stack[1]), uint32(stack[2])
-	if left := uint32(max(0, c.limits.LogBytes-c.logged)); n > left {
+	if left := uint32(max(0, c.LogRoom())); n > left {
 		n = left // the cap; the rest is not even read
 	}
 	b, ok := mem.Read(ptr, n)
@@ -146,7 +146,7 @@ func (c *call) broken(fn string, ptr, n uint32) {
 // Log writes to the plugin's log, up to LogBytes a call.
 func (c *call) Log(level int, text []byte) {
 	c.meter.Charge(logPrice)
-	text = text[:min(len(text), max(0, c.limits.LogBytes-c.logged))]
+	text = text[:min(len(text), max(0, c.LogRoom()))]
 	if len(text) == 0 {
 		return
 	}
@@ -157,6 +157,20 @@ func (c *call) Log(level int, text []byte) {
 		Plugin: c.binding.plugin.id, Tenant: c.binding.account.id, Export: c.meter.Export(),
 		Level: logLevel(level), Text: clean(strings.TrimRight(string(text), "\n")),
 	})
+}
+
+// LogRoom returns how many bytes the log takes in this call, negative if none.
+func (c *call) LogRoom() int { return c.limits.LogBytes - c.logged }
+
+// Grants returns whether the tenant's calls may read the real time and real random bytes.
+func (c *call) Grants() (clock, random bool) {
+	granted := &c.binding.rights().granted
+	return granted.Clock, granted.Random
+}
+
+// Note records that real time or real random bytes were read.
+func (c *call) Note(clock, random bool) {
+	c.binding.usage.note(func(p *Permissions) { p.Clock, p.Random = p.Clock || clock, p.Random || random })
 }
 
 func logLevel(level int) slog.Level {

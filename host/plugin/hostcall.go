@@ -2,9 +2,7 @@ package plugin
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"strings"
 
@@ -19,8 +17,6 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
-
-var cryptoRandom = rand.Reader
 
 const (
 	i32 = api.ValueTypeI32
@@ -145,8 +141,7 @@ type LogLine struct {
 }
 
 var (
-	_ error     = (*GuestError)(nil)
-	_ io.Reader = (*wasiEnv)(nil)
+	_ error = (*GuestError)(nil)
 
 	_ experimental.FunctionListenerFactory = wasiPrices{}
 )

@@ -27,8 +27,8 @@ type image struct {
 	cleared []linearmem.Range // zero here, and not in a module that was just instantiated
 	globals []uint64          // in the order of wasmModule.savedGlobals
 
-	random bool  // the start-up code has read the fixed random bytes
-	took   int64 // how much virtual time it took, in nanoseconds
+	random bool          // the start-up code has read the fixed random bytes
+	took   time.Duration // how much virtual time it took
 }
 
 // suits reports whether start-up code would leave the same for a tenant: not if it
@@ -159,7 +159,7 @@ func (inst *instance) heldBefore() ([]linearmem.Range, error) {
 // unless one is there or it would not be exact. It fails if the call's time is up.
 func (inst *instance) keepImage(before []linearmem.Range) error {
 	p := inst.plugin
-	if !p.module.hasImages() || inst.wasi.unrestorable || inst.wasi.realRandom || inst.extism.HasOwn() {
+	if _, random := inst.wasi.ReadRandom(); random || !p.module.hasImages() || inst.wasi.KeepsState() || inst.extism.HasOwn() {
 		return nil
 	}
 	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
@@ -167,7 +167,8 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 		if im == nil {
 			return inst.meter.LateError()
 		}
-		im.random, im.took = inst.wasi.random, inst.wasi.startTook
+		im.random, _ = inst.wasi.ReadRandom()
+		im.took = inst.wasi.StartTook()
 		inst.image = p.module.code.images.put(p.limits, im)
 	}
 	inst.restored = true
@@ -182,7 +183,7 @@ func (inst *instance) fill(im *image) error {
 	}
 	inst.image, inst.restored = im, true
 	inst.guest.setGlobals(im.globals)
-	inst.wasi.endStart(im.took)
+	inst.wasi.EndStart(im.took)
 	_ = inst.meter.Settle(int64(im.size)/callmeter.BytesPerInstruction, time.Now())
 	return nil
 }
@@ -193,7 +194,7 @@ func (inst *instance) fill(im *image) error {
 // costs them less.
 func (inst *instance) restore() bool {
 	im := inst.image
-	if im == nil || inst.wasi.unrestorable || !inst.guest.resize(im.size, inst.meter.YieldAfterBytes) {
+	if im == nil || inst.wasi.KeepsState() || !inst.guest.resize(im.size, inst.meter.YieldAfterBytes) {
 		return false
 	}
 	if !im.restore(inst.guest.bytes(im.size), inst.meter.YieldAfterBytes) {

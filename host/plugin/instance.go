@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasienv"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -31,7 +32,7 @@ type instance struct {
 	callStack callStack
 	calls     int
 	took      time.Duration // the last call
-	wasi      wasiEnv
+	wasi      *wasienv.Env
 	extism    *extism.State // nil for a native plugin
 
 	// While idle, guarded by Plugin.mu.
@@ -105,7 +106,7 @@ func (b *binding) emptyInstance(flow *fairsched.Flow) *instance {
 	inst.extism = p.module.extism.newState(inst, flow)
 	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.call.meter = &inst.meter
-	inst.wasi.call = &inst.call
+	inst.wasi = wasienv.New(&inst.call, &inst.meter, p.runtime.began)
 	inst.assign(b, flow)
 	return inst
 }
@@ -147,7 +148,7 @@ func (inst *instance) instantiate(flow *fairsched.Flow) (err error) {
 			err = inst.meter.Fail(noMemory(r))
 		}
 	}()
-	mod, err := inst.plugin.module.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), inst.wasi.config())
+	mod, err := inst.plugin.module.code.instantiate(experimental.WithMemoryAllocator(inst.ctx, maker), moduleConfig(inst.wasi))
 	if err != nil {
 		if maker.memory.Made != nil { // wazero forgets it when a segment does not fit
 			maker.memory.Made.Free()
@@ -234,7 +235,7 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 func (inst *instance) begin(limits *Limits, input []byte, c *callmeter.Call) {
 	inst.call.begin(limits, input)
 	inst.restored, inst.used = false, c.Start
-	inst.wasi.reset()
+	inst.wasi.Reset()
 	inst.extism.Begin(inst.tenant, input, extism.Limits{OutputBytes: limits.OutputBytes, VarBytes: limits.VarBytes})
 	inst.meter.Begin(c)
 }
@@ -280,7 +281,7 @@ func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
 // from inside it, and logs the lines that it has not ended.
 func (inst *instance) leave() {
 	inst.meter.Return()
-	inst.wasi.flush()
+	inst.wasi.Flush()
 }
 
 // cost returns what the call has used so far.

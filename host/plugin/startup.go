@@ -64,10 +64,11 @@ func (s *startRecord) set(did StartUp) {
 
 // started notes that the start-up code of an instance has run.
 func (inst *instance) started() {
-	w := &inst.wasi
-	w.endStart(w.now - wasiEpoch)
+	w := inst.wasi
+	w.EndStart(w.Elapsed())
+	random, _ := w.ReadRandom()
 	inst.plugin.module.code.images.startUp.set(StartUp{
-		Instructions: inst.meter.Spent(), Clock: w.clock, Random: w.random,
-		Image: inst.plugin.module.hasImages() && !w.unrestorable && !inst.extism.HasOwn(),
+		Instructions: inst.meter.Spent(), Clock: w.ReadClock(), Random: random,
+		Image: inst.plugin.module.hasImages() && !w.KeepsState() && !inst.extism.HasOwn(),
 	})
 }

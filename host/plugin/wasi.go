@@ -4,11 +4,14 @@ import (
 	"context"
 	"strings"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/wasienv"
 )
 
 // wasiPrices charges for WASI, and bounds it: some of its functions read as much
@@ -71,6 +74,18 @@ func (wasiPrices) NewFunctionListener(f api.FunctionDefinition) experimental.Fun
 			price += int64(uint32(params[i])) * wasiEntryPrice
 		}
 		inst.meter.Charge(price)
-		inst.wasi.unrestorable = inst.wasi.unrestorable || keeps
+		if keeps {
+			inst.wasi.KeepState()
+		}
 	})
+}
+
+// moduleConfig configures a module with an environment.
+func moduleConfig(env *wasienv.Env) wazero.ModuleConfig {
+	return wazero.NewModuleConfig().WithName("").WithStartFunctions().
+		WithStdout(env.Output()).WithStderr(env.Errors()).
+		WithNanosleep(env.Sleep).
+		WithRandSource(env).
+		WithWalltime(env.Walltime, sys.ClockResolution(wasienv.ClockStep)).
+		WithNanotime(env.Nanotime, sys.ClockResolution(wasienv.ClockStep))
 }
