@@ -28,7 +28,7 @@ const (
 )
 
 type benchFlags struct {
-	callFlags
+	call  callFlags
 	calls int
 	time  time.Duration
 	json  bool
@@ -55,7 +55,7 @@ Each call follows the one before: what is shown is one caller's.`,
   agenthost plugin bench builtin:tokenlimiter process --input '{"config":4000}' --messages @thread.json --for 10s`,
 		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			b := &benchRun{call: rawCall{local: l, flags: f.callFlags, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
+			b := &benchRun{call: rawCall{local: l, flags: f.call, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
 			if err := b.read(c.Flags().Changed("input"), c.Flags().Changed("for")); err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ Each call follows the one before: what is shown is one caller's.`,
 		},
 		ValidArgsFunction: completeCall(benchExports()),
 	}
-	f.add(c)
+	f.call.add(c)
 	flags := c.Flags()
 	flags.IntVar(&f.calls, "calls", 0, "how many calls")
 	flags.DurationVar(&f.time, "for", defaultBenchTime, "for how long")
@@ -106,7 +106,7 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 	if err != nil {
 		return err
 	}
-	empty, err := rt.Load(ctx, "empty", emptyModule(), &plugin.LoadOptions{Limits: b.flags.callFlags.limits()})
+	empty, err := rt.Load(ctx, "empty", emptyModule(), &plugin.LoadOptions{Limits: b.flags.call.limits()})
 	if err != nil {
 		return err
 	}

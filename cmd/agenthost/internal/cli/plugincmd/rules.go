@@ -23,7 +23,7 @@ import (
 const casesName = "cases"
 
 type testFlags struct {
-	callFlags
+	call         callFlags
 	cases        string
 	repeats      int
 	update, json bool
@@ -68,7 +68,7 @@ The exit code is 0 if everything holds, 1 if not, 3 if the plugin does not load.
 			return project.Builtins(), cobra.ShellCompDirectiveDefault
 		},
 	}
-	f.addLimits(c)
+	f.call.addLimits(c)
 	flags := c.Flags()
 	flags.StringVar(&f.cases, "cases", "", "the directory of golden cases (default: "+casesName+" beside FILE, if it is there)")
 	flags.IntVar(&f.repeats, "repeats", plugintest.DefaultRepeats, "in how many calls memory must not grow, after as many before")
@@ -86,13 +86,13 @@ type guestTest struct {
 }
 
 func (t *guestTest) run(ctx context.Context) error {
-	if err := t.flags.checkLimits(t.command); err != nil {
+	if err := t.flags.call.checkLimits(t.command); err != nil {
 		return err
 	}
 	if t.flags.repeats < 1 {
 		return cli.UsageError(fmt.Errorf("--repeats is %d; it must be 1 or more", t.flags.repeats), t.command)
 	}
-	granted, err := grantwords.Parse(t.flags.grants)
+	granted, err := grantwords.Parse(t.flags.call.grants)
 	if err != nil {
 		return cli.UsageError(err, t.command)
 	}
@@ -109,7 +109,7 @@ func (t *guestTest) run(ctx context.Context) error {
 		return err
 	}
 	options.Log = nil // a guest's log of ten thousand calls is not readable
-	load := plugin.LoadOptions{Limits: t.flags.limits(), Granted: granted}
+	load := plugin.LoadOptions{Limits: t.flags.call.limits(), Granted: granted}
 	from.AddTo(&load)
 	return t.check(ctx, from.Wasm, &plugintest.Options{
 		Limits: load.Limits, Granted: load.Granted, Extism: load.Extism, Runtime: options, Cases: cases, Update: t.flags.update, Repeats: t.flags.repeats})

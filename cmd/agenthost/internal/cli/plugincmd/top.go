@@ -24,7 +24,7 @@ const (
 )
 
 type topFlags struct {
-	topArgs
+	args     topArgs
 	interval time.Duration
 }
 
@@ -46,18 +46,18 @@ A percentile is at most twice too long.`,
 			if f.interval < minTopInterval {
 				return cli.UsageError(fmt.Errorf("--interval is %s; it must be at least %s", f.interval, minTopInterval), c.CommandPath())
 			}
-			if f.Lines < 1 || f.Lines > maxTopLines {
-				return cli.UsageError(fmt.Errorf("--lines is %d; it must be from 1 to %d", f.Lines, maxTopLines), c.CommandPath())
+			if f.args.Lines < 1 || f.args.Lines > maxTopLines {
+				return cli.UsageError(fmt.Errorf("--lines is %d; it must be from 1 to %d", f.args.Lines, maxTopLines), c.CommandPath())
 			}
 			return r.top(c, f)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
 	flags := c.Flags()
-	flags.BoolVar(&f.Tenant, "by-tenant", false, "a line for each tenant")
-	flags.BoolVar(&f.Export, "by-export", false, "a line for each export")
-	flags.StringVar(&f.Of, "tenant", "", "of this tenant only (default: of all)")
-	flags.IntVar(&f.Lines, "lines", defaultTopLines, "how many lines at most")
+	flags.BoolVar(&f.args.Tenant, "by-tenant", false, "a line for each tenant")
+	flags.BoolVar(&f.args.Export, "by-export", false, "a line for each export")
+	flags.StringVar(&f.args.Of, "tenant", "", "of this tenant only (default: of all)")
+	flags.IntVar(&f.args.Lines, "lines", defaultTopLines, "how many lines at most")
 	flags.DurationVar(&f.interval, "interval", defaultTopInterval, "how often to look, on a terminal")
 	return c
 }
@@ -68,7 +68,7 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 	defer ticks.Stop()
 	for {
 		b := &plugin.UsageReport{}
-		if err := r.host.Ask(c, "plugin.bill", f.topArgs, b); err != nil {
+		if err := r.host.Ask(c, "plugin.bill", f.args, b); err != nil {
 			if c.Context().Err() != nil {
 				return nil
 			}
@@ -81,7 +81,7 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 		if again {
 			fmt.Fprint(r.term.Out, "\x1b[H\x1b[2J")
 		}
-		if err := printTop(r.term.Out, b, before, f.topArgs); err != nil || !again {
+		if err := printTop(r.term.Out, b, before, f.args); err != nil || !again {
 			return err
 		}
 		before = b
