@@ -16,7 +16,7 @@ type keptThread struct {
 
 // agentThread returns the agent thread that the session continues, nil if its target
 // has none.
-func (s *session) agentThread(ctx context.Context) (*keptThread, error) {
+func (s *conversation) agentThread(ctx context.Context) (*keptThread, error) {
 	agent, ok := s.target.(*host.Agent)
 	if !ok || !s.app.KeepsMessages(agent.Name()) {
 		return nil, nil
@@ -38,7 +38,7 @@ func (s *session) agentThread(ctx context.Context) (*keptThread, error) {
 }
 
 // save stores the agent thread after the turn.
-func (s *session) save(ctx context.Context, t *keptThread) error {
+func (s *conversation) save(ctx context.Context, t *keptThread) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), host.DefaultLimits().CommitTimeout)
 	defer cancel()
 	data, err := t.Serialize(ctx)
@@ -50,7 +50,7 @@ func (s *session) save(ctx context.Context, t *keptThread) error {
 
 // inAgentThread sets a request to run in the session's agent thread, if it has one.
 // done stores the thread after the turn, and returns the turn's error with its own.
-func (s *session) inAgentThread(ctx context.Context, req *host.Request) (done func(error) error, err error) {
+func (s *conversation) inAgentThread(ctx context.Context, req *host.Request) (done func(error) error, err error) {
 	t, err := s.agentThread(ctx)
 	if err != nil || t == nil {
 		return func(err error) error { return err }, err

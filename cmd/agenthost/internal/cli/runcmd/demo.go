@@ -58,7 +58,7 @@ func demo(ctx context.Context, t *ui.Terminal, projects *open.Projects, data, mo
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &session{term: t, app: a, project: open.ExampleProject, json: json}
+	s := &conversation{term: t, app: a, project: open.ExampleProject, json: json}
 	if s.target, err = a.Target(""); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func demoIntro(t *ui.Terminal, model string, hasKey bool) {
 	}
 }
 
-func (s *session) demoOutro() {
+func (s *conversation) demoOutro() {
 	s.footer()
 	fmt.Fprintln(s.term.Out, "\nRun again, the second turn may differ by a few instructions: the messages of the first")
 	fmt.Fprintln(s.term.Out, "are in its plugins' input with the time when they were stored. Equal input costs the same.")

@@ -15,7 +15,7 @@ import (
 )
 
 type devFlags struct {
-	runFlags
+	run    runFlags
 	socket string
 }
 
@@ -41,7 +41,7 @@ directory, and is told at the start.`,
 		},
 	}
 	flags := c.Flags()
-	f.add(c)
+	f.run.add(c)
 	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
 	return c
 }
@@ -54,14 +54,14 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	if err := open.CheckChangeable(c); err != nil {
 		return err
 	}
-	opts := f.projectOptions(projects)
+	opts := f.run.projectOptions(projects)
 	opts.Replaceable = true
 	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s, err := newSession(t, a, projectName, f.runFlags)
+	s, err := newConversation(t, a, projectName, f.run)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	s.reload.Watch()
 	stop := s.reload.Poll(ctx)
 	defer stop()
-	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", control.HostWords(f.data, socket))
+	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", control.HostWords(f.run.data, socket))
 	return s.talk(ctx)
 }
 
@@ -84,8 +84,8 @@ func (f *devFlags) place(a *project.Project) (string, error) {
 	switch {
 	case f.socket != "":
 		return f.socket, nil
-	case f.data != "":
-		return control.SocketPath(f.data), nil
+	case f.run.data != "":
+		return control.SocketPath(f.run.data), nil
 	}
 	path, remove, err := devSocket()
 	if err == nil {

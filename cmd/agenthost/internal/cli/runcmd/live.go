@@ -3,7 +3,6 @@ package runcmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -20,7 +19,7 @@ import (
 )
 
 // steerable opens a control socket for a session whose app is live.
-func (s *session) steerable(ctx context.Context, socket string) error {
+func (s *conversation) steerable(ctx context.Context, socket string) error {
 	if dir := filepath.Dir(socket); dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			return host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
@@ -42,7 +41,7 @@ func (s *session) steerable(ctx context.Context, socket string) error {
 }
 
 // share lets other commands use the threads of a session that keeps them.
-func (s *session) share() error {
+func (s *conversation) share() error {
 	stop, shared, err := shareData(s.app.Data(), s.data)
 	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
 		s.say("other commands cannot use %s meanwhile: %s", s.data, ui.ErrorText(err))
@@ -84,15 +83,4 @@ func devSocket() (path string, remove func() error, err error) {
 		return "", nil, host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data or --socket")
 	}
 	return filepath.Join(dir, control.SocketName), func() error { return os.RemoveAll(dir) }, nil
-}
-
-// say writes a message of the host to the terminal. The next step of an error is on a
-// line of its own.
-func (s *session) say(format string, args ...any) {
-	for i, arg := range args {
-		if err, isError := arg.(error); isError {
-			args[i] = ui.ErrorText(err)
-		}
-	}
-	fmt.Fprintf(s.term.Console(), "* "+format+"\n", args...)
 }

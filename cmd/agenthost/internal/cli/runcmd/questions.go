@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -50,7 +49,7 @@ type asked struct {
 }
 
 // howToAnswer prints the command that answers a run's questions and continues it.
-func (s *session) howToAnswer() {
+func (s *conversation) howToAnswer() {
 	if len(s.asked.questions) == 0 || s.json {
 		return
 	}
@@ -77,7 +76,7 @@ func answerWords(q *host.Question) string {
 
 // answerAll asks the person at the terminal until the run has no more questions.
 // Without an answer (an empty line, the end of stdin) the run stays interrupted.
-func (s *session) answerAll(ctx context.Context, next <-chan line) error {
+func (s *conversation) answerAll(ctx context.Context, next <-chan line) error {
 	for len(s.asked.questions) > 0 {
 		var list []host.Answer
 		for _, q := range s.asked.questions {
@@ -129,20 +128,4 @@ func readAnswer(q *host.Question, text string) (host.Answer, bool) {
 		}
 	}
 	return a, true
-}
-
-// readLine asks for a line.
-func (s *session) readLine(ctx context.Context, prompt string, next <-chan line) line {
-	console := s.term.Console()
-	if err := console.Ask(prompt); err != nil {
-		return line{err: err}
-	}
-	defer console.Answered()
-	select {
-	case l := <-next:
-		return l
-	case <-ctx.Done(): // ctrl-C at the prompt
-		fmt.Fprintln(s.term.Out)
-		return line{err: cli.QuietExit(host.Canceled.ExitCode())}
-	}
 }

@@ -38,7 +38,7 @@ func questionOf(questions []*host.Question, name string) (*host.Question, error)
 
 // resume continues a run. If the run asks questions and the flags have no answers,
 // resume shows the questions; a run whose process ended needs no answers.
-func (s *session) resume(ctx context.Context, f *answerFlags) error {
+func (s *conversation) resume(ctx context.Context, f *answerFlags) error {
 	if err := s.findRun(ctx, f); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *session) resume(ctx context.Context, f *answerFlags) error {
 }
 
 // findByKey names the run that --question means.
-func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
+func (s *conversation) findByKey(ctx context.Context, f *answerFlags) error {
 	found, err := s.app.Host().FindQuestions(ctx, s.target, s.app.Tenant(s.tenant), f.question)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *session) findByKey(ctx context.Context, f *answerFlags) error {
 }
 
 // settleExpired continues the runs of the target whose questions have expired.
-func (s *session) settleExpired(ctx context.Context) error {
+func (s *conversation) settleExpired(ctx context.Context) error {
 	n, err := s.app.Host().SettleExpired(ctx, s.target, s.app.Tenant(s.tenant))
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func anyExpired(questions []*host.Question) bool {
 
 // findRun completes the id of a run, and refuses a run whose thread has continued
 // without the answer.
-func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
+func (s *conversation) findRun(ctx context.Context, f *answerFlags) (err error) {
 	if f.question != "" {
 		if err := s.findByKey(ctx, f); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (s *session) findRun(ctx context.Context, f *answerFlags) (err error) {
 }
 
 // showQuestions prints the questions of a run that another command began.
-func (s *session) showQuestions(run string, questions []*host.Question) {
+func (s *conversation) showQuestions(run string, questions []*host.Question) {
 	if s.json {
 		_ = ui.PrintItems(s.term.Out, questions) // as in the events, a failed write is ignored
 		return
