@@ -115,11 +115,11 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 		return err
 	}
 	opts.Emit = nil
-	if err := b.tryOnce(ctx, p, opts); err != nil {
+	if err := b.callOnce(ctx, p, opts); err != nil {
 		return err
 	}
 	if !b.flags.json {
-		fmt.Fprintf(b.call.local.term.Err, "timing %s ...\n", b.howLong())
+		fmt.Fprintf(b.call.local.term.Err, "timing %s ...\n", b.durationText())
 	}
 	until := bench.Until{Calls: b.flags.calls, For: b.flags.time}
 	stats, err := bench.Compare(ctx, benchWarmCalls, until, caller(p, b.call.export, b.call.input, opts), caller(empty, emptyExport(b.call.export), nil, nil))
@@ -145,16 +145,16 @@ func emptyExport(export string) string {
 	return "tool"
 }
 
-func (b *benchRun) howLong() string {
+func (b *benchRun) durationText() string {
 	if b.flags.calls > 0 {
 		return termtext.Thousands(int64(b.flags.calls)) + " calls"
 	}
 	return b.flags.time.String()
 }
 
-// tryOnce makes one call before the measurement: an input that the plugin refuses is
+// callOnce makes one call before the measurement: an input that the plugin refuses is
 // reported, not timed.
-func (b *benchRun) tryOnce(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) error {
+func (b *benchRun) callOnce(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) error {
 	result, err := p.Call(ctx, "", b.call.export, b.call.input, opts)
 	if err != nil {
 		return err

@@ -303,15 +303,15 @@ func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin,
 	from.AddTo(&opts)
 	p, err := rt.Load(ctx, open.PluginID(r.file), from.Wasm, &opts)
 	if err != nil {
-		return nil, r.tooTight(err)
+		return nil, r.limitError(err)
 	}
 	r.noteGrants(p.Manifest())
 	return p, nil
 }
 
-// tooTight adds the flags to blame to the error of a plugin that cannot start within
+// limitError adds the flags to blame to the error of a plugin that cannot start within
 // its limits.
-func (r *rawCall) tooTight(err error) error {
+func (r *rawCall) limitError(err error) error {
 	switch {
 	case r.flags.memory > 0 && errors.Is(err, plugin.ErrInitialMemory):
 		return host.Errorf(host.CodeOf(err), "--memory is too small: %w", err)

@@ -24,11 +24,11 @@ func Handlers(a *project.Project, reload *project.Reloader) map[string]control.H
 	return map[string]control.Handler{
 		"plugin.list":     control.Handle(l.list),
 		"plugin.load":     control.Handle(l.load),
-		"plugin.reload":   control.Handle(l.reloadAsked),
+		"plugin.reload":   control.Handle(l.reloadPlugin),
 		"plugin.rollback": control.Handle(l.rollback),
 		"plugin.unload":   control.Handle(l.unload),
 		"plugin.usage":    control.Handle(l.usage),
-		"plugin.bill":     control.Handle(l.bill),
+		"plugin.bill":     control.Handle(l.usageReport),
 	}
 }
 
@@ -48,7 +48,7 @@ func (l *livePlugins) load(ctx context.Context, args pluginArgs) (*project.Chang
 	return l.reload.Load(ctx, args.ID, args.Path, &granted)
 }
 
-func (l *livePlugins) reloadAsked(ctx context.Context, args pluginArgs) ([]*project.Change, error) {
+func (l *livePlugins) reloadPlugin(ctx context.Context, args pluginArgs) ([]*project.Change, error) {
 	return l.reload.Reload(ctx, args.ID)
 }
 
@@ -64,9 +64,9 @@ func (l *livePlugins) usage(_ context.Context, args pluginArgs) (*plugin.Usage, 
 	return l.reload.Usage(args.ID, args.Tenant)
 }
 
-// bill returns the usage report since the host began, the items with the longest
+// usageReport returns the usage report since the host began, the items with the longest
 // duration first.
-func (l *livePlugins) bill(_ context.Context, args topArgs) (*plugin.UsageReport, error) {
+func (l *livePlugins) usageReport(_ context.Context, args topArgs) (*plugin.UsageReport, error) {
 	if args.Lines < 1 || args.Lines > maxTopLines {
 		return nil, host.Errorf(host.InvalidArgument, "lines is %d, not from 1 to %d", args.Lines, maxTopLines)
 	}

@@ -105,7 +105,7 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 	if before != nil {
 		since := b.Since(before)
 		for _, c := range since.Items {
-			rates[chargeName(&c)] = float64(c.Calls()) / since.To.Sub(since.From).Seconds()
+			rates[lineItemKey(&c)] = float64(c.Calls()) / since.To.Sub(since.From).Seconds()
 		}
 	}
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
@@ -128,7 +128,7 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 		}
 		rate := "-"
 		if before != nil {
-			rate = fmt.Sprintf("%.1f", rates[chargeName(&c)])
+			rate = fmt.Sprintf("%.1f", rates[lineItemKey(&c)])
 		}
 		mean := int64(c.Duration) / max(c.Latency.Count(), 1)
 		line = append(line, termtext.Thousands(c.Calls()), rate, termtext.Thousands(c.Errors()), termtext.Thousands(c.Instructions),
@@ -139,5 +139,5 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 	return tw.Flush()
 }
 
-// chargeName is the key of a line item within a usage report.
-func chargeName(c *plugin.LineItem) string { return c.Plugin + "\x00" + c.Tenant + "\x00" + c.Export }
+// lineItemKey is the key of a line item within a usage report.
+func lineItemKey(c *plugin.LineItem) string { return c.Plugin + "\x00" + c.Tenant + "\x00" + c.Export }

@@ -27,7 +27,7 @@ type conversation struct {
 	durable bool
 	branch  string // of the thread; "" is its main line
 	racing  host.Racing
-	asked   asked // by the last run; empty if it did not ask
+	asked   openQuestions // of the last run; empty if it did not ask
 }
 
 func newConversation(t *ui.Terminal, a *project.Project, projectName string, f runFlags) (s *conversation, err error) {
@@ -55,7 +55,7 @@ func (s *conversation) turn(ctx context.Context, prompt string) error {
 
 // stream runs a request and shows its events.
 func (s *conversation) stream(ctx context.Context, req *host.Request) error {
-	s.asked = asked{}
+	s.asked = openQuestions{}
 	req.Tenant = s.app.Tenant(s.tenant)
 	if req.Resume == "" {
 		req.Thread, req.Branch, req.Racing, req.Durable = s.thread, s.branch, s.racing, s.durable
@@ -100,9 +100,9 @@ func (s *conversation) streamEvents(ctx context.Context, req *host.Request) erro
 	return nil
 }
 
-// kept adds the command that continues an interrupted turn to its error, if the turn's
-// messages are stored.
-func (s *conversation) kept(err error) error {
+// withResumeCommand adds the command that continues an interrupted turn to its error, if
+// the turn's messages are stored.
+func (s *conversation) withResumeCommand(err error) error {
 	if s.data == "" || s.thread == "" || host.CodeOf(err) != host.Canceled {
 		return err
 	}
@@ -117,15 +117,15 @@ func (s *conversation) tenantWords() string {
 	return " --tenant " + termtext.ShellWord(s.tenant)
 }
 
-// whichBranch prints the branch of an answer that is not on the thread's main line.
-func (s *conversation) whichBranch() {
+// printBranch prints the branch of an answer that is not on the thread's main line.
+func (s *conversation) printBranch() {
 	if s.branch != "" {
 		fmt.Fprintf(s.term.Out, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, termtext.Printable(s.thread), s.branch)
 	}
 }
 
-// whichThread prints the thread that a run has made, if it is stored.
-func (s *conversation) whichThread(named string) {
+// printThread prints the thread that a run has made, if it is stored.
+func (s *conversation) printThread(named string) {
 	if s.thread == "" || named != "" || s.data == "" || len(s.asked.questions) > 0 {
 		return
 	}
@@ -146,9 +146,9 @@ These answers come from a script, not from an LLM. To connect a real one:
   %s run %s --model NAME "..."
 `
 
-// say writes a message of the host to the terminal. The next step of an error is on a
-// line of its own.
-func (s *conversation) say(format string, args ...any) {
+// printMessage writes a message of the host to the terminal. The next step of an error is
+// on a line of its own.
+func (s *conversation) printMessage(format string, args ...any) {
 	for i, arg := range args {
 		if err, isError := arg.(error); isError {
 			args[i] = ui.ErrorText(err)

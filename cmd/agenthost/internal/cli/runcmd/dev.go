@@ -65,11 +65,11 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	if err != nil {
 		return err
 	}
-	socket, err := f.place(a)
+	socket, err := f.socketPath(a)
 	if err != nil {
 		return err
 	}
-	if err := s.steerable(ctx, socket); err != nil {
+	if err := s.serveCommands(ctx, socket); err != nil {
 		return err
 	}
 	s.reload.Watch()
@@ -79,8 +79,8 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	return s.talk(ctx)
 }
 
-// place returns the path of the control socket.
-func (f *devFlags) place(a *project.Project) (string, error) {
+// socketPath returns the path of the control socket.
+func (f *devFlags) socketPath(a *project.Project) (string, error) {
 	switch {
 	case f.socket != "":
 		return f.socket, nil

@@ -18,17 +18,17 @@ import (
 	"github.com/agenthost/agenthost/host/project"
 )
 
-// steerable opens a control socket for a session whose app is live.
-func (s *conversation) steerable(ctx context.Context, socket string) error {
+// serveCommands opens a control socket for a session whose app is live.
+func (s *conversation) serveCommands(ctx context.Context, socket string) error {
 	if dir := filepath.Dir(socket); dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			return host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
 		}
 	}
-	s.reload = project.NewReloader(s.app, s.say)
+	s.reload = project.NewReloader(s.app, s.printMessage)
 	clients := sessioncmd.NewServed(s.app)
 	s.app.OnClose(clients.Close)
-	if err := clients.Recover(ctx, control.HostWords(s.data, socket), s.say); err != nil {
+	if err := clients.Recover(ctx, control.HostWords(s.data, socket), s.printMessage); err != nil {
 		return err
 	}
 	server, err := control.Listen(socket, handlers(s.app, s.reload, clients))
@@ -37,14 +37,14 @@ func (s *conversation) steerable(ctx context.Context, socket string) error {
 	}
 	s.app.OnClose(server.Close)
 	s.app.StartRetention()
-	return s.share()
+	return s.shareData()
 }
 
-// share lets other commands use the threads of a session that keeps them.
-func (s *conversation) share() error {
-	stop, shared, err := shareData(s.app.Data(), s.data)
+// shareData lets other commands use the threads of a session that keeps them.
+func (s *conversation) shareData() error {
+	stop, shared, err := serveStore(s.app.Data(), s.data)
 	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
-		s.say("other commands cannot use %s meanwhile: %s", s.data, ui.ErrorText(err))
+		s.printMessage("other commands cannot use %s meanwhile: %s", s.data, ui.ErrorText(err))
 		return nil
 	}
 	if err == nil && shared {
@@ -53,9 +53,9 @@ func (s *conversation) share() error {
 	return err
 }
 
-// shareData lets other processes of this user use the store of a directory while it is
+// serveStore lets other processes of this user use the store of a directory while it is
 // open. shared reports whether the directory has a store to share.
-func shareData(d *datadir.Dir, dir string) (stop func() error, shared bool, err error) {
+func serveStore(d *datadir.Dir, dir string) (stop func() error, shared bool, err error) {
 	path := datadir.SocketPath(dir)
 	shared, err = d.Serve(func() (net.Listener, error) { return control.ListenSocket(path) })
 	return func() error {

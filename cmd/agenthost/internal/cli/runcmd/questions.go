@@ -42,14 +42,14 @@ func (f *answerFlags) answers() (list []host.Answer, err error) {
 	return list, nil
 }
 
-// asked has the questions of a run.
-type asked struct {
+// openQuestions are the questions of a run.
+type openQuestions struct {
 	run       string
 	questions []*host.Question
 }
 
-// howToAnswer prints the command that answers a run's questions and continues it.
-func (s *conversation) howToAnswer() {
+// printAnswerCommand prints the command that answers a run's questions and continues it.
+func (s *conversation) printAnswerCommand() {
 	if len(s.asked.questions) == 0 || s.json {
 		return
 	}
@@ -82,12 +82,12 @@ func (s *conversation) answerAll(ctx context.Context, next <-chan line) error {
 		for _, q := range s.asked.questions {
 			l := s.readLine(ctx, ui.QuestionText(q)+" "+choices(q)+" ", next)
 			if l.err != nil {
-				s.howToAnswer()
+				s.printAnswerCommand()
 				return l.err
 			}
 			answer, ok := readAnswer(q, strings.TrimSpace(l.text))
 			if !ok {
-				s.howToAnswer()
+				s.printAnswerCommand()
 				return nil
 			}
 			list = append(list, answer)

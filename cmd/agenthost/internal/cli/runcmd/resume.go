@@ -140,5 +140,5 @@ func (s *conversation) showQuestions(run string, questions []*host.Question) {
 	for _, q := range questions {
 		fmt.Fprintln(s.term.Out, ui.QuestionText(q))
 	}
-	s.asked = asked{run, questions}
+	s.asked = openQuestions{run, questions}
 }

@@ -145,9 +145,9 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 	if err != nil {
 		return err
 	}
-	steered := talk && f.data != ""
+	served := talk && f.data != ""
 	opts := f.projectOptions(projects)
-	opts.Replaceable = steered
+	opts.Replaceable = served
 	if f.json {
 		opts.Progress = nil
 	}
@@ -160,8 +160,8 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 	if err != nil {
 		return err
 	}
-	if steered {
-		if err := s.steerable(ctx, control.SocketPath(f.data)); err != nil {
+	if served {
+		if err := s.serveCommands(ctx, control.SocketPath(f.data)); err != nil {
 			return err
 		}
 	}
@@ -178,12 +178,12 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 		err = s.turn(ctx, prompt)
 	}
 	if err != nil {
-		return s.kept(err)
+		return s.withResumeCommand(err)
 	}
-	s.howToAnswer()
+	s.printAnswerCommand()
 	if !f.json {
-		s.whichBranch()
-		s.whichThread(f.thread)
+		s.printBranch()
+		s.printThread(f.thread)
 		s.footer()
 	}
 	return nil

@@ -33,7 +33,7 @@ func (s *conversation) talk(ctx context.Context) error {
 		case errors.As(err, &quiet), errors.Is(err, io.EOF), errors.Is(err, bufio.ErrTooLong):
 			return s.endTalk(err)
 		case err != nil && ctx.Err() != nil:
-			return s.kept(err)
+			return s.withResumeCommand(err)
 		case err != nil:
 			fmt.Fprintf(t.Err, "agenthost: %s\n", ui.ErrorText(err))
 		}

@@ -17,9 +17,9 @@ import (
 // Turns in the background, for clients over the control socket, and the recovery of an
 // earlier host's turns when a host starts.
 
-// waitSlice is how long one request waits for a turn. A client that waits longer asks
+// maxWait is how long one request waits for a turn. A client that waits longer asks
 // again, so that a connection without a reader is not held.
-const waitSlice = 10 * time.Second
+const maxWait = 10 * time.Second
 
 // backgroundArgs name a turn in the background by its snapshot, or ask for those
 // of a tenant.
@@ -101,16 +101,16 @@ func (v *Served) status(ctx context.Context, args backgroundArgs) (*sessions.Sna
 }
 
 // wait returns a turn's snapshot when the turn has ended, or the present one after
-// waitSlice.
+// maxWait.
 func (v *Served) wait(ctx context.Context, args backgroundArgs) (*sessions.Snapshot, error) {
 	s, snap, err := v.find(ctx, &args)
 	if err != nil {
 		return nil, err
 	}
-	slice, cancel := context.WithTimeout(ctx, waitSlice)
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	ended, err := s.Wait(slice, &sessions.SnapshotRequest{Tenant: v.app.Tenant(args.Tenant), Snapshot: args.Snapshot})
-	if err != nil && slice.Err() != nil && ctx.Err() == nil {
+	ended, err := s.Wait(waiting, &sessions.SnapshotRequest{Tenant: v.app.Tenant(args.Tenant), Snapshot: args.Snapshot})
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return snap, nil
 	}
 	return ended, err
@@ -129,31 +129,31 @@ func (v *Served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 // owns the directory, so no other one runs them. It reports them, and the interrupted
 // runs that only their caller can continue. Unreadable turns and runs stay, and are
 // reported.
-func (v *Served) Recover(ctx context.Context, where string, say func(string, ...any)) error {
+func (v *Served) Recover(ctx context.Context, where string, report func(string, ...any)) error {
 	if v.app.Data().Badger() == nil || v.app.ExternalHistory() {
 		return nil
 	}
-	var found left
+	var found interruptedWork
 	for tenant, err := range v.app.Data().Tenants(ctx) {
 		if err != nil {
 			return host.Errorf(host.CodeOf(err), "look for what was interrupted: %w", err)
 		}
-		if err := v.recoverTenant(ctx, tenant, &found, say); err != nil {
+		if err := v.recoverTenant(ctx, tenant, &found, report); err != nil {
 			return err
 		}
 	}
-	found.tell(where, say)
+	found.print(where, report)
 	return nil
 }
 
-// left counts the turns and runs that a killed host left unfinished.
-type left struct {
+// interruptedWork counts the turns and runs that a killed host left unfinished.
+type interruptedWork struct {
 	turns, runs               int
 	tenantsTurns, tenantsRuns []string
 }
 
-func (v *Served) recoverTenant(ctx context.Context, tenant string, found *left, say func(string, ...any)) error {
-	goOn := map[string]bool{}
+func (v *Served) recoverTenant(ctx context.Context, tenant string, found *interruptedWork, report func(string, ...any)) error {
+	inBackground := map[string]bool{}
 	for _, name := range v.app.Targets() {
 		s, err := v.service(name)
 		if err != nil {
@@ -161,7 +161,7 @@ func (v *Served) recoverTenant(ctx context.Context, tenant string, found *left, 
 		}
 		n, err := s.Adopt(ctx, tenant)
 		if err != nil {
-			say("a turn in the background of %s, tenant %s: %s", name, termtext.Printable(tenant), ui.ErrorText(err))
+			report("a turn in the background of %s, tenant %s: %s", name, termtext.Printable(tenant), ui.ErrorText(err))
 		}
 		if n > 0 {
 			found.turns += n
@@ -173,17 +173,17 @@ func (v *Served) recoverTenant(ctx context.Context, tenant string, found *left, 
 		}
 		for _, t := range turns {
 			run, _, _ := strings.Cut(t.ID, ":")
-			goOn[run] = true
+			inBackground[run] = true
 		}
 	}
 	runs, err := v.app.Threads().For(tenant).Runs(ctx)
 	if err != nil {
-		say("the interrupted runs of tenant %s: %s", termtext.Printable(tenant), ui.ErrorText(err))
+		report("the interrupted runs of tenant %s: %s", termtext.Printable(tenant), ui.ErrorText(err))
 		return nil
 	}
 	n := 0
 	for _, r := range runs {
-		if r.Status == host.RunOpen && !goOn[r.Run] {
+		if r.Status == host.RunOpen && !inBackground[r.Run] {
 			n++
 		}
 	}
@@ -194,13 +194,13 @@ func (v *Served) recoverTenant(ctx context.Context, tenant string, found *left, 
 	return nil
 }
 
-// tell reports them on the terminal.
-func (l *left) tell(where string, say func(string, ...any)) {
-	if l.turns > 0 {
-		say("going on with %s in the background that a host has left: %s session list %s%s", ui.Plural(l.turns, "turn"), ui.Self(), where, tenantWords(l.tenantsTurns))
+// print reports the work, with the commands that list it.
+func (w *interruptedWork) print(where string, report func(string, ...any)) {
+	if w.turns > 0 {
+		report("going on with %s in the background that a host has left: %s session list %s%s", ui.Plural(w.turns, "turn"), ui.Self(), where, tenantWords(w.tenantsTurns))
 	}
-	if l.runs > 0 {
-		say("%s interrupted: %s thread runs %s%s", wasWere(l.runs, "run"), ui.Self(), where, tenantWords(l.tenantsRuns))
+	if w.runs > 0 {
+		report("%s interrupted: %s thread runs %s%s", wasWere(w.runs, "run"), ui.Self(), where, tenantWords(w.tenantsRuns))
 	}
 }
 

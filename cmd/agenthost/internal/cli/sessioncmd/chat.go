@@ -81,7 +81,7 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 		return err
 	}
 	if text == "" {
-		if done, err := f.nothingToRetry(ctx, path); done || err != nil {
+		if done, err := f.printNothingToRetry(ctx, path); done || err != nil {
 			return err
 		}
 	}
@@ -111,9 +111,9 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 	return nil
 }
 
-// nothingToRetry reports whether an empty text has no turn to try again, because the
+// printNothingToRetry reports whether an empty text has no turn to try again, because the
 // last one was completed. It prints so, and the model is not asked.
-func (f *chatFlags) nothingToRetry(ctx context.Context, path string) (bool, error) {
+func (f *chatFlags) printNothingToRetry(ctx context.Context, path string) (bool, error) {
 	if f.session == "" && f.snapshot == "" {
 		return false, nil
 	}
@@ -144,7 +144,7 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 			fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), ui.OneLine(q.Reason))
 		}
 		if out.FinishReason == sessions.FinishDetached {
-			f.howToWait(out)
+			f.printWaitCommand(out)
 		} else if out.Snapshot != "" {
 			fmt.Fprintf(f.term.Out, "(session %s; snapshot %s)\n", termtext.Printable(out.Session), termtext.Printable(out.Snapshot))
 		}
@@ -155,8 +155,8 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 	return nil
 }
 
-// howToWait prints the command that waits for a turn in the background.
-func (f *chatFlags) howToWait(out *sessions.Output) {
+// printWaitCommand prints the command that waits for a turn in the background.
+func (f *chatFlags) printWaitCommand(out *sessions.Output) {
 	tenant := ""
 	if f.tenant != "" {
 		tenant = " --tenant " + termtext.ShellWord(f.tenant)
