@@ -52,13 +52,13 @@ type AgentThread struct {
 }
 
 // ThreadKind says who keeps the messages of an agent thread.
-type ThreadKind string
+type ThreadKind = chat.ThreadKind
 
-// The kinds of agent threads.
+// The kinds: see [chat.ThreadKind].
 const (
-	ThreadUndecided ThreadKind = "undecided" // before the first answer
-	ThreadService   ThreadKind = "service"   // the model's service
-	ThreadStore     ThreadKind = "store"     // a message store
+	ThreadUndecided = chat.ThreadUndecided
+	ThreadService   = chat.ThreadService
+	ThreadStore     = chat.ThreadStore
 )
 
 // ThreadOptions are the optional parts of an agent thread.
@@ -182,7 +182,7 @@ func (t *AgentThread) Questions() []*Question {
 	if t.waiting == nil {
 		return nil
 	}
-	return replay.QuestionsOf(t.waiting.kept.Left.Calls)
+	return replay.QuestionsOf(t.waiting.Kept().Left.Calls)
 }
 
 // keepCheckpoint keeps where an interrupted run stopped.
@@ -197,7 +197,7 @@ func (t *AgentThread) keepCheckpoint(c *Checkpoint) {
 func (t *AgentThread) checkpointOf(req *Request) *Checkpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.waiting; c != nil && (req.Resume == c.kept.Run || req.Resume == "" && len(req.Answers) > 0) {
+	if c := t.waiting; c != nil && (req.Resume == c.Kept().Run || req.Resume == "" && len(req.Answers) > 0) {
 		return c
 	}
 	return nil

@@ -81,7 +81,7 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 		}
 		b = append(append(b, `,"answers":`...), raw...)
 	}
-	if t.waiting != nil && t.waiting.kept.ForAnyone() {
+	if t.waiting != nil && t.waiting.Kept().ForAnyone() {
 		raw, err := json.Marshal(t.waiting.ForClient())
 		if err != nil {
 			return nil, Errorf(Internal, "serialize the questions of thread %q: %w", t.opts.ID, err)
@@ -366,7 +366,7 @@ func (t *AgentThread) take(ctx context.Context, e *envelope) error {
 	t.open, t.known, t.state, t.providers, t.answers = e.open, e.known, e.state, e.providers, e.answers
 	if e.waiting != nil {
 		t.waiting = e.waiting.ForClient()
-		t.waiting.kept.Thread = e.id
+		t.waiting.Kept().Thread = e.id
 	}
 	if e.store == nil {
 		if t.kind == ThreadUndecided {

@@ -1,321 +1,79 @@
 package host
 
-import (
-	"encoding/json"
-	"strconv"
-	"time"
+import "github.com/agenthost/agenthost/host/runevent"
 
-	"github.com/agenthost/agenthost/host/internal/jsondoc"
-)
+// The events and the result of a run are those of the package runevent.
 
-// Event is one thing that happened in a run. Seq counts from 0 without gaps.
-// Its JSON is
-//
-//	{"seq","time","type","run","network"?,"agent"?,"data":{...}}
-type Event struct {
-	Seq     int64
-	Time    time.Time
-	Run     string
-	Network string
-	Agent   string // the agent at work, if any
-	Data    EventData
-}
+// Event is one thing that happened in a run: see [runevent.Event].
+type Event = runevent.Event
 
-// EventData is the data of an event, by its type. The set is closed; its members
-// are the types of this file, all of them pointers. A reader ignores types and
-// members that it does not know.
-type EventData interface {
-	// Type returns the event's "type" in JSON.
-	Type() string
-}
+// EventData is the data of an event, by its type: a pointer to one of the types below,
+// to [ToolCallDelta], or a type of another package. See [runevent.Data].
+type EventData = runevent.Data
 
+// ClientEvent is an event of another package that holds errors: see
+// [runevent.ClientData].
+type ClientEvent = runevent.ClientData
+
+// UnknownEvent is an event of a type that this version does not know.
+type UnknownEvent = runevent.UnknownEvent
+
+// The events.
 type (
 	// RunStarted opens every run.
-	RunStarted struct {
-		Tenant  string `json:"tenant,omitempty"`
-		Thread  string `json:"thread,omitempty"`
-		Branch  string `json:"branch,omitempty"`  // of the thread, if the run is not on its own line
-		Message string `json:"message,omitempty"` // id of the user's message
-		Resumes string `json:"resumes,omitempty"` // the interrupted run that this one resumes
-
-		// Replayed tells that the message was answered before: the events that follow
-		// are those of the stored turn, under the id of its run, each answer in one
-		// piece, and nothing runs.
-		Replayed bool `json:"replayed,omitempty"`
-	}
-
-	// RouteChosen tells the router's decision. An empty Next ends the run when the
-	// stack is empty.
-	RouteChosen struct {
-		Router string   `json:"router"`
-		Call   int      `json:"call"` // agent runs before this decision
-		Next   []string `json:"next"`
-		Reason string   `json:"reason,omitempty"`
-		Cost   *Cost    `json:"cost,omitempty"`
-	}
-
-	// ThreadDecided tells that two could keep the messages of an agent thread, its
-	// message store and the model's service, and which of them does.
-	ThreadDecided struct {
-		Kind  ThreadKind `json:"kind"`
-		Store string     `json:"store"` // the type of the message store
-	}
-
+	RunStarted = runevent.RunStarted
+	// RouteChosen tells the router's decision.
+	RouteChosen = runevent.RouteChosen
+	// ThreadDecided tells which of two keeps the messages of an agent thread: its message
+	// store or the model's service.
+	ThreadDecided = runevent.ThreadDecided
 	// AgentStarted opens one agent's run.
-	AgentStarted struct {
-		Model  string `json:"model"`
-		Result string `json:"result,omitempty"` // id of the [Result] that it makes
-	}
-
-	// ProcessorRan tells a processor's changes to the view of history. Tokens are -1
-	// when the host has no token counter.
-	ProcessorRan struct {
-		Processor      string          `json:"processor"`
-		Level          string          `json:"level"` // history, network or agent
-		MessagesBefore int             `json:"messages_before"`
-		MessagesAfter  int             `json:"messages_after"`
-		TokensBefore   int             `json:"tokens_before"`
-		TokensAfter    int             `json:"tokens_after"`
-		Approximate    bool            `json:"approximate,omitempty"` // the model's token tables are not known
-		Changed        bool            `json:"changed"`
-		Skipped        *Error          `json:"skipped,omitempty"` // it failed and is optional
-		Error          *Error          `json:"error,omitempty"`   // it failed, and the run with it
-		Report         json.RawMessage `json:"report,omitempty"`
-		Cost           *Cost           `json:"cost,omitempty"`
-	}
-
+	AgentStarted = runevent.AgentStarted
+	// ProcessorRan tells a processor's changes to the view of history.
+	ProcessorRan = runevent.ProcessorRan
 	// ProviderRan tells the additions of a context provider.
-	ProviderRan struct {
-		Provider     string `json:"provider"`
-		Instructions bool   `json:"instructions,omitempty"`
-		Messages     int    `json:"messages,omitempty"`
-		Tools        int    `json:"tools,omitempty"`
-		Error        *Error `json:"error,omitempty"` // of its after hook
-		Cost         *Cost  `json:"cost,omitempty"`
-	}
-
+	ProviderRan = runevent.ProviderRan
 	// ModelCalled tells that a model is asked.
-	ModelCalled struct {
-		Model    string `json:"model"`
-		Round    int    `json:"round"` // from 1
-		Messages int    `json:"messages"`
-		Tools    int    `json:"tools,omitempty"`
-	}
-
-	// ModelThrottled tells that a model was not asked at once, since the tenant
-	// asked too often.
-	ModelThrottled struct {
-		Model  string `json:"model"`
-		WaitUS int64  `json:"wait_us"`
-	}
-
+	ModelCalled = runevent.ModelCalled
+	// ModelThrottled tells that a model was not asked at once, since the tenant asked too often.
+	ModelThrottled = runevent.ModelThrottled
 	// ModelRetried tells that a model did not answer and is asked again.
-	ModelRetried struct {
-		Attempt int    `json:"attempt"`
-		Code    Code   `json:"code"`
-		Reason  string `json:"reason"`
-	}
-
-	// ModelFellBack tells that a model does not answer and another is asked in its
-	// place: see the package fallbackmodel.
-	ModelFellBack struct {
-		From   string `json:"from"`
-		To     string `json:"to"`
-		Code   Code   `json:"code"`
-		Reason string `json:"reason"`
-	}
-
+	ModelRetried = runevent.ModelRetried
+	// ModelFellBack tells that a model does not answer and another is asked in its place.
+	ModelFellBack = runevent.ModelFellBack
 	// TextDelta is a piece of an answer's text.
-	TextDelta struct {
-		Text string `json:"text"`
-	}
-
+	TextDelta = runevent.TextDelta
 	// ReasoningDelta is a piece of a model's reasoning.
-	ReasoningDelta struct {
-		Text string `json:"text"`
-	}
-
-	// ToolCallDelta is also an event: see its type in package llm.
-
+	ReasoningDelta = runevent.ReasoningDelta
 	// MessageDone carries a whole message that joined the conversation.
-	MessageDone struct {
-		Message *Message `json:"message"`
-		Usage   *Usage   `json:"usage,omitempty"` // of the answer
-
-		Raw json.RawMessage `json:"raw,omitempty"` // the provider's answer, if the model keeps it
-	}
-
+	MessageDone = runevent.MessageDone
 	// ToolStarted tells that a tool runs.
-	ToolStarted struct {
-		ID        string          `json:"id"`
-		Key       string          `json:"key,omitempty"` // [Call].IdempotencyKey: the same in a run that resumes the call
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-		Provider  string          `json:"provider,omitempty"` // that has added the tool
-	}
-
+	ToolStarted = runevent.ToolStarted
 	// ToolProgress is an event that a running tool emits.
-	ToolProgress struct {
-		ID   string          `json:"id"`
-		Name string          `json:"name"`
-		Kind string          `json:"kind"`
-		Data json.RawMessage `json:"data"`
-	}
-
+	ToolProgress = runevent.ToolProgress
 	// ToolRetried tells that an attempt of a tool failed and another follows.
-	ToolRetried struct {
-		ID      string `json:"id"`
-		Name    string `json:"name"`
-		Attempt int    `json:"attempt"` // the attempt that failed, from 1
-		Code    Code   `json:"code"`
-		Reason  string `json:"reason"`
-	}
-
+	ToolRetried = runevent.ToolRetried
 	// ToolFinished carries a tool's result.
-	ToolFinished struct {
-		ID         string          `json:"id"`
-		Key        string          `json:"key,omitempty"` // as of ToolStarted
-		Name       string          `json:"name"`
-		Content    json.RawMessage `json:"content"`
-		IsError    bool            `json:"is_error,omitempty"`
-		DurationUS int64           `json:"duration_us"`
-		Cost       *Cost           `json:"cost,omitempty"`
-	}
-
-	// StatePatched tells how the state changed: RFC 6902 operations. The first of
-	// a run replaces the whole document. A tool's changes are emitted when it makes
-	// them, each by itself; those of a tool that fails are taken back by another
-	// StatePatched before its ToolFinished. Changes that the reader is too slow for
-	// become one of the whole.
-	StatePatched struct {
-		Ops []PatchOp `json:"ops"`
-	}
-
-	// ArtifactMade carries an artifact, when it is made: see [Call.AddArtifact].
-	ArtifactMade struct {
-		Artifact *Artifact `json:"artifact"`
-	}
-
+	ToolFinished = runevent.ToolFinished
+	// StatePatched tells how the state changed.
+	StatePatched = runevent.StatePatched
+	// ArtifactMade carries an artifact, when it is made.
+	ArtifactMade = runevent.ArtifactMade
 	// Interrupted tells that the run will end with a question.
-	Interrupted struct {
-		Question *Question `json:"question"`
-		Key      string    `json:"key,omitempty"` // of the call that waits: the first of Question.Via, if there are any
-	}
-
+	Interrupted = runevent.Interrupted
 	// AgentFinished closes one agent's run.
-	AgentFinished struct {
-		FinishReason FinishReason `json:"finish_reason"`
-		Rounds       int          `json:"rounds"`
-		Limit        string       `json:"limit,omitempty"` // of the host that ended it, if the reason is max_rounds
-		Usage        Usage        `json:"usage"`
-	}
-
+	AgentFinished = runevent.AgentFinished
 	// RunFinished closes every run, after its results are stored.
-	RunFinished struct {
-		FinishReason FinishReason `json:"finish_reason"`
-		Thread       string       `json:"thread,omitempty"`
-		Usage        Usage        `json:"usage"`
-		Cost         Cost         `json:"cost"` // of all sandboxed code
-		DurationUS   int64        `json:"duration_us"`
-		Error        *Error       `json:"error,omitempty"`
-		Result       *RunResult   `json:"-"`
-	}
+	RunFinished = runevent.RunFinished
 )
 
-// Type returns "run.started".
-func (*RunStarted) Type() string { return "run.started" }
+// RunResult is the result of a whole run: see [runevent.RunResult].
+type RunResult = runevent.RunResult
 
-// Type returns "route".
-func (*RouteChosen) Type() string { return "route" }
+// Checkpoint is where an interrupted run stopped, of a host without a [Journal]: see
+// [runevent.Checkpoint].
+type Checkpoint = runevent.Checkpoint
 
-// Type returns "thread.decided".
-func (*ThreadDecided) Type() string { return "thread.decided" }
-
-// Type returns "agent.started".
-func (*AgentStarted) Type() string { return "agent.started" }
-
-// Type returns "processor".
-func (*ProcessorRan) Type() string { return "processor" }
-
-// Type returns "provider".
-func (*ProviderRan) Type() string { return "provider" }
-
-// Type returns "model.called".
-func (*ModelCalled) Type() string { return "model.called" }
-
-// Type returns "model.throttled".
-func (*ModelThrottled) Type() string { return "model.throttled" }
-
-// Type returns "model.retried".
-func (*ModelRetried) Type() string { return "model.retried" }
-
-// Type returns "model.fallback".
-func (*ModelFellBack) Type() string { return "model.fallback" }
-
-// Type returns "text.delta".
-func (*TextDelta) Type() string { return "text.delta" }
-
-// Type returns "reasoning.delta".
-func (*ReasoningDelta) Type() string { return "reasoning.delta" }
-
-// Type returns "message".
-func (*MessageDone) Type() string { return "message" }
-
-// Type returns "tool.started".
-func (*ToolStarted) Type() string { return "tool.started" }
-
-// Type returns "tool.progress".
-func (*ToolProgress) Type() string { return "tool.progress" }
-
-// Type returns "tool.retried".
-func (*ToolRetried) Type() string { return "tool.retried" }
-
-// Type returns "tool.finished".
-func (*ToolFinished) Type() string { return "tool.finished" }
-
-// Type returns "state.patch".
-func (*StatePatched) Type() string { return "state.patch" }
-
-// Type returns "artifact".
-func (*ArtifactMade) Type() string { return "artifact" }
-
-// Type returns "interrupted".
-func (*Interrupted) Type() string { return "interrupted" }
-
-// Type returns "agent.finished".
-func (*AgentFinished) Type() string { return "agent.finished" }
-
-// Type returns "run.finished".
-func (*RunFinished) Type() string { return "run.finished" }
-
-// MarshalJSON writes the event as one object.
-func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
-
-// AppendJSON appends the output of MarshalJSON to dst.
-func (e Event) AppendJSON(dst []byte) ([]byte, error) {
-	dst = strconv.AppendInt(append(dst, `{"seq":`...), e.Seq, 10)
-	dst = e.Time.AppendFormat(append(dst, `,"time":"`...), time.RFC3339Nano)
-	dst = jsondoc.AppendString(append(dst, `","type":`...), e.Data.Type())
-	dst = jsondoc.AppendString(append(dst, `,"run":`...), e.Run)
-	if e.Network != "" {
-		dst = jsondoc.AppendString(append(dst, `,"network":`...), e.Network)
-	}
-	if e.Agent != "" {
-		dst = jsondoc.AppendString(append(dst, `,"agent":`...), e.Agent)
-	}
-	dst, err := appendEventData(append(dst, `,"data":`...), e.Data)
-	return append(dst, '}'), err
-}
-
-// appendEventData spares the two events that a run has most of the way through
-// encoding/json.
-func appendEventData(dst []byte, data EventData) ([]byte, error) {
-	switch d := data.(type) {
-	case *TextDelta:
-		return append(jsondoc.AppendString(append(dst, `{"text":`...), d.Text), '}'), nil
-	case *ReasoningDelta:
-		return append(jsondoc.AppendString(append(dst, `{"text":`...), d.Text), '}'), nil
-	}
-	raw, err := json.Marshal(data)
-	return append(dst, raw...), err
-}
+// RunStateAs returns the state that a run has ended with as a T: see
+// [runevent.StateAs].
+func RunStateAs[T any](r *RunResult) (T, error) { return runevent.StateAs[T](r) }

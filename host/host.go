@@ -197,45 +197,6 @@ type Request struct {
 // Result is the result of one run of an agent: see [chat.Result].
 type Result = chat.Result
 
-// RunResult is the result of a whole run.
-type RunResult struct {
-	Run          string          `json:"run"`
-	Thread       string          `json:"thread,omitempty"`
-	Branch       string          `json:"branch,omitempty"` // of the thread, if the run was not on its own line
-	FinishReason FinishReason    `json:"finish_reason"`
-	Results      []*Result       `json:"results"`
-	State        json.RawMessage `json:"state"`
-	Artifacts    []Artifact      `json:"artifacts,omitempty"`
-	Usage        Usage           `json:"usage"`
-	Cost         Cost            `json:"cost"`
-	Error        *Error          `json:"error,omitempty"`
-
-	// Replayed tells that the run's message had been answered before: Run is the run
-	// that answered it, Results, State and Artifacts are those stored of that run,
-	// and Usage and Cost are zero, as nothing was used.
-	Replayed bool `json:"replayed,omitempty"`
-
-	// Providers are the states of context providers, by key, of a run without a
-	// history: for the caller that keeps its conversation. After a failed run they
-	// are those from before it.
-	Providers map[string]json.RawMessage `json:"-"`
-
-	// Questions are those of an interrupted run: see [Request].Resume.
-	Questions []*Question `json:"questions,omitempty"`
-
-	// Checkpoint is where an interrupted run stopped, if the host has no journal that
-	// keeps it: bring it with the answers, in [Request].Checkpoint.
-	Checkpoint *Checkpoint `json:"-"`
-}
-
-// Text returns the text of the last agent's last answer.
-func (r *RunResult) Text() string {
-	if len(r.Results) == 0 {
-		return ""
-	}
-	return r.Results[len(r.Results)-1].Text()
-}
-
 // Stream runs an agent or a network and yields its events. The run happens in the
 // caller's goroutine, between one event and the next: a slow reader slows its own
 // run and no other. A failure is in [RunFinished] and is then yielded as the last

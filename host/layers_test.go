@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runlog"},
+	{"host", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runevent", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -38,6 +38,8 @@ var layers = []layer{
 		"a function that may panic or never return is the same whatever it does"},
 	{"host/llm", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc"},
 		"a model and a processor of its history know nothing of who asks"},
+	{"host/runevent", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/replay", "host/llm", "host/runlog"},
+		"the reports of a run are read by programs that run nothing"},
 	{"host/internal/jsondoc", []string{"host/fault"},
 		"JSON in, JSON and operations out; it knows nothing of agents"},
 	{"host/internal/schema", []string{"host/internal/jsondoc"},

@@ -30,34 +30,6 @@ func SchemaOf[T any]() (*Schema, error) {
 	return s, nil
 }
 
-// Decode reads the output of the last agent that has one into v. Code
-// failed_precondition if none has.
-func (r *RunResult) Decode(v any) error {
-	for i := len(r.Results) - 1; i >= 0; i-- {
-		if out := r.Results[i].Output; out != nil {
-			if err := json.Unmarshal(out, v); err != nil {
-				return Errorf(InvalidArgument, "read the output of agent %q: %w", r.Results[i].Agent, err)
-			}
-			return nil
-		}
-	}
-	return Errorf(FailedPrecondition, "no agent of the run has an output").WithHint("give the agent the option Output")
-}
-
-// RunStateAs returns the state that a run has ended with as a T: see [StateAs]. Code
-// invalid_argument if it does not fit, failed_precondition for a run that failed
-// before it had a state.
-func RunStateAs[T any](r *RunResult) (T, error) {
-	var v T
-	if r == nil || len(r.State) == 0 {
-		return v, Errorf(FailedPrecondition, "the run has no state")
-	}
-	if err := json.Unmarshal(r.State, &v); err != nil {
-		return v, Errorf(InvalidArgument, "read the state of run %q: %w", r.Run, err)
-	}
-	return v, nil
-}
-
 // outputSpec describes the wanted output to the agent's model.
 func (a *Agent) outputSpec() *OutputSpec {
 	s := a.opts.Output

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -20,7 +21,7 @@ import (
 func (r *run) storeQuestions(ctx context.Context) error {
 	j := r.journal.store()
 	if j == nil {
-		r.journal.checkpoint = &Checkpoint{replay.Kept{Tenant: r.scope.Tenant, Run: r.scope.Run, Target: r.net.name, Thread: r.scope.Thread, Left: r.checkpoint()}}
+		r.journal.checkpoint = runevent.NewCheckpoint(replay.Kept{Tenant: r.scope.Tenant, Run: r.scope.Run, Target: r.net.name, Thread: r.scope.Thread, Left: r.checkpoint()})
 		if r.service.thread != nil {
 			r.service.thread.keepCheckpoint(r.journal.checkpoint)
 		}

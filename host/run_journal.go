@@ -92,10 +92,10 @@ func (j *runJournal) readRecord(ctx context.Context) (*RunRecord, error) {
 	switch {
 	case c == nil:
 		return j.store().ReadRun(ctx, j.scope.Tenant, j.resume.run)
-	case !c.kept.Unowned && c.kept.Tenant != j.scope.Tenant:
-		return nil, Errorf(NotFound, "there is no run %q", c.kept.Run)
+	case !c.Kept().Unowned && c.Kept().Tenant != j.scope.Tenant:
+		return nil, Errorf(NotFound, "there is no run %q", c.Kept().Run)
 	}
-	return c.kept.Record()
+	return c.Kept().Record()
 }
 
 // continuesRun reports whether the run is one whose process has ended.

@@ -45,14 +45,14 @@ func resumptionOf(req *Request) (resumption, error) {
 	if c == nil {
 		return resumption{run: req.Resume, answers: req.Answers}, nil
 	}
-	if c.kept.Left == nil {
+	if c.Kept().Left == nil {
 		return resumption{}, Errorf(InvalidArgument, "request brings an empty checkpoint")
 	}
-	if req.Resume != "" && req.Resume != c.kept.Run {
-		return resumption{}, Errorf(InvalidArgument, "request resumes run %q with the checkpoint of run %q", req.Resume, c.kept.Run)
+	if req.Resume != "" && req.Resume != c.Kept().Run {
+		return resumption{}, Errorf(InvalidArgument, "request resumes run %q with the checkpoint of run %q", req.Resume, c.Kept().Run)
 	}
-	return resumption{run: c.kept.Run, answers: req.Answers, checkpoint: c}, nil
+	return resumption{run: c.Kept().Run, answers: req.Answers, checkpoint: c}, nil
 }
 
 // fromClient reports whether the run resumes from a checkpoint that a client had.
-func (p *resumption) fromClient() bool { return p.checkpoint != nil && p.checkpoint.kept.Unowned }
+func (p *resumption) fromClient() bool { return p.checkpoint != nil && p.checkpoint.Kept().Unowned }

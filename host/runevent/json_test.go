@@ -1,4 +1,4 @@
-package host_test
+package runevent_test
 
 import (
 	"encoding/json"
@@ -10,26 +10,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/host/runlog"
 )
 
 func TestEventsComeBack(t *testing.T) {
 	at := time.Date(2026, 11, 21, 20, 0, 0, 123, time.UTC)
-	message := host.AssistantText("hello")
-	for _, data := range []host.EventData{
-		&host.TextDelta{Text: "é\n"},
-		&host.MessageDone{Message: message, Usage: &host.Usage{InputTokens: 3}},
-		&host.StatePatched{Ops: []host.PatchOp{{Op: "add", Path: "/n", Value: json.RawMessage("9007199254740993")}, {Op: "remove", Path: "/x"}}},
-		&host.ArtifactMade{Artifact: &host.Artifact{Name: "plan", Parts: []host.Part{&host.Text{Text: "x"}}}},
-		&host.Interrupted{Question: &host.Question{ID: "q", Kind: host.AskInput, Arguments: json.RawMessage(`{}`)}},
-		&host.RunFinished{FinishReason: host.FinishFailed, Error: host.Errorf(host.NotFound, "it is gone").WithHint("look")},
-		&host.UnknownEvent{Name: "turn.ended", JSON: json.RawMessage(`{"later":[1]}`)},
+	message := chat.AssistantText("hello")
+	for _, data := range []runevent.Data{
+		&runevent.TextDelta{Text: "é\n"},
+		&runevent.MessageDone{Message: message, Usage: &chat.Usage{InputTokens: 3}},
+		&runevent.StatePatched{Ops: []jsondoc.Op{{Op: "add", Path: "/n", Value: json.RawMessage("9007199254740993")}, {Op: "remove", Path: "/x"}}},
+		&runevent.ArtifactMade{Artifact: &chat.Artifact{Name: "plan", Parts: []chat.Part{&chat.Text{Text: "x"}}}},
+		&runevent.Interrupted{Question: &runlog.Question{ID: "q", Kind: runlog.AskInput, Arguments: json.RawMessage(`{}`)}},
+		&runevent.RunFinished{FinishReason: chat.FinishFailed, Error: fault.Errorf(fault.NotFound, "it is gone").WithHint("look")},
+		&runevent.UnknownEvent{Name: "turn.ended", JSON: json.RawMessage(`{"later":[1]}`)},
 	} {
-		sent, err := json.Marshal(host.Event{Seq: 7, Time: at, Run: "r", Network: "n", Agent: "a", Data: data})
+		sent, err := json.Marshal(runevent.Event{Seq: 7, Time: at, Run: "r", Network: "n", Agent: "a", Data: data})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var ev host.Event
+		var ev runevent.Event
 		if err := json.Unmarshal(sent, &ev); err != nil {
 			t.Errorf("%s: %v", sent, err)
 			continue
@@ -54,10 +58,10 @@ func TestEveryEventIsRead(t *testing.T) {
 		}
 		n++
 		name := fn.Body.List[0].(*ast.ReturnStmt).Results[0].(*ast.BasicLit).Value
-		var ev host.Event
+		var ev runevent.Event
 		if err := json.Unmarshal([]byte(`{"type":`+name+`,"data":{}}`), &ev); err != nil {
 			t.Errorf("%s: %v", name, err)
-		} else if _, unknown := ev.Data.(*host.UnknownEvent); unknown {
+		} else if _, unknown := ev.Data.(*runevent.UnknownEvent); unknown {
 			t.Errorf("events of type %s cannot be read: add a line to eventTypes", name)
 		}
 	}
@@ -69,7 +73,7 @@ func TestEveryEventIsRead(t *testing.T) {
 func TestBadEventsAreRefused(t *testing.T) {
 	for _, raw := range []string{`[]`, `{}`, `{"type":"text.delta"}`, `{"type":"text.delta","data":[]}`, `{"type":1,"data":{}}`,
 		`{"seq":"1","type":"x","data":{}}`, `{"type":"message","data":{"message":{"role":7}}}`, `{"type":"state.patch","data":{"ops":[{"op":"x"}]}}`} {
-		ev := host.Event{Run: "before"}
+		ev := runevent.Event{Run: "before"}
 		if err := json.Unmarshal([]byte(raw), &ev); err == nil {
 			t.Errorf("%s is read as %+v", raw, ev)
 		}

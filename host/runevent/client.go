@@ -1,24 +1,24 @@
-package host
+package runevent
 
 import "github.com/agenthost/agenthost/host/fault"
 
 // An event for a client holds its errors as the client may read them.
 
-// ClientEvent is an event of another package that holds errors.
-type ClientEvent interface {
-	EventData
-	// ForClient returns a copy whose errors are made by [ClientError].
-	ForClient(run string) EventData
+// ClientData is an event of another package that holds errors.
+type ClientData interface {
+	Data
+	// ForClient returns a copy whose errors are made by [fault.ForClient].
+	ForClient(run string) Data
 }
 
-// ForClient returns the event with each error in it as [ClientError] has it. The
+// ForClient returns the event with each error in it as [fault.ForClient] has it. The
 // values that the event points to are not changed.
 func (e Event) ForClient() Event {
 	switch d := e.Data.(type) {
 	case *RunFinished:
 		if d.Error != nil {
 			c := *d
-			c.Error = ClientError(d.Error, e.Run)
+			c.Error = fault.ForClient(d.Error, e.Run)
 			e.Data = &c
 		}
 	case *ProcessorRan:
@@ -30,27 +30,27 @@ func (e Event) ForClient() Event {
 	case *ProviderRan:
 		if d.Error != nil {
 			c := *d
-			c.Error = ClientError(d.Error, e.Run)
+			c.Error = fault.ForClient(d.Error, e.Run)
 			e.Data = &c
 		}
 	case *ModelRetried:
 		c := *d
-		c.Reason = fault.MaskedText(Internal, e.Run)
+		c.Reason = fault.MaskedText(fault.Internal, e.Run)
 		e.Data = &c
 	case *ModelFellBack:
 		c := *d
-		c.Reason = fault.MaskedText(Internal, e.Run)
+		c.Reason = fault.MaskedText(fault.Internal, e.Run)
 		e.Data = &c
-	case ClientEvent:
+	case ClientData:
 		e.Data = d.ForClient(e.Run)
 	}
 	return e
 }
 
-// clientErrorOf is ClientError of an error that may be a nil pointer.
-func clientErrorOf(e *Error, run string) *Error {
+// clientErrorOf is [fault.ForClient] of an error that may be a nil pointer.
+func clientErrorOf(e *fault.Error, run string) *fault.Error {
 	if e == nil {
 		return nil
 	}
-	return ClientError(e, run)
+	return fault.ForClient(e, run)
 }
