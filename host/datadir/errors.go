@@ -43,7 +43,7 @@ func Error(dir string, err error) error {
 			break
 		}
 	}
-	if errors.Is(err, kv.ErrKey) && strings.Contains(message, "the file "+badgerkv.KeyFile) {
+	if errors.Is(err, badgerkv.ErrNoKeyFile) {
 		e.Hint = "put back a copy of " + badgerkv.KeyFile + "; without it nothing in the directory can be read"
 	}
 	return e

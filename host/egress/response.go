@@ -176,8 +176,15 @@ func reason(err error) string {
 		return "it does not speak TLS as this host does"
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		return "its compressed body is damaged"
-	case strings.Contains(err.Error(), "response headers exceeded"), strings.Contains(err.Error(), "header list"):
+	case headersTooLarge(err):
 		return "its headers are larger than the limit HeaderBytes"
 	}
 	return "its answer is not HTTP that can be read"
+}
+
+// headersTooLarge reports whether err is net/http's for headers over the transport's
+// limit, which it gives as text alone: with HTTP/1 and with HTTP/2.
+func headersTooLarge(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "response headers exceeded") || strings.Contains(text, "header list")
 }

@@ -136,8 +136,7 @@ func isTLS(err error) bool {
 	var record tls.RecordHeaderError
 	var cert *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
-	return errors.As(err, &record) || errors.As(err, &cert) || errors.As(err, &unknown) ||
-		strings.Contains(err.Error(), "HTTP response to HTTPS client")
+	return errors.As(err, &record) || errors.As(err, &cert) || errors.As(err, &unknown) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // statuses maps HTTP statuses to codes; see codeOf for the rest.

@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -215,7 +216,7 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
 	}
 	if err != nil {
-		if shown := host.ClientError(err, ""); shown.Error() != err.Error() {
+		if fault.Masked(err) {
 			c.binding.plugin.runtime.opts.Logger.Warn("operation failed", "plugin", c.binding.plugin.id, "tenant", c.binding.account.id, "op", op, "error", err)
 		}
 		return nil, err

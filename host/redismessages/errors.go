@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/agenthost/agenthost/host"
 )
 
-// serverErrors translate the first words of a server's error for a caller.
+// serverErrors translate the first words of a server's error for a caller: the protocol
+// has no other codes.
 var serverErrors = []struct {
 	word string
 	code host.Code
@@ -36,11 +36,11 @@ var serverErrors = []struct {
 // abortCause returns the error of the command for which the server discarded a
 // transaction, in place of the EXECABORT that the whole transaction ends with.
 func abortCause(cmds []redis.Cmder, err error) error {
-	if err == nil || !strings.HasPrefix(err.Error(), "EXECABORT") {
+	if err == nil || !redis.HasErrorPrefix(err, "EXECABORT") {
 		return err
 	}
 	for _, c := range cmds {
-		if cause := c.Err(); cause != nil && !strings.HasPrefix(cause.Error(), "EXECABORT") {
+		if cause := c.Err(); cause != nil && !redis.HasErrorPrefix(cause, "EXECABORT") {
 			return cause
 		}
 	}
@@ -63,7 +63,7 @@ func wrap(err error, format string, args ...any) error {
 	var network net.Error
 	if errors.As(err, &server) && !errors.As(err, &network) {
 		for _, e := range serverErrors {
-			if strings.HasPrefix(server.Error(), e.word) {
+			if redis.HasErrorPrefix(server, e.word) {
 				return &host.Error{Code: e.code, Message: doing + ": " + e.says, Hint: e.hint, Retryable: e.code == host.Unavailable, Err: err}
 			}
 		}

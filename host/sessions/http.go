@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -235,7 +236,7 @@ func (h *handler) content(w http.ResponseWriter, r *http.Request) {
 // logMasked writes down an error that the client reads less of. Cancellation is
 // the client's own.
 func (h *handler) logMasked(err error) {
-	if err == nil || host.CodeOf(err) == host.Canceled || host.ClientError(err, "").Error() == err.Error() {
+	if err == nil || host.CodeOf(err) == host.Canceled || !fault.Masked(err) {
 		return
 	}
 	h.service.served.logError("request failed", "", err)

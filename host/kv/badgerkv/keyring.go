@@ -34,6 +34,10 @@ const KeyFile = "KEYS"
 // key, or older than the backup.
 var ErrKeyFile = fmt.Errorf("%w", kv.ErrKey)
 
+// ErrNoKeyFile is the [kv.ErrKey] of a store with sealed values whose key file is
+// missing.
+var ErrNoKeyFile = fmt.Errorf("%w", kv.ErrKey)
+
 const (
 	keyFileFormat   = "agenthost.keys"
 	keyFileVersion  = 2 // version 1 has only narrow keys
@@ -118,7 +122,7 @@ func openKeyring(dir string, storeKey []byte, made bool) (*keyring, error) {
 	r, err := readKeyring(filepath.Join(dir, KeyFile), storeKey)
 	if errors.Is(err, fs.ErrNotExist) {
 		if format, err := readFormat(dir); err == nil && isSealedFormat(format) {
-			return nil, fmt.Errorf("%w: the file %s is missing, without which no value can be read; put back a copy of it", kv.ErrKey, KeyFile)
+			return nil, fmt.Errorf("%w: the file %s is missing, without which no value can be read; put back a copy of it", ErrNoKeyFile, KeyFile)
 		}
 		r = &keyring{storeKey: storeKey, next: 1, unsealed: made, salt: make([]byte, saltBytes),
 			keys: map[string]*dataKeys{}, owners: map[uint64]string{}, erasing: map[string]time.Time{}, erased: map[string]int64{}}

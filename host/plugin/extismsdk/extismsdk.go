@@ -165,8 +165,7 @@ func (inst instance) call(ctx context.Context, call *plugin.EngineCall) (output 
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()
 	case err != nil:
-		// The SDK has one error for the plugin's own errors and for its failures.
-		if text := p.GetErrorWithContext(ctx); text == "" || text != err.Error() {
+		if !isPluginsOwn(ctx, p, err) {
 			return nil, false, err
 		}
 		return []byte(err.Error()), true, nil
@@ -224,4 +223,11 @@ func envelope(response []byte, err error) ([]byte, error) {
 		response = []byte("{}")
 	}
 	return json.Marshal(map[string]json.RawMessage{"ok": response})
+}
+
+// isPluginsOwn reports whether err is the error that the plugin has set: the SDK has one
+// type for that and for failures of the plugin.
+func isPluginsOwn(ctx context.Context, p *extism.Plugin, err error) bool {
+	text := p.GetErrorWithContext(ctx)
+	return text != "" && text == err.Error()
 }

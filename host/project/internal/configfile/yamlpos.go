@@ -27,8 +27,14 @@ func (p KeyPath) To(path ...any) KeyPath { return slices.Concat(p, path) }
 
 // ErrorAt is an error about a place in the configuration.
 func (c *Config) ErrorAt(at KeyPath, format string, args ...any) *host.Error {
-	return host.Errorf(host.InvalidArgument, "%s: %w", c.Position(at), fmt.Errorf(format, args...))
+	return host.Errorf(host.InvalidArgument, "%s: %w", c.Position(at), located{fmt.Errorf(format, args...)})
 }
+
+// located is the cause of an error that names a place in the configuration.
+type located struct{ error }
+
+// Unwrap returns the error without a place.
+func (l located) Unwrap() error { return l.error }
 
 // Unknown is the error for a name that refers to nothing.
 func (c *Config) Unknown(at KeyPath, kind, name string, have []string) *host.Error {
@@ -50,8 +56,9 @@ func (c *Config) Wrap(err error, at KeyPath) error {
 		return nil
 	}
 	e := *host.AsError(err)
-	if !strings.HasPrefix(e.Message, c.Name) {
-		e.Message = c.Position(at) + ": " + e.Message
+	var named located
+	if !errors.As(err, &named) {
+		e.Message, err = c.Position(at)+": "+e.Message, located{err}
 	}
 	switch e.Code {
 	case host.NotFound, host.AlreadyExists, host.ResourceExhausted, host.DeadlineExceeded:
