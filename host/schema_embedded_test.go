@@ -71,3 +71,32 @@ func TestEmbeddedStructsWithANameAreParameters(t *testing.T) {
 		t.Errorf("the schema is\n%s\nwant\n%s", s, schema)
 	}
 }
+
+type (
+	// Node has a place in JSON and embeds itself.
+	Node struct {
+		*Node
+		Place `json:"place"`
+	}
+	// numbered has a field with the name that an embedded one gets in the schema's type.
+	numbered struct {
+		unit
+		Embedded0 int
+		Place     `json:"place"`
+	}
+)
+
+func (Node) Label() string { return "node" }
+
+// Package reflect cannot make the type from which the schemas of these are inferred. The
+// library infers one from the type itself.
+func TestTypesThatReflectCannotMakeAreParameters(t *testing.T) {
+	for name, tool := range map[string]*host.Tool{
+		"a type within itself": host.NewTool("a", "A.", func(context.Context, *host.Call, Node) (string, error) { return "", nil }, nil),
+		"a name used twice":    host.NewTool("a", "A.", func(context.Context, *host.Call, numbered) (string, error) { return "", nil }, nil),
+	} {
+		if _, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{tool}}); err != nil {
+			t.Errorf("an agent with a tool of %s: %v", name, err)
+		}
+	}
+}

@@ -9,9 +9,16 @@ import (
 // plainFields returns a type that encoding/json reads like t, with a named field in
 // place of each embedded field that JSON has under a name: the library that infers
 // schemas promotes the fields of every embedded struct. Without such a field it returns
-// t. A type in known has its schema already.
-func (in *inference) plainFields(t reflect.Type) reflect.Type {
-	plain, _ := in.plain(t, map[reflect.Type]bool{}, false)
+// t. A type in known has its schema already. plainFields returns t too if package reflect
+// cannot make such a type, which it reports by a panic: of a type that embeds itself and
+// has methods.
+func (in *inference) plainFields(t reflect.Type) (plain reflect.Type) {
+	defer func() {
+		if recover() != nil {
+			plain = t
+		}
+	}()
+	plain, _ = in.plain(t, map[reflect.Type]bool{}, false)
 	return plain
 }
 
