@@ -73,19 +73,31 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 		return nil, fmt.Errorf("back up store: %w", err)
 	}
 	defer s.mu.RUnlock()
-	s.snapshots.RLock() // an erasure waits for readers of an old moment
-	defer s.snapshots.RUnlock()
-	info, err := s.backup(ctx, w, progress)
+	s.merger.snapshots.RLock() // an erasure waits for readers of an old moment
+	defer s.merger.snapshots.RUnlock()
+	info, err := s.backupWriter().backup(ctx, w, progress)
 	if err != nil {
 		return nil, fmt.Errorf("back up store: %w", err)
 	}
 	return info, nil
 }
 
-func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {
-	header := backupHeader{Format: backupFormat, Version: plainBackup, Created: time.Now().UTC(), Encrypted: len(s.key) > 0, Salt: make([]byte, saltBytes)}
+// backupWriter writes the backup of a store that is open.
+type backupWriter struct {
+	engine *engine
+	key    []byte // of the store
+	keys   *keyring
+	blobs  *blobs
+}
+
+func (s *Store) backupWriter() *backupWriter {
+	return &backupWriter{s.engine, s.key, s.keys, s.blobs}
+}
+
+func (b *backupWriter) backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {
+	header := backupHeader{Format: backupFormat, Version: plainBackup, Created: time.Now().UTC(), Encrypted: len(b.key) > 0, Salt: make([]byte, saltBytes)}
 	_, _ = rand.Read(header.Salt) // never fails
-	if s.keys.seals() {
+	if b.keys.seals() {
 		header.Version = sealedBackup
 	}
 	line, err := json.Marshal(header)
@@ -93,7 +105,7 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 		return nil, err
 	}
 	line = append(line, '\n')
-	aead, err := newSeal(s.key, header.Salt)
+	aead, err := newSeal(b.key, header.Salt)
 	if err != nil {
 		return nil, err
 	}
@@ -104,14 +116,14 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 	t := newTally(header, progress)
 	// One transaction: Badger's own backup reads each part of the store at
 	// another moment, and would cut a commit in two.
-	err = s.each(ctx, []byte{dataSpace}, func(item *badger.Item) error {
+	err = b.each(ctx, []byte{dataSpace}, func(item *badger.Item) error {
 		key := item.Key()
-		if s.keys.isErasing(partitionIn(key)) {
+		if b.keys.isErasing(partitionIn(key)) {
 			return nil
 		}
 		return item.Value(func(value []byte) (err error) {
-			if value, err = s.backupValue(key, item, value); err != nil {
-				if s.keys.isErasing(partitionIn(key)) { // the erasure began after the check above
+			if value, err = b.backupValue(key, item, value); err != nil {
+				if b.keys.isErasing(partitionIn(key)) { // the erasure began after the check above
 					return nil
 				}
 				return err
@@ -129,26 +141,26 @@ func (s *Store) backup(ctx context.Context, w io.Writer, progress Progress) (*Ba
 // backupValue returns the bytes that a backup has for a value: in a store with a key,
 // the revision and the sealed value. The backup contains a large value itself, not its
 // reference.
-func (s *Store) backupValue(key []byte, item *badger.Item, value []byte) (_ []byte, err error) {
+func (b *backupWriter) backupValue(key []byte, item *badger.Item, value []byte) (_ []byte, err error) {
 	partition := partitionIn(key)
 	sealed := item.UserMeta()&sealedMeta != 0
 	if item.UserMeta()&blobMeta != 0 {
-		if value, err = s.keys.value(key, item.Version(), item.UserMeta(), value); err != nil {
+		if value, err = b.keys.value(key, item.Version(), item.UserMeta(), value); err != nil {
 			return nil, err
 		}
-		if value, err = s.blobs.read(partition, value); err != nil {
+		if value, err = b.blobs.read(partition, value); err != nil {
 			return nil, err
 		}
 		sealed = false
 	}
-	if !s.keys.seals() {
+	if !b.keys.seals() {
 		return value, nil
 	}
 	if !sealed { // a value of an earlier version of the format
-		if err := s.keys.ensure([]string{partition}); err != nil {
+		if err := b.keys.ensure([]string{partition}); err != nil {
 			return nil, err
 		}
-		if value, err = s.keys.seal(key, item.Version(), value); err != nil {
+		if value, err = b.keys.seal(key, item.Version(), value); err != nil {
 			return nil, err
 		}
 	}
@@ -156,8 +168,8 @@ func (s *Store) backupValue(key []byte, item *badger.Item, value []byte) (_ []by
 }
 
 // each calls fn with every item whose key begins with prefix, as of one moment.
-func (s *Store) each(ctx context.Context, prefix []byte, fn func(*badger.Item) error) error {
-	txn := s.db.NewTransaction(false)
+func (b *backupWriter) each(ctx context.Context, prefix []byte, fn func(*badger.Item) error) error {
+	txn := b.engine.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, PrefetchValues: true, PrefetchSize: 100})
 	defer it.Close()
@@ -555,7 +567,7 @@ func (f *filler) flush(ctx context.Context) error {
 	}
 	if f.unlooked += f.bytes; f.unlooked > spaceEvery {
 		f.unlooked = 0
-		if err := f.store.checkSpace(); err != nil {
+		if err := f.store.engine.checkSpace(); err != nil {
 			return err
 		}
 	}
@@ -594,12 +606,12 @@ func (s *Store) partitionAfter(ctx context.Context, after []byte) (name string, 
 		return "", nil, err
 	}
 	defer s.mu.RUnlock()
-	return s.openPartitionAfter(after)
+	return s.engine.openPartitionAfter(after)
 }
 
 // openPartitionAfter is partitionAfter within a call.
-func (s *Store) openPartitionAfter(after []byte) (name string, end []byte, err error) {
-	txn := s.db.NewTransaction(false)
+func (e *engine) openPartitionAfter(after []byte) (name string, end []byte, err error) {
+	txn := e.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{dataSpace}})
 	defer it.Close()

@@ -67,25 +67,17 @@ type Options struct {
 
 // Store is a [kv.Driver] in a directory.
 type Store struct {
-	dir      string
-	minFree  uint64
-	key      []byte
-	logger   *slog.Logger
-	interval time.Duration           // Options.PurgeInterval
-	commit   func(*badger.Txn) error // badger.Txn.Commit; tests replace it to make it fail
+	engine    *engine
+	keys      *keyring
+	blobs     *blobs
+	heads     heads
+	merger    *tableMerger
+	collector *blobCollector
 
-	keys  *keyring
-	blobs *blobs
-	turn  chan struct{} // the commit token: full while a commit runs
-	heads heads
-	// snapshots is held for reading by long reads of one moment: meanwhile, no entry of
-	// that moment leaves the files.
-	snapshots sync.RWMutex
-	purging   chan struct{}         // full while a purge runs
-	pacer     atomic.Pointer[pacer] // of the running merge
-	purges    sync.WaitGroup        // of the purging goroutine
-	closing   closeSignal
-	broken    atomic.Pointer[error] // the error that stopped all commits
+	key      []byte
+	interval time.Duration  // Options.PurgeInterval
+	purges   sync.WaitGroup // of the purging goroutine
+	closing  closeSignal
 
 	uncollected atomic.Bool // a killed process may have left blobs
 
@@ -93,7 +85,6 @@ type Store struct {
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
 	closed bool
-	db     *badger.DB
 }
 
 var _ kv.Driver = (*Store)(nil)
@@ -122,21 +113,17 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	s := &Store{
-		dir:     abs,
-		minFree: opts.MinFree,
-		key:     slices.Clone(opts.Key),
-		logger:  opts.Logger,
-		commit:  (*badger.Txn).Commit,
-		turn:    make(chan struct{}, 1),
-		purging: make(chan struct{}, 1),
+		engine: &engine{dir: abs, minFree: opts.MinFree, logger: opts.Logger, commit: (*badger.Txn).Commit, turn: make(chan struct{}, 1)},
+		key:    slices.Clone(opts.Key),
 	}
-	if s.logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
+	s.merger = &tableMerger{engine: s.engine, purging: make(chan struct{}, 1)}
+	if s.engine.logger == nil {
+		s.engine.logger = slog.New(slog.DiscardHandler)
 	}
-	if s.minFree == 0 {
-		s.minFree = DefaultMinFree
+	if s.engine.minFree == 0 {
+		s.engine.minFree = DefaultMinFree
 	}
-	if err := s.checkSpace(); err != nil {
+	if err := s.engine.checkSpace(); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	if err := checkKey(abs, s.key); err != nil {
@@ -154,13 +141,13 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if _, err = openKeyring(abs, s.key, made); err != nil { // before Open changes anything
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
-	if err := prepareFiles(abs, opts, s.logger); err != nil {
+	if err := prepareFiles(abs, opts, s.engine.logger); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
 	if err := removeUnmade(abs); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, err)
 	}
-	if s.db, err = badger.Open(s.badgerOptions()); err != nil {
+	if s.engine.db, err = badger.Open(s.badgerOptions()); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", dir, openError(abs, err))
 	}
 	if err := s.prepareKeys(made); err != nil {
@@ -181,14 +168,14 @@ func Open(dir string, opts *Options) (*Store, error) {
 }
 
 func (s *Store) badgerOptions() badger.Options {
-	l := newLogger(s.logger)
+	l := newLogger(s.engine.logger)
 	l.info = func(format string) {
-		if p := s.pacer.Load(); p != nil {
+		if p := s.merger.pacer.Load(); p != nil {
 			p.next(format)
 		}
 	}
-	l.debug = s.waitForTable
-	return badgerOptions(s.dir, s.logger).WithLogger(l).WithEncryptionKey(s.key)
+	l.debug = s.engine.waitForTable
+	return badgerOptions(s.engine.dir, s.engine.logger).WithLogger(l).WithEncryptionKey(s.key)
 }
 
 // startPurges starts the scheduled purges, which run until stopPurges.
@@ -199,7 +186,7 @@ func (s *Store) startPurges() {
 	if s.interval < 0 {
 		return
 	}
-	ctx, cancel := s.untilClose(context.Background())
+	ctx, cancel := s.closing.until(context.Background())
 	s.purges.Go(func() {
 		defer cancel()
 		s.keepPurged(ctx, s.interval)
@@ -221,13 +208,13 @@ func (s *Store) stopPurges() {
 // prepareKeys reads the key file, writes one for a store that has none, and then
 // records in the store's format that it has one. No other process has the store open.
 func (s *Store) prepareKeys(made bool) (err error) {
-	if s.keys, err = openKeyring(s.dir, s.key, made); err != nil {
+	if s.keys, err = openKeyring(s.engine.dir, s.key, made); err != nil {
 		return err
 	}
 	if err := s.keys.removeTemps(); err != nil || !s.keys.seals() {
 		return err
 	}
-	format, err := readFormat(s.dir)
+	format, err := readFormat(s.engine.dir)
 	if err != nil {
 		return err
 	}
@@ -241,21 +228,21 @@ func (s *Store) prepareKeys(made bool) (err error) {
 		return err
 	}
 	if format == plainBlobFormat {
-		return fileError(writeFormat(filepath.Join(s.dir, formatFile), sealedBlobFormat))
+		return fileError(writeFormat(filepath.Join(s.engine.dir, formatFile), sealedBlobFormat))
 	}
-	return fileError(writeFormat(filepath.Join(s.dir, formatFile), sealedFormat))
+	return fileError(writeFormat(filepath.Join(s.engine.dir, formatFile), sealedFormat))
 }
 
 // startInventory writes the inventory of the store as Badger has opened it, and updates
 // it until stopInventory.
 func (s *Store) startInventory() error {
-	last, _ := markOf(s.dir, badger.ManifestFilename)
-	if err := writeInventory(s.dir, open); err != nil {
+	last, _ := markOf(s.engine.dir, badger.ManifestFilename)
+	if err := writeInventory(s.engine.dir, open); err != nil {
 		return err
 	}
 	stop := make(chan struct{})
 	var kept sync.WaitGroup
-	kept.Go(func() { s.keepInventory(stop, last) })
+	kept.Go(func() { s.engine.keepInventory(stop, last) })
 	s.stopInventory = func() {
 		close(stop)
 		kept.Wait()
@@ -314,7 +301,7 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 		return e, nil
 	}
 	e, err := again(func() (kv.Entry, error) {
-		txn := s.db.NewTransaction(false)
+		txn := s.engine.db.NewTransaction(false)
 		defer txn.Discard()
 		return s.get(txn, at, key)
 	})
@@ -378,7 +365,7 @@ func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 		return kv.Page{}, nil
 	}
 	page, err := again(func() (kv.Page, error) {
-		txn := s.db.NewTransaction(false)
+		txn := s.engine.db.NewTransaction(false)
 		defer txn.Discard()
 		return s.scan(ctx, txn, partition, r)
 	})
@@ -446,10 +433,10 @@ func (s *Store) Verify() error {
 		return fmt.Errorf("verify store: %w", err)
 	}
 	defer s.mu.RUnlock()
-	if err := verify(s.db); err != nil {
+	if err := verify(s.engine.db); err != nil {
 		return fmt.Errorf("verify store: %w: %v; restore it from a backup", kv.ErrCorrupt, err)
 	}
-	if err := s.verifyBlobs(context.Background()); err != nil {
+	if err := s.collector.verifyBlobs(context.Background()); err != nil {
 		return fmt.Errorf("verify store: %w", err)
 	}
 	return nil
@@ -476,17 +463,17 @@ func (s *Store) Close() error {
 	if s.closed {
 		return nil
 	}
-	if err := checkFree(s.dir, closeFree); err != nil {
+	if err := checkFree(s.engine.dir, closeFree); err != nil {
 		s.startPurges()
-		return fmt.Errorf("close store %q: %w, and close it again; nothing is lost if the process ends instead", filepath.Base(s.dir), err)
+		return fmt.Errorf("close store %q: %w, and close it again; nothing is lost if the process ends instead", filepath.Base(s.engine.dir), err)
 	}
 	s.closed = true
 	s.stopInventory()
 	if err := s.closeFiles(); err != nil {
-		return fmt.Errorf("close store %q: %w", filepath.Base(s.dir), err)
+		return fmt.Errorf("close store %q: %w", filepath.Base(s.engine.dir), err)
 	}
-	if err := writeInventory(s.dir, closed); err != nil {
-		s.logger.Warn("write the inventory of the closed store; the next start reads all of its tables", "error", err)
+	if err := writeInventory(s.engine.dir, closed); err != nil {
+		s.engine.logger.Warn("write the inventory of the closed store; the next start reads all of its tables", "error", err)
 	}
 	return nil
 }
@@ -494,11 +481,11 @@ func (s *Store) Close() error {
 // closeFiles records in the inventory that Badger is closing, when Badger makes a table
 // of its logs and removes them, and then has Badger close its files.
 func (s *Store) closeFiles() error {
-	if err := writeInventory(s.dir, closing); err != nil {
+	if err := writeInventory(s.engine.dir, closing); err != nil {
 		// Without an inventory the next start reads all tables; with the inventory of
 		// an open store, it would report the logs that Badger removes now as missing.
-		s.logger.Warn("write the inventory of the store that closes", "error", err)
-		_ = os.Remove(filepath.Join(s.dir, inventoryFile))
+		s.engine.logger.Warn("write the inventory of the store that closes", "error", err)
+		_ = os.Remove(filepath.Join(s.engine.dir, inventoryFile))
 	}
-	return s.db.Close()
+	return s.engine.db.Close()
 }

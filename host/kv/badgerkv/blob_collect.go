@@ -25,33 +25,42 @@ const (
 	markBatch = 1024
 )
 
+// blobCollector reads the references of entries to blobs, to find the blobs that are not
+// in use and those that are damaged.
+type blobCollector struct {
+	engine *engine
+	merger *tableMerger // whose snapshots need blobs
+	keys   *keyring
+	blobs  *blobs
+}
+
 // collectBlobs removes the blobs that no entry refers to: those of deleted and replaced
 // entries, and those that a killed process wrote and did not commit. Only one
 // collection runs at a time: the caller has the token of purges.
-func (s *Store) collectBlobs(ctx context.Context) error {
-	dirs, err := os.ReadDir(s.blobs.root())
+func (c *blobCollector) collectBlobs(ctx context.Context) error {
+	dirs, err := os.ReadDir(c.blobs.root())
 	if err != nil {
 		return fileError(ignoreMissing(err))
 	}
-	covered, err := s.versionOf(blobsKey)
+	covered, err := c.engine.versionOf(blobsKey)
 	if err != nil {
 		return err
 	}
-	s.blobs.beginCollection()
-	defer s.blobs.endCollection()
+	c.blobs.beginCollection()
+	defer c.blobs.endCollection()
 	unseen := map[string]bool{}
 	for _, d := range dirs {
 		if d.IsDir() && d.Name() != blobTempDir {
-			unseen[filepath.Join(s.blobs.root(), d.Name())] = true
+			unseen[filepath.Join(c.blobs.root(), d.Name())] = true
 		}
 	}
 	// The erasure removes the blobs of partitions that are being erased.
-	for _, partition := range s.keys.erasingNames() {
-		delete(unseen, s.blobs.partitionDir(partition))
+	for _, partition := range c.keys.erasingNames() {
+		delete(unseen, c.blobs.partitionDir(partition))
 	}
 	var after []byte
 	for {
-		partition, next, err := s.openPartitionAfter(after)
+		partition, next, err := c.engine.openPartitionAfter(after)
 		if err != nil {
 			return err
 		}
@@ -59,14 +68,14 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 			break
 		}
 		after = next
-		dir := s.blobs.partitionDir(partition)
-		if !unseen[dir] || s.keys.isErasing(partition) {
+		dir := c.blobs.partitionDir(partition)
+		if !unseen[dir] || c.keys.isErasing(partition) {
 			continue
 		}
 		delete(unseen, dir)
-		err = s.collectDir(ctx, dir, partition)
+		err = c.collectDir(ctx, dir, partition)
 		if errors.Is(err, kv.ErrCorrupt) { // one tenant's damage must not fail another tenant's erasure
-			s.logger.Warn("large values of a partition stay: one of its entries cannot be read", "partition", partition, "error", err)
+			c.engine.logger.Warn("large values of a partition stay: one of its entries cannot be read", "partition", partition, "error", err)
 			err = nil
 		}
 		if err != nil {
@@ -74,11 +83,11 @@ func (s *Store) collectBlobs(ctx context.Context) error {
 		}
 	}
 	for dir := range unseen { // directories of partitions without entries
-		if err := s.collectDir(ctx, dir, ""); err != nil {
+		if err := c.collectDir(ctx, dir, ""); err != nil {
 			return err
 		}
 	}
-	return s.note(ctx, collectKey, blobsKey, covered)
+	return c.engine.note(ctx, collectKey, blobsKey, covered)
 }
 
 func (b *blobs) beginCollection() {
@@ -105,10 +114,10 @@ var errOverrun = fmt.Errorf("more than %d large values were written meanwhile; i
 // commit has named since the collection began stay, so a blob written after the
 // references were read is safe. It holds the addresses of the partition's blobs in
 // memory, some 50 bytes each.
-func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
+func (c *blobCollector) collectDir(ctx context.Context, dir, partition string) error {
 	used := map[[addressBytes]byte]bool{}
 	if partition != "" {
-		err := s.eachReference(ctx, engineKey(partition, ""), func(_ []byte, _ uint64, ref *blobReference) error {
+		err := c.eachReference(ctx, engineKey(partition, ""), func(_ []byte, _ uint64, ref *blobReference) error {
 			used[ref.address] = true
 			return nil
 		})
@@ -118,13 +127,13 @@ func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 	}
 	// A reader of an older moment, a backup, needs more blobs. Readers that begin from
 	// here on need only the blobs in use.
-	for !s.snapshots.TryLock() {
+	for !c.merger.snapshots.TryLock() {
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
 		}
 	}
-	s.snapshots.Unlock()
-	if err := s.settled(ctx); err != nil {
+	c.merger.snapshots.Unlock()
+	if err := c.engine.settled(ctx); err != nil {
 		return err
 	}
 	subdirs, err := os.ReadDir(dir)
@@ -139,7 +148,7 @@ func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 		if err != nil {
 			return fileError(err)
 		}
-		if err := s.blobs.remove(ctx, unused); err != nil {
+		if err := c.blobs.remove(ctx, unused); err != nil {
 			return err
 		}
 	}
@@ -149,14 +158,14 @@ func (s *Store) collectDir(ctx context.Context, dir, partition string) error {
 // settled returns when the commits that a reader may have seen have their outcome, and
 // an error if one is in doubt: the entries that it deleted may exist again at the next
 // start.
-func (s *Store) settled(ctx context.Context) error {
+func (e *engine) settled(ctx context.Context) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if broken := s.broken.Load(); broken != nil {
+	if broken := e.broken.Load(); broken != nil {
 		return *broken
 	}
 	return nil
@@ -226,10 +235,10 @@ func listBlobs(dir string) (paths []string, err error) {
 // eachReference calls fn with every reference in the entries whose engine keys begin
 // with prefix, a page at a time: it holds no transaction open while it rests between
 // two pages.
-func (s *Store) eachReference(ctx context.Context, prefix []byte, fn func(engineKey []byte, version uint64, ref *blobReference) error) error {
+func (c *blobCollector) eachReference(ctx context.Context, prefix []byte, fn func(engineKey []byte, version uint64, ref *blobReference) error) error {
 	for after := []byte(nil); ; {
 		began := time.Now()
-		last, err := s.pageOfReferences(ctx, prefix, after, fn)
+		last, err := c.pageOfReferences(ctx, prefix, after, fn)
 		if err != nil || last == nil {
 			return err
 		}
@@ -242,8 +251,8 @@ func (s *Store) eachReference(ctx context.Context, prefix []byte, fn func(engine
 
 // pageOfReferences reads the next page of entries above the engine key after, and
 // returns the last key in it; nil if no entries follow.
-func (s *Store) pageOfReferences(ctx context.Context, prefix, after []byte, fn func([]byte, uint64, *blobReference) error) (last []byte, err error) {
-	txn := s.db.NewTransaction(false)
+func (c *blobCollector) pageOfReferences(ctx context.Context, prefix, after []byte, fn func([]byte, uint64, *blobReference) error) (last []byte, err error) {
+	txn := c.engine.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
@@ -262,7 +271,7 @@ func (s *Store) pageOfReferences(ctx context.Context, prefix, after []byte, fn f
 			if err != nil {
 				return nil, readError(err)
 			}
-			if raw, err = s.keys.value(item.Key(), item.Version(), item.UserMeta(), raw); err != nil {
+			if raw, err = c.keys.value(item.Key(), item.Version(), item.UserMeta(), raw); err != nil {
 				return nil, err
 			}
 			ref, err := decodeReference(raw)
@@ -282,13 +291,13 @@ func (s *Store) pageOfReferences(ctx context.Context, prefix, after []byte, fn f
 
 // eraseBlobs removes the blobs of a partition that is being erased, and their
 // directory.
-func (s *Store) eraseBlobs(ctx context.Context, partition string) error {
+func (b *blobs) eraseBlobs(ctx context.Context, partition string) error {
 	// Taking the lock waits for commits that began before the partition was marked;
 	// commits that begin later are refused before they write.
-	s.blobs.inCommit.Lock()
+	b.inCommit.Lock()
 	//lint:ignore SA2001 it is a barrier
-	s.blobs.inCommit.Unlock()
-	dir := s.blobs.partitionDir(partition)
+	b.inCommit.Unlock()
+	dir := b.partitionDir(partition)
 	paths, err := listBlobs(dir)
 	if err != nil {
 		return err
@@ -304,14 +313,14 @@ func (s *Store) eraseBlobs(ctx context.Context, partition string) error {
 			return err
 		}
 	}
-	s.blobs.forgetDirs()
+	b.forgetDirs()
 	if err := os.RemoveAll(dir); err != nil {
 		return fileError(err)
 	}
-	if _, err := os.Stat(s.blobs.root()); err != nil {
+	if _, err := os.Stat(b.root()); err != nil {
 		return fileError(ignoreMissing(err))
 	}
-	return fileError(syncDir(s.blobs.root()))
+	return fileError(syncDir(b.root()))
 }
 
 // forgetDirs forgets which directories exist, so that the next commits make them again.
@@ -322,35 +331,35 @@ func (b *blobs) forgetDirs() {
 }
 
 // verifyBlobs reads every blob that an entry refers to.
-func (s *Store) verifyBlobs(ctx context.Context) error {
+func (c *blobCollector) verifyBlobs(ctx context.Context) error {
 	for after := []byte(nil); ; {
-		partition, next, err := s.openPartitionAfter(after)
+		partition, next, err := c.engine.openPartitionAfter(after)
 		if err != nil || next == nil {
 			return err
 		}
 		after = next
-		if s.keys.isErasing(partition) {
+		if c.keys.isErasing(partition) {
 			continue
 		}
-		err = s.eachReference(ctx, engineKey(partition, ""), func(key []byte, version uint64, ref *blobReference) error {
-			_, err := s.blobs.read(partition, ref.encode())
-			if err != nil && s.isCurrent(key, version) { // else it was deleted meanwhile
+		err = c.eachReference(ctx, engineKey(partition, ""), func(key []byte, version uint64, ref *blobReference) error {
+			_, err := c.blobs.read(partition, ref.encode())
+			if err != nil && c.isCurrent(key, version) { // else it was deleted meanwhile
 				return err
 			}
 			return nil
 		})
-		if err != nil && !s.keys.isErasing(partition) {
+		if err != nil && !c.keys.isErasing(partition) {
 			return err
 		}
 	}
 }
 
 // isCurrent reports whether an entry still has that version.
-func (s *Store) isCurrent(engineKey []byte, version uint64) bool {
-	if s.keys.isErasing(partitionIn(engineKey)) {
+func (c *blobCollector) isCurrent(engineKey []byte, version uint64) bool {
+	if c.keys.isErasing(partitionIn(engineKey)) {
 		return false
 	}
-	txn := s.db.NewTransaction(false)
+	txn := c.engine.db.NewTransaction(false)
 	defer txn.Discard()
 	item, err := txn.Get(engineKey)
 	return err == nil && item.Version() == version || err != nil && !errors.Is(err, badger.ErrKeyNotFound)
@@ -360,17 +369,18 @@ func (s *Store) isCurrent(engineKey []byte, version uint64) bool {
 // killed processes. It records in the store's format that the store may have large
 // values: an earlier version would take references for values.
 func (s *Store) prepareBlobs() error {
-	s.blobs = newBlobs(s.dir, s.keys)
+	s.blobs = newBlobs(s.engine.dir, s.keys)
+	s.collector = &blobCollector{engine: s.engine, merger: s.merger, keys: s.keys, blobs: s.blobs}
 	want := plainBlobFormat
 	if s.keys.seals() {
 		want = sealedBlobFormat
 	}
-	format, err := readFormat(s.dir)
+	format, err := readFormat(s.engine.dir)
 	if err != nil {
 		return err
 	}
 	if format != want {
-		if err := s.changeFormat(want); err != nil {
+		if err := s.engine.changeFormat(want); err != nil {
 			return fileError(err)
 		}
 	}
@@ -379,8 +389,8 @@ func (s *Store) prepareBlobs() error {
 
 // changeFormat writes the store's format and keeps the format file's time, which is
 // when the store was made.
-func (s *Store) changeFormat(format int) error {
-	path, made := filepath.Join(s.dir, formatFile), s.made()
+func (e *engine) changeFormat(format int) error {
+	path, made := filepath.Join(e.dir, formatFile), e.made()
 	if err := writeFormat(path, format); err != nil || made.IsZero() {
 		return err
 	}
@@ -394,12 +404,12 @@ func (s *Store) collectUncollected(ctx context.Context) error {
 	}
 	defer s.mu.RUnlock()
 	select {
-	case s.purging <- struct{}{}:
-		defer func() { <-s.purging }()
+	case s.merger.purging <- struct{}{}:
+		defer func() { <-s.merger.purging }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := s.collectBlobs(ctx); err != nil {
+	if err := s.collector.collectBlobs(ctx); err != nil {
 		return fmt.Errorf("remove large values that nothing refers to: %w", err)
 	}
 	s.uncollected.Store(false)
@@ -408,8 +418,8 @@ func (s *Store) collectUncollected(ctx context.Context) error {
 
 // countBlobs returns how many blobs a partition has, whether entries refer to them or
 // not.
-func (s *Store) countBlobs(partition string) (int, error) {
-	paths, err := listBlobs(s.blobs.partitionDir(partition))
+func (b *blobs) countBlobs(partition string) (int, error) {
+	paths, err := listBlobs(b.partitionDir(partition))
 	return len(paths), err
 }
 

@@ -37,7 +37,7 @@ func large(content byte) []byte { return bytes.Repeat([]byte{content}, blobBytes
 
 func countFiles(t *testing.T, s *Store, partition string) int {
 	t.Helper()
-	n, err := s.countBlobs(partition)
+	n, err := s.blobs.countBlobs(partition)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestADeletionDuringAPurgeIsOfTheNext(t *testing.T) {
 	apply(t, s, "acme", kv.Delete("a"))
 	var once sync.Once
 	var deleting sync.WaitGroup
-	s.commit = func(txn *badger.Txn) error {
+	s.engine.commit = func(txn *badger.Txn) error {
 		once.Do(func() { deleting.Go(func() { apply(t, s, "acme", kv.Delete("b")) }) })
 		return txn.Commit()
 	}
@@ -80,13 +80,13 @@ func TestADeletionDuringAPurgeIsOfTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleting.Wait()
-	if _, due, err := s.purgeDue(time.Hour); err != nil || !due {
+	if _, due, err := s.engine.purgeDue(time.Hour); err != nil || !due {
 		t.Errorf("the next purge is due: %v, %v", due, err)
 	}
 	if err := s.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, due, err := s.purgeDue(time.Hour); err != nil || due {
+	if _, due, err := s.engine.purgeDue(time.Hour); err != nil || due {
 		t.Errorf("with nothing deleted since, a purge is due: %v, %v", due, err)
 	}
 }
@@ -95,7 +95,7 @@ func TestADeletionDuringAPurgeIsOfTheNext(t *testing.T) {
 func TestACommitInDoubtLeavesLargeValues(t *testing.T) {
 	s := openBlobs(t, t.TempDir(), &Options{PurgeInterval: -1})
 	apply(t, s, "acme", kv.Put("k", large('v')))
-	s.commit = func(txn *badger.Txn) error { return errors.Join(txn.Commit(), errors.New("sync failed")) }
+	s.engine.commit = func(txn *badger.Txn) error { return errors.Join(txn.Commit(), errors.New("sync failed")) }
 	_, err := kv.Apply(t.Context(), s, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Delete("k")}})
 	if !errors.Is(err, kv.ErrInDoubt) {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestAnEntryThatCannotBeReadHoldsUpNoErasure(t *testing.T) {
 	apply(t, s, "globex", kv.Put("k", large('w')))
 	apply(t, s, "initech", kv.Put("k", large('x')))
 	apply(t, s, "initech", kv.Delete("k"))
-	err := s.commitOwn(t.Context(), func(txn *badger.Txn) error {
+	err := s.engine.commitOwn(t.Context(), func(txn *badger.Txn) error {
 		return txn.SetEntry(badger.NewEntry(engineKey("acme", "k"), []byte("no reference")).WithMeta(blobMeta))
 	})
 	if err != nil {
@@ -169,7 +169,7 @@ func TestAPartitionIsErasedWhileItIsRead(t *testing.T) {
 		repeat(func(string) error { _, err := s.Backup(ctx, io.Discard, nil); return err })
 		for i := range partitions {
 			name := fmt.Sprintf("t%02d", i)
-			if err := errors.Join(s.BeginErase(t.Context(), name), s.eraseBlobs(t.Context(), name)); err != nil {
+			if err := errors.Join(s.BeginErase(t.Context(), name), s.blobs.eraseBlobs(t.Context(), name)); err != nil {
 				t.Error(err)
 			}
 		}

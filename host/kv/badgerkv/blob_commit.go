@@ -54,7 +54,7 @@ func (w *blobWrites) add(i int, tx kv.Tx) error {
 	if w.store.keys.isErasing(tx.Partition) {
 		return kv.ErrErasing
 	}
-	if err := w.store.checkWritable(); err != nil {
+	if err := w.store.engine.checkWritable(); err != nil {
 		return err
 	}
 	if err := w.store.keys.ensure([]string{tx.Partition}); err != nil {

@@ -31,7 +31,7 @@ func TestALargeValueIsSyncedBeforeItsCommit(t *testing.T) {
 	s.blobs.syncFile = func(f *os.File) error { note("file"); return f.Sync() }
 	s.blobs.syncDir = func(dir string) error { note(dir); return syncDir(dir) }
 	var before []string
-	s.commit = func(txn *badger.Txn) error {
+	s.engine.commit = func(txn *badger.Txn) error {
 		mu.Lock()
 		before = slices.Clone(synced)
 		mu.Unlock()

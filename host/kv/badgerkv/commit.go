@@ -87,14 +87,14 @@ func fail(results []kv.Result, which []int, err error) {
 // means that it wrote nothing.
 func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, blobs *blobWrites, results []kv.Result) (int, error) {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.engine.turn <- struct{}{}:
+		defer func() { <-s.engine.turn }()
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := s.checkWritable(); err != nil {
+	if err := s.engine.checkWritable(); err != nil {
 		return 0, err
 	}
 	if err := s.ensureDataKeys(txs, valid); err != nil {
@@ -155,27 +155,27 @@ func (s *Store) commitGroup(g *group) error {
 	if g.err != nil {
 		return g.err
 	}
-	return s.commitTxn(g.txn)
+	return s.engine.commitTxn(g.txn)
 }
 
 // commitTxn commits a transaction. The caller holds the commit token.
-func (s *Store) commitTxn(txn *badger.Txn) error {
-	err := s.commit(txn)
+func (e *engine) commitTxn(txn *badger.Txn) error {
+	err := e.commit(txn)
 	if err == nil {
 		return nil
 	}
 	// The next start may find the writes or not. A later sync may not cover the data
 	// that this one failed to sync, so the store makes no more commits.
 	broken := fmt.Errorf("%w after a failed write (%v); restart, and check the device", kv.ErrReadOnly, err)
-	s.broken.CompareAndSwap(nil, &broken)
+	e.broken.CompareAndSwap(nil, &broken)
 	return fmt.Errorf("%w: %v; read back to find out", kv.ErrInDoubt, err)
 }
 
-func (s *Store) checkWritable() error {
-	if broken := s.broken.Load(); broken != nil {
+func (e *engine) checkWritable() error {
+	if broken := e.broken.Load(); broken != nil {
 		return *broken
 	}
-	return s.checkSpace()
+	return e.checkSpace()
 }
 
 // engineTx is a Tx with its keys as Badger has them.
@@ -226,7 +226,7 @@ type group struct {
 }
 
 func (s *Store) newGroup() *group {
-	txn := s.db.NewTransaction(true)
+	txn := s.engine.db.NewTransaction(true)
 	return &group{store: s, txn: txn, revision: txn.ReadTs() + 1, written: make(map[string]bool), bytes: groupOverhead}
 }
 

@@ -92,31 +92,31 @@ func Rekey(dir string, old, key []byte) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	if err := writeInventory(s.dir, opening); err != nil { // the key registry is about to change
+	if err := writeInventory(s.engine.dir, opening); err != nil { // the key registry is about to change
 		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
 	// Until the key registry is written, either key opens the key file.
-	ring, err := readKeyring(filepath.Join(s.dir, KeyFile), old)
+	ring, err := readKeyring(filepath.Join(s.engine.dir, KeyFile), old)
 	if err != nil {
 		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
-	ring.dir = s.dir
+	ring.dir = s.engine.dir
 	ring.rotate()
 	if err := ring.saveAll(false, old, key); err != nil {
 		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
-	opts := badger.KeyRegistryOptions{Dir: s.dir, EncryptionKey: old}
+	opts := badger.KeyRegistryOptions{Dir: s.engine.dir, EncryptionKey: old}
 	registry, err := badger.OpenKeyRegistry(opts)
 	if err != nil {
-		return fmt.Errorf("change the key of store %q: %w", dir, openError(s.dir, err))
+		return fmt.Errorf("change the key of store %q: %w", dir, openError(s.engine.dir, err))
 	}
 	opts.EncryptionKey = key
 	if err := errors.Join(badger.WriteKeyRegistry(registry, opts), registry.Close()); err != nil {
-		return fmt.Errorf("change the key of store %q: %w", dir, openError(s.dir, err))
+		return fmt.Errorf("change the key of store %q: %w", dir, openError(s.engine.dir, err))
 	}
 	ring.storeKey = key
 	if err := ring.saveAll(true); err != nil {
 		return fmt.Errorf("change the key of store %q: %w", dir, err)
 	}
-	return writeInventory(s.dir, closed)
+	return writeInventory(s.engine.dir, closed)
 }

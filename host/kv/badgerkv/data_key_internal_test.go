@@ -79,7 +79,7 @@ func TestNarrowKeysAreReadAndNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := engineKey("acme", "old")
-	txn := s.db.NewTransaction(true)
+	txn := s.engine.db.NewTransaction(true)
 	sealed, err := s.keys.seal(old, txn.ReadTs()+1, []byte("before"))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestNarrowKeysAreReadAndNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	into := t.TempDir()
-	if _, err := Restore(t.Context(), into, &backup, &RestoreOptions{Store: *opts, KeyFile: s.dir + "/" + KeyFile}); err != nil {
+	if _, err := Restore(t.Context(), into, &backup, &RestoreOptions{Store: *opts, KeyFile: s.engine.dir + "/" + KeyFile}); err != nil {
 		t.Fatal(err)
 	}
 }

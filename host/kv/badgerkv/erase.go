@@ -40,8 +40,8 @@ func (s *Store) BeginErase(ctx context.Context, partition string) error {
 	}
 	defer s.mu.RUnlock()
 	select {
-	case s.turn <- struct{}{}: // no commit is being made
-		defer func() { <-s.turn }()
+	case s.engine.turn <- struct{}{}: // no commit is being made
+		defer func() { <-s.engine.turn }()
 	case <-ctx.Done():
 		return fmt.Errorf("begin to erase partition: %w", ctx.Err())
 	}
@@ -80,22 +80,22 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 		return err
 	}
 	defer s.mu.RUnlock()
-	ctx, cancel := s.untilClose(ctx)
+	ctx, cancel := s.closing.until(ctx)
 	defer cancel()
 	select {
-	case s.purging <- struct{}{}:
-		defer func() { <-s.purging }()
+	case s.merger.purging <- struct{}{}:
+		defer func() { <-s.merger.purging }()
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), s.purgeEnded(ctx))
+		return errors.Join(ctx.Err(), endOf(ctx))
 	}
 	if !s.keys.isErasing(partition) {
 		return nil // another call has erased it, and callers may have written to it since
 	}
-	if err := s.eraseBlobs(ctx, partition); err != nil {
-		return errors.Join(err, s.purgeEnded(ctx))
+	if err := s.blobs.eraseBlobs(ctx, partition); err != nil {
+		return errors.Join(err, endOf(ctx))
 	}
-	if err := s.erasePrefix(ctx, engineKey(partition, "")); err != nil {
-		return errors.Join(err, s.purgeEnded(ctx))
+	if err := s.merger.erasePrefix(ctx, engineKey(partition, "")); err != nil {
+		return errors.Join(err, endOf(ctx))
 	}
 	return s.keys.endErasing(partition)
 }
@@ -103,20 +103,20 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 // erasePrefix removes every version of every key of a prefix from the files. The caller
 // has the token of purges: purges and erasures both stop Badger's compactions and start
 // them again.
-func (s *Store) erasePrefix(ctx context.Context, prefix []byte) error {
+func (m *tableMerger) erasePrefix(ctx context.Context, prefix []byte) error {
 	for range maxEraseRounds {
-		drop := func(ctx context.Context) error { return s.dropPrefix(ctx, prefix) }
-		for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.drainUpperLevels, drop} {
+		drop := func(ctx context.Context) error { return m.dropPrefix(ctx, prefix) }
+		for _, step := range []func(context.Context) error{m.checkPurgeSpace, m.waitForSnapshots, m.drainUpperLevels, drop} {
 			if err := step(ctx); err != nil {
 				return err
 			}
 		}
-		left, err := s.countVersions(ctx, prefix)
+		left, err := m.engine.countVersions(ctx, prefix)
 		if err != nil {
 			return err
 		}
 		if left == 0 {
-			return s.eraseLost(prefix)
+			return m.eraseLost(prefix)
 		}
 	}
 	return fmt.Errorf("a merge of tables failed in each of %d rounds; erase it again", maxEraseRounds)
@@ -127,40 +127,40 @@ func (s *Store) erasePrefix(ctx context.Context, prefix []byte) error {
 // commits wait for their turn here. Badger does nothing if every key is deleted, as
 // after a process was killed behind a deletion; the entry that dropPrefix writes at the
 // prefix itself, which is no caller's key, makes it look.
-func (s *Store) dropPrefix(ctx context.Context, prefix []byte) error {
+func (m *tableMerger) dropPrefix(ctx context.Context, prefix []byte) error {
 	mark := func(txn *badger.Txn) error {
 		return errors.Join(txn.Set(prefix, nil), txn.Set([]byte(eraseKey), nil))
 	}
-	if err := s.commitOwn(ctx, mark); err != nil {
+	if err := m.engine.commitOwn(ctx, mark); err != nil {
 		return err
 	}
-	logs, err := s.dropInTurn(ctx, prefix)
+	logs, err := m.dropInTurn(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	return s.waitForReplaced(ctx, logs)
+	return m.engine.waitForReplaced(ctx, logs)
 }
 
 // dropInTurn holds the commit token, drops a prefix, and returns the logs of the
 // memtables that Badger made tables of.
-func (s *Store) dropInTurn(ctx context.Context, prefix []byte) (logs []string, err error) {
+func (m *tableMerger) dropInTurn(ctx context.Context, prefix []byte) (logs []string, err error) {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case m.engine.turn <- struct{}{}:
+		defer func() { <-m.engine.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if err := s.checkWritable(); err != nil {
+	if err := m.engine.checkWritable(); err != nil {
 		return nil, err
 	}
-	if logs, err = filepath.Glob(filepath.Join(s.dir, "*.mem")); err != nil {
+	if logs, err = filepath.Glob(filepath.Join(m.engine.dir, "*.mem")); err != nil {
 		return nil, err
 	}
-	if err := s.db.DropPrefix(prefix); err != nil {
+	if err := m.engine.db.DropPrefix(prefix); err != nil {
 		// Badger may have the memtable in its list twice, and would end the process on
 		// a write.
 		broken := fmt.Errorf("%w after a partition could not be dropped (%v); restart, and check the device", kv.ErrReadOnly, err)
-		s.broken.CompareAndSwap(nil, &broken)
+		m.engine.broken.CompareAndSwap(nil, &broken)
 		return nil, fileError(err)
 	}
 	return logs, nil
@@ -170,14 +170,14 @@ func (s *Store) dropInTurn(ctx context.Context, prefix []byte) (logs []string, e
 // running compactions: when a prefix is dropped, commits wait for the merge of the
 // entries that these levels still have. If callers write faster than it merges, their
 // commits wait longer.
-func (s *Store) drainUpperLevels(ctx context.Context) error {
-	return s.flatten(&pacer{ctx: ctx, store: s, share: eraseShare, left: s.undrained, maxMerges: maxDrainMerges})
+func (m *tableMerger) drainUpperLevels(ctx context.Context) error {
+	return m.flatten(&pacer{ctx: ctx, merger: m, share: eraseShare, left: m.engine.undrained, maxMerges: maxDrainMerges})
 }
 
 // undrained returns the size of level 0 and of the level below it, unless that is the
 // last; 0 if the size is small.
-func (s *Store) undrained() int64 {
-	levels := s.db.Levels()
+func (e *engine) undrained() int64 {
+	levels := e.db.Levels()
 	bytes, limit := levels[0].Size, int64(0)
 	for _, level := range levels[1:lastLevel] {
 		if level.NumTables > 0 {
@@ -193,8 +193,8 @@ func (s *Store) undrained() int64 {
 
 // countVersions counts the versions of keys of a prefix in tables and logs, also
 // deletion marks.
-func (s *Store) countVersions(ctx context.Context, prefix []byte) (n int, err error) {
-	txn := s.db.NewTransaction(false)
+func (e *engine) countVersions(ctx context.Context, prefix []byte) (n int, err error) {
+	txn := e.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, AllVersions: true})
 	defer it.Close()
@@ -209,13 +209,13 @@ func (s *Store) countVersions(ctx context.Context, prefix []byte) (n int, err er
 
 // eraseLost removes the tables in [LostDir] that have keys of a prefix, and those that
 // it cannot read: a table of a killed process may have entries of the partition.
-func (s *Store) eraseLost(prefix []byte) error {
-	names, _ := filepath.Glob(filepath.Join(s.dir, LostDir, "*")) // the pattern is right
+func (m *tableMerger) eraseLost(prefix []byte) error {
+	names, _ := filepath.Glob(filepath.Join(m.engine.dir, LostDir, "*")) // the pattern is right
 	for _, name := range names {
 		if n, err := countInTable(name, prefix); err == nil && n == 0 {
 			continue
 		}
-		s.logger.Warn("a table in "+LostDir+" may hold what was erased, and is removed", "table", filepath.Base(name))
+		m.engine.logger.Warn("a table in "+LostDir+" may hold what was erased, and is removed", "table", filepath.Base(name))
 		if err := os.Remove(name); err != nil {
 			return fileError(err)
 		}

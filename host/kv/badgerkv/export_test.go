@@ -21,18 +21,18 @@ import (
 // Flatten alone would not: it is content when all tables are at level 0, so that
 // level is compacted first, which Badger offers at closing.
 func Compact(s *Store) error {
-	opts := s.db.Opts()
+	opts := s.engine.db.Opts()
 	for _, l0OnClose := range []bool{true, false} {
-		if err := s.db.Close(); err != nil {
+		if err := s.engine.db.Close(); err != nil {
 			return err
 		}
 		db, err := badger.Open(opts.WithCompactL0OnClose(l0OnClose))
 		if err != nil {
 			return err
 		}
-		s.db = db
+		s.engine.db = db
 	}
-	return s.db.Flatten(1)
+	return s.engine.db.Flatten(1)
 }
 
 // MergeLevel0 merges a table of level 0 with those of the last level; before is called
@@ -42,26 +42,26 @@ func MergeLevel0(s *Store, before func()) error {
 	if err := s.Purge(ctx); err != nil {
 		return err
 	}
-	if err := s.flushMemtable(ctx); err != nil {
+	if err := s.merger.flushMemtable(ctx); err != nil {
 		return err
 	}
 	before()
-	return s.db.Flatten(1)
+	return s.engine.db.Flatten(1)
 }
 
 // SetMinFree changes Options.MinFree of an open store.
-func SetMinFree(s *Store, n uint64) { s.minFree = n }
+func SetMinFree(s *Store, n uint64) { s.engine.minFree = n }
 
 // FailCommits makes Badger's commits fail with err, until err is nil.
 func FailCommits(s *Store, err error) {
-	s.commit = func(*badger.Txn) error { return err }
+	s.engine.commit = func(*badger.Txn) error { return err }
 	if err == nil {
-		s.commit = (*badger.Txn).Commit
+		s.engine.commit = (*badger.Txn).Commit
 	}
 }
 
 // KeyFileOf is the path of a store's key file.
-func KeyFileOf(s *Store) string { return filepath.Join(s.dir, KeyFile) }
+func KeyFileOf(s *Store) string { return filepath.Join(s.engine.dir, KeyFile) }
 
 // Sealed is a value as the store would keep it.
 func Sealed(t *testing.T, s *Store, partition string, key kv.Key, revision uint64, value string) []byte {
@@ -129,7 +129,7 @@ func ScanFiles(dir string, opts *Options, pattern string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	txn := s.db.NewTransaction(false)
+	txn := s.engine.db.NewTransaction(false)
 	it := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
 	for it.Rewind(); it.Valid(); it.Next() {
 		look(it.Item().Key())
@@ -176,7 +176,7 @@ func SetBlobBytes(s *Store, n int) { s.blobs.least = n }
 // refer to.
 func CountReferences(ctx context.Context, s *Store, partition string) (int, error) {
 	addresses := map[[addressBytes]byte]bool{}
-	err := s.eachReference(ctx, engineKey(partition, ""), func(_ []byte, _ uint64, ref *blobReference) error {
+	err := s.collector.eachReference(ctx, engineKey(partition, ""), func(_ []byte, _ uint64, ref *blobReference) error {
 		addresses[ref.address] = true
 		return nil
 	})

@@ -47,7 +47,7 @@ func TestHeadsAreWhatBadgerHas(t *testing.T) {
 			txs = append(txs, tx)
 		}
 		s.Commit(context.Background(), txs...)
-		txn := s.db.NewTransaction(false)
+		txn := s.engine.db.NewTransaction(false)
 		defer txn.Discard()
 		for _, key := range keys {
 			want, _ := s.get(txn, engineKey("p", key), key)

@@ -287,7 +287,7 @@ func damaged(name, why string) error {
 
 // keepInventory writes the inventory whenever the MANIFEST has changed, until stop is
 // closed. It repeats a failed write at the next interval.
-func (s *Store) keepInventory(stop <-chan struct{}, last fileMark) {
+func (e *engine) keepInventory(stop <-chan struct{}, last fileMark) {
 	ticker := time.NewTicker(inventoryInterval)
 	defer ticker.Stop()
 	for {
@@ -296,12 +296,12 @@ func (s *Store) keepInventory(stop <-chan struct{}, last fileMark) {
 			return
 		case <-ticker.C:
 		}
-		now, ok := markOf(s.dir, badger.ManifestFilename)
+		now, ok := markOf(e.dir, badger.ManifestFilename)
 		if !ok || now == last {
 			continue
 		}
-		if err := writeInventory(s.dir, open); err != nil {
-			s.logger.Warn("write the inventory of the store", "error", err)
+		if err := writeInventory(e.dir, open); err != nil {
+			e.logger.Warn("write the inventory of the store", "error", err)
 			continue
 		}
 		last = now

@@ -177,20 +177,20 @@ func TestStoreThatIsClosedWhileItOpensIsWhole(t *testing.T) {
 	if _, err := kv.Apply(context.Background(), s, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put("key", []byte("value"))}}); err != nil {
 		t.Fatal(err)
 	}
-	killed := &Store{dir: filepath.Join(t.TempDir(), "killed"), logger: s.logger}
-	if err := os.CopyFS(killed.dir, os.DirFS(s.dir)); err != nil {
+	killed := &Store{engine: &engine{dir: filepath.Join(t.TempDir(), "killed"), logger: s.engine.logger}, merger: &tableMerger{}}
+	if err := os.CopyFS(killed.engine.dir, os.DirFS(s.engine.dir)); err != nil {
 		t.Fatal(err)
 	}
-	if err := prepareFiles(killed.dir, &Options{}, s.logger); err != nil {
+	if err := prepareFiles(killed.engine.dir, &Options{}, s.engine.logger); err != nil {
 		t.Fatal(err)
 	}
-	if killed.db, err = badger.Open(killed.badgerOptions()); err != nil {
+	if killed.engine.db, err = badger.Open(killed.badgerOptions()); err != nil {
 		t.Fatal(err)
 	}
 	if err := killed.closeFiles(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := examine(killed.dir, nil, true); err != nil {
+	if _, err := examine(killed.engine.dir, nil, true); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,31 +3,44 @@ package badgerkv
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
 
+// tableMerger has Badger merge its tables: for purges, which remove deleted entries from
+// the files, and for erasures. One of them runs at a time.
+type tableMerger struct {
+	engine  *engine
+	purging chan struct{}         // full while a purge, an erasure or a collection runs
+	pacer   atomic.Pointer[pacer] // of the running merge
+	// snapshots is held for reading by long reads of one moment: meanwhile, no entry of
+	// that moment leaves the files.
+	snapshots sync.RWMutex
+}
+
 // mergeTables merges every table that is now above the last level down to it, and waits
 // until the files of the merged tables are gone.
-func (s *Store) mergeTables(ctx context.Context) error {
+func (m *tableMerger) mergeTables(ctx context.Context) error {
 	var above lineage
-	left := func() int64 { return above.follow(s.db.Tables()) }
-	if err := s.flatten(&pacer{ctx: ctx, store: s, share: purgeShare, left: left}); err != nil {
+	left := func() int64 { return above.follow(m.engine.db.Tables()) }
+	if err := m.flatten(&pacer{ctx: ctx, merger: m, share: purgeShare, left: left}); err != nil {
 		return err
 	}
-	return s.waitForReplaced(ctx, nil)
+	return m.engine.waitForReplaced(ctx, nil)
 }
 
 // waitForReplaced waits until the tables that Badger no longer uses, and the logs, are
 // gone: readers may hold them.
-func (s *Store) waitForReplaced(ctx context.Context, logs []string) error {
-	unused, err := s.unusedTables()
+func (e *engine) waitForReplaced(ctx context.Context, logs []string) error {
+	unused, err := e.unusedTables()
 	for err == nil && (len(unused) > 0 || anyExists(logs)) {
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
 		}
-		unused, err = s.stillUnused(unused)
+		unused, err = e.stillUnused(unused)
 	}
 	return err
 }
@@ -69,9 +82,9 @@ type stopMerging struct{ err error }
 // always be two. Flatten has no context and never rests. It does call the logger
 // between two merges, in its own goroutine and with no lock held: there the pacer
 // rests, and ends Flatten by a panic that flatten recovers.
-func (s *Store) flatten(p *pacer) (err error) {
-	s.pacer.Store(p)
-	defer s.pacer.Store(nil)
+func (m *tableMerger) flatten(p *pacer) (err error) {
+	m.pacer.Store(p)
+	defer m.pacer.Store(nil)
 	defer p.release()
 	defer func() {
 		switch p := recover().(type) {
@@ -82,7 +95,7 @@ func (s *Store) flatten(p *pacer) (err error) {
 			panic(p)
 		}
 	}()
-	return s.db.Flatten(1)
+	return m.engine.db.Flatten(1)
 }
 
 // flattenStep is the beginning of the message that Flatten logs before each merge.
@@ -96,10 +109,10 @@ const flattenStep = "Attempting to compact with "
 // commits back during merges. Each step halves the time of other callers, so the merges
 // end.
 type pacer struct {
-	ctx   context.Context // the lifetime of the Flatten, whose logger calls the pacer
-	store *Store
-	share float64      // the length of a rest, as a multiple of the merge's
-	left  func() int64 // called before each merge, returns the bytes left to merge; 0 ends the merges
+	ctx    context.Context // the lifetime of the Flatten, whose logger calls the pacer
+	merger *tableMerger
+	share  float64      // the length of a rest, as a multiple of the merge's
+	left   func() int64 // called before each merge, returns the bytes left to merge; 0 ends the merges
 	// maxMerges is the number of merges after which the pacer gives up; 0 is never.
 	maxMerges int
 
@@ -125,7 +138,7 @@ func (p *pacer) next(format string) {
 	}
 	err := p.ctx.Err()
 	if err == nil {
-		err = p.store.checkPurgeSpace(p.ctx)
+		err = p.merger.checkPurgeSpace(p.ctx)
 	}
 	if err == nil && p.share < 1 && p.maxMerges == 0 {
 		err = p.hold()
@@ -138,13 +151,13 @@ func (p *pacer) next(format string) {
 }
 
 func (p *pacer) givesUp() bool {
-	return p.maxMerges > 0 && (p.merges >= p.maxMerges || p.share < 1 && p.store.db.Levels()[0].NumTables == 0)
+	return p.maxMerges > 0 && (p.merges >= p.maxMerges || p.share < 1 && p.merger.engine.db.Levels()[0].NumTables == 0)
 }
 
 // adapt shortens the rests if callers write so fast that no fewer bytes are left to
 // merge.
 func (p *pacer) adapt(left int64) {
-	if p.store.db.Levels()[0].NumTables == 0 {
+	if p.merger.engine.db.Levels()[0].NumTables == 0 {
 		return
 	}
 	if p.leftThen > 0 && left >= p.leftThen {
@@ -156,7 +169,7 @@ func (p *pacer) adapt(left int64) {
 // rest leaves the machine to other callers, and ends early if they fill level 0.
 func (p *pacer) rest(worked time.Duration) {
 	until := time.Now().Add(min(time.Duration(p.share*float64(worked)), maxRest))
-	for time.Now().Before(until) && (p.share < 1 || p.store.db.Levels()[0].NumTables < level0Tables) {
+	for time.Now().Before(until) && (p.share < 1 || p.merger.engine.db.Levels()[0].NumTables < level0Tables) {
 		if err := sleep(p.ctx, min(restCheck, time.Until(until))); err != nil {
 			return
 		}
@@ -166,7 +179,7 @@ func (p *pacer) rest(worked time.Duration) {
 // hold takes the commit token, which keeps others from committing until release.
 func (p *pacer) hold() error {
 	select {
-	case p.store.turn <- struct{}{}:
+	case p.merger.engine.turn <- struct{}{}:
 		p.holding = true
 		return nil
 	case <-p.ctx.Done():
@@ -176,7 +189,7 @@ func (p *pacer) hold() error {
 
 func (p *pacer) release() {
 	if p.holding {
-		<-p.store.turn
+		<-p.merger.engine.turn
 		p.holding = false
 	}
 }

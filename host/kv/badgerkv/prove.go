@@ -28,7 +28,7 @@ func (s *Store) Prove(ctx context.Context, partition string) (*kv.Proof, error) 
 	if at := s.keys.erasedAt(partition); !at.IsZero() {
 		p.ErasedAt = &at
 	}
-	for _, step := range []func(context.Context, *kv.Proof, string) error{s.proveEntries, s.proveFiles} {
+	for _, step := range []func(context.Context, *kv.Proof, string) error{s.prover().proveEntries, s.prover().proveFiles} {
 		if err := step(ctx, p, partition); err != nil {
 			return nil, fmt.Errorf("prove what is stored: %w", err)
 		}
@@ -36,10 +36,18 @@ func (s *Store) Prove(ctx context.Context, partition string) (*kv.Proof, error) 
 	return p, nil
 }
 
+// prover reads the files of a store for a proof.
+type prover struct {
+	engine *engine
+	blobs  *blobs
+}
+
+func (s *Store) prover() *prover { return &prover{s.engine, s.blobs} }
+
 // proveEntries reads every version of every entry. It recognizes the partition's keys
 // by their own bytes, not by their position.
-func (s *Store) proveEntries(ctx context.Context, p *kv.Proof, partition string) error {
-	txn := s.db.NewTransaction(false)
+func (pr *prover) proveEntries(ctx context.Context, p *kv.Proof, partition string) error {
+	txn := pr.engine.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
 	defer it.Close()
@@ -67,27 +75,27 @@ const maxTableWait = 10 * time.Second
 
 // proveFiles lists the files. A table that the store does not use is held by a reader,
 // or being written by a merge, both of which end, or is left over.
-func (s *Store) proveFiles(ctx context.Context, p *kv.Proof, partition string) error {
+func (pr *prover) proveFiles(ctx context.Context, p *kv.Proof, partition string) error {
 	prefix := engineKey(partition, "")
-	unused, err := s.unusedTables()
+	unused, err := pr.engine.unusedTables()
 	for end := time.Now().Add(maxTableWait); err == nil && len(unused) > 0 && time.Now().Before(end); {
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
 		}
-		unused, err = s.stillUnused(unused)
+		unused, err = pr.engine.stillUnused(unused)
 	}
 	if err != nil {
 		return err
 	}
-	if p.Blobs, err = s.countBlobs(partition); err != nil {
+	if p.Blobs, err = pr.blobs.countBlobs(partition); err != nil {
 		return err
 	}
 	for _, name := range unused {
-		if n, err := countInTable(filepath.Join(s.dir, name), prefix); err != nil || n > 0 {
+		if n, err := countInTable(filepath.Join(pr.engine.dir, name), prefix); err != nil || n > 0 {
 			p.Unread = append(p.Unread, name)
 		}
 	}
-	return filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
+	return filepath.WalkDir(pr.engine.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return ignoreMissing(err)
 		}
@@ -121,20 +129,20 @@ func ignoreMissing(err error) error {
 
 // stillUnused returns those of the tables that still exist and that the store does not
 // use.
-func (s *Store) stillUnused(names []string) ([]string, error) {
-	now, err := s.unusedTables()
+func (e *engine) stillUnused(names []string) ([]string, error) {
+	now, err := e.unusedTables()
 	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(now, name) }), err
 }
 
 // unusedTables returns the names of tables in the directory that the store does not
 // use.
-func (s *Store) unusedTables() (names []string, err error) {
-	paths, err := filepath.Glob(filepath.Join(s.dir, "*.sst"))
+func (e *engine) unusedTables() (names []string, err error) {
+	paths, err := filepath.Glob(filepath.Join(e.dir, "*.sst"))
 	if err != nil {
 		return nil, err
 	}
 	used := map[string]bool{}
-	for _, t := range s.db.Tables() {
+	for _, t := range e.db.Tables() {
 		used[tableName(t.ID)] = true
 	}
 	for _, path := range paths {

@@ -78,39 +78,39 @@ func (s *Store) purge(ctx context.Context) error {
 		return err
 	}
 	defer s.mu.RUnlock()
-	ctx, cancel := s.untilClose(ctx)
+	ctx, cancel := s.closing.until(ctx)
 	defer cancel()
 	return s.purgeOpen(ctx)
 }
 
 // purgeOpen purges the store. The caller keeps it open meanwhile; ctx is from
-// untilClose.
+// closeSignal.until.
 func (s *Store) purgeOpen(ctx context.Context) error {
 	select {
-	case s.purging <- struct{}{}:
-		defer func() { <-s.purging }()
+	case s.merger.purging <- struct{}{}:
+		defer func() { <-s.merger.purging }()
 	case <-ctx.Done():
-		return s.purgeEnded(ctx)
+		return endOf(ctx)
 	}
-	covered, err := s.versionOf(deletionKey)
+	covered, err := s.engine.versionOf(deletionKey)
 	if err != nil {
 		return err
 	}
-	notePurge := func(ctx context.Context) error { return s.note(ctx, purgeKey, deletionKey, covered) }
-	for _, step := range []func(context.Context) error{s.checkPurgeSpace, s.waitForSnapshots, s.flushMemtable, s.settleLevel0, s.mergeTables, s.waitForSnapshots, s.collectBlobs, notePurge} {
+	notePurge := func(ctx context.Context) error { return s.engine.note(ctx, purgeKey, deletionKey, covered) }
+	for _, step := range []func(context.Context) error{s.merger.checkPurgeSpace, s.merger.waitForSnapshots, s.merger.flushMemtable, s.merger.settleLevel0, s.merger.mergeTables, s.merger.waitForSnapshots, s.collector.collectBlobs, notePurge} {
 		if err := step(ctx); err != nil {
-			return errors.Join(err, s.purgeEnded(ctx))
+			return errors.Join(err, endOf(ctx))
 		}
 	}
 	return nil
 }
 
-// untilClose returns a context that also ends when the store begins to close.
-func (s *Store) untilClose(ctx context.Context) (context.Context, context.CancelFunc) {
+// until returns a context that also ends when the store begins to close.
+func (c *closeSignal) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.closing.Lock()
-	closing := s.closing.ch
-	s.closing.Unlock()
+	c.Lock()
+	closing := c.ch
+	c.Unlock()
 	stop := make(chan struct{})
 	go func() { // ends with the cancel function
 		select {
@@ -125,26 +125,28 @@ func (s *Store) untilClose(ctx context.Context) (context.Context, context.Cancel
 	})
 }
 
-// purgeEnded returns why ctx has ended: the caller's reason, or that the store closes.
-func (s *Store) purgeEnded(ctx context.Context) error {
+// endOf returns why ctx has ended: the caller's reason, or that the store closes.
+func endOf(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), kv.ErrClosed) {
 		return kv.ErrClosed
 	}
 	return ctx.Err()
 }
 
-func (s *Store) checkPurgeSpace(context.Context) error { return checkFree(s.dir, s.minFree+purgeFree) }
+func (m *tableMerger) checkPurgeSpace(context.Context) error {
+	return checkFree(m.engine.dir, m.engine.minFree+purgeFree)
+}
 
 // waitForSnapshots waits for readers of an old moment, for which Badger keeps files and
 // entries that were deleted since. A read that begins later sees the deletions.
-func (s *Store) waitForSnapshots(ctx context.Context) error {
-	for !s.snapshots.TryLock() {
+func (m *tableMerger) waitForSnapshots(ctx context.Context) error {
+	for !m.snapshots.TryLock() {
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
 		}
 	}
-	defer s.snapshots.Unlock()
-	s.db.NewTransaction(false).Discard() // Badger may drop deleted versions below its timestamp
+	defer m.snapshots.Unlock()
+	m.engine.db.NewTransaction(false).Discard() // Badger may drop deleted versions below its timestamp
 	return nil
 }
 
@@ -160,8 +162,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // flushMemtable returns when all earlier writes are in tables and their logs are gone.
-func (s *Store) flushMemtable(ctx context.Context) error {
-	logs, err := filepath.Glob(filepath.Join(s.dir, "*.mem"))
+func (m *tableMerger) flushMemtable(ctx context.Context) error {
+	logs, err := filepath.Glob(filepath.Join(m.engine.dir, "*.mem"))
 	if err != nil {
 		return err
 	}
@@ -169,7 +171,7 @@ func (s *Store) flushMemtable(ctx context.Context) error {
 		began := time.Now()
 		if fillers < maxFillers && newestExists(logs) {
 			fillers++
-			if err := s.commitOwn(ctx, putFillers); err != nil {
+			if err := m.engine.commitOwn(ctx, putFillers); err != nil {
 				return err
 			}
 		}
@@ -177,7 +179,7 @@ func (s *Store) flushMemtable(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.commitOwn(ctx, deleteFillers)
+	return m.engine.commitOwn(ctx, deleteFillers)
 }
 
 // putFillers overwrites the filler entries, deleteFillers deletes them.
@@ -201,10 +203,10 @@ func deleteFillers(txn *badger.Txn) error {
 
 // settleLevel0 makes Badger merge the tables of level 0 if all tables are there:
 // Flatten merges nothing then, and Badger by itself nothing below level0Tables tables.
-func (s *Store) settleLevel0(ctx context.Context) error {
-	for s.onlyLevel0() {
-		if s.db.Levels()[0].NumTables < level0Tables {
-			if err := s.flushMemtable(ctx); err != nil {
+func (m *tableMerger) settleLevel0(ctx context.Context) error {
+	for m.engine.onlyLevel0() {
+		if m.engine.db.Levels()[0].NumTables < level0Tables {
+			if err := m.flushMemtable(ctx); err != nil {
 				return err
 			}
 		}
@@ -215,8 +217,8 @@ func (s *Store) settleLevel0(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) onlyLevel0() bool {
-	for _, level := range s.db.Levels()[1:] {
+func (e *engine) onlyLevel0() bool {
+	for _, level := range e.db.Levels()[1:] {
 		if level.NumTables > 0 {
 			return false
 		}
@@ -239,28 +241,28 @@ func newestExists(logs []string) bool { return len(logs) > 0 && anyExists(logs[l
 
 // commitOwn commits entries of the package's own, or deletions of entries that no
 // caller sees any more.
-func (s *Store) commitOwn(ctx context.Context, fn func(*badger.Txn) error) error {
+func (e *engine) commitOwn(ctx context.Context, fn func(*badger.Txn) error) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := s.checkWritable(); err != nil {
+	if err := e.checkWritable(); err != nil {
 		return err
 	}
-	txn := s.db.NewTransaction(true)
+	txn := e.db.NewTransaction(true)
 	defer txn.Discard()
 	if err := fn(txn); err != nil {
 		return err
 	}
-	return s.commitTxn(txn)
+	return e.commitTxn(txn)
 }
 
 // versionOf returns the version of one of the package's own keys, 0 if the key is not
 // written.
-func (s *Store) versionOf(key string) (uint64, error) {
-	txn := s.db.NewTransaction(false)
+func (e *engine) versionOf(key string) (uint64, error) {
+	txn := e.db.NewTransaction(false)
 	defer txn.Discard()
 	item, err := txn.Get([]byte(key))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -276,9 +278,9 @@ func (s *Store) versionOf(key string) (uint64, error) {
 // the version covered, to the key done. It writes cause again if cause has a later
 // version, so that both get the same version and the next work covers the later
 // changes.
-func (s *Store) note(ctx context.Context, done, cause string, covered uint64) error {
-	return s.commitOwn(ctx, func(txn *badger.Txn) error {
-		if now, err := s.versionOf(cause); err != nil {
+func (e *engine) note(ctx context.Context, done, cause string, covered uint64) error {
+	return e.commitOwn(ctx, func(txn *badger.Txn) error {
+		if now, err := e.versionOf(cause); err != nil {
 			return err
 		} else if now > covered {
 			if err := txn.Set([]byte(cause), nil); err != nil {

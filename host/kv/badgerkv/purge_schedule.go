@@ -15,20 +15,20 @@ import (
 
 // purgeDue returns when the next purge is due; ok is false if nothing was deleted
 // since the last.
-func (s *Store) purgeDue(interval time.Duration) (due time.Time, ok bool, err error) {
-	return s.dueAfter(purgeKey, deletionKey, interval)
+func (e *engine) purgeDue(interval time.Duration) (due time.Time, ok bool, err error) {
+	return e.dueAfter(purgeKey, deletionKey, interval)
 }
 
 // collectionDue returns when the next collection of large values is due, unless a purge
 // precedes it; ok is false if no large value was written since the last collection.
-func (s *Store) collectionDue(interval time.Duration) (due time.Time, ok bool, err error) {
-	return s.dueAfter(collectKey, blobsKey, interval)
+func (e *engine) collectionDue(interval time.Duration) (due time.Time, ok bool, err error) {
+	return e.dueAfter(collectKey, blobsKey, interval)
 }
 
 // dueAfter returns the time in the key done plus an interval; ok is false if cause was
 // not written since.
-func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.Time, ok bool, err error) {
-	txn := s.db.NewTransaction(false)
+func (e *engine) dueAfter(done, cause string, interval time.Duration) (due time.Time, ok bool, err error) {
+	txn := e.db.NewTransaction(false)
 	defer txn.Discard()
 	written, err := txn.Get([]byte(cause))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -39,7 +39,7 @@ func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.T
 	}
 	last, err := txn.Get([]byte(done))
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return s.made().Add(interval), true, nil
+		return e.made().Add(interval), true, nil
 	}
 	if err != nil {
 		return due, false, readError(err)
@@ -56,8 +56,8 @@ func (s *Store) dueAfter(done, cause string, interval time.Duration) (due time.T
 
 // made returns the modification time of the format file, which is when the store was
 // made; if that cannot be read, the zero time.
-func (s *Store) made() time.Time {
-	info, err := os.Stat(filepath.Join(s.dir, formatFile))
+func (e *engine) made() time.Time {
+	info, err := os.Stat(filepath.Join(e.dir, formatFile))
 	if err != nil {
 		return time.Time{}
 	}
@@ -76,18 +76,18 @@ const (
 func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
 	every := max(interval/purgeChecks, time.Millisecond)
 	for wait := min(every, firstPurgeCheck); sleep(ctx, wait) == nil; wait = every {
-		due, ok, err := s.collectionDue(interval)
+		due, ok, err := s.engine.collectionDue(interval)
 		if err == nil && (s.uncollected.Load() || ok && !time.Now().Before(due.Add(-every))) {
 			err = s.collectUncollected(ctx)
 		}
 		if err == nil {
-			due, ok, err = s.purgeDue(interval)
+			due, ok, err = s.engine.purgeDue(interval)
 		}
 		if err == nil && ok && !time.Now().Before(due.Add(-every)) {
 			err = s.Purge(ctx)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrClosed) {
-			s.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
+			s.engine.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // checkSpace returns kv.ErrNoSpace if less than minFree is free on the store's device.
-func (s *Store) checkSpace() error { return checkFree(s.dir, s.minFree) }
+func (e *engine) checkSpace() error { return checkFree(e.dir, e.minFree) }
 
 // checkFree returns kv.ErrNoSpace if less than least is free on dir's device. It
 // returns nil if the system does not say.

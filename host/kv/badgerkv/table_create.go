@@ -25,25 +25,25 @@ const (
 // Badger 4.9.6 ignores the error of a table that it cannot create in a compaction,
 // because the process has no file descriptor left or the device no room, and then
 // removes the tables that were merged: all their entries would be lost.
-func (s *Store) waitForTable(format string) {
+func (e *engine) waitForTable(format string) {
 	if !strings.HasPrefix(format, tableStep) {
 		return
 	}
 	for logged := (time.Time{}); ; time.Sleep(tableRetry) {
-		err := s.tryCreate()
+		err := e.tryCreate()
 		if err == nil || errors.Is(err, fs.ErrNotExist) { // the directory is gone, with all tables
 			return
 		}
 		if time.Since(logged) >= tableLogEvery {
-			s.logger.Error("tables cannot be merged: no file can be created; it is tried again", "error", err)
+			e.logger.Error("tables cannot be merged: no file can be created; it is tried again", "error", err)
 			logged = time.Now()
 		}
 	}
 }
 
 // tryCreate creates files in the store's directory, and removes them.
-func (s *Store) tryCreate() (err error) {
-	f, err := os.CreateTemp(s.dir, inventoryTemp) // the next start removes one that is left
+func (e *engine) tryCreate() (err error) {
+	f, err := os.CreateTemp(e.dir, inventoryTemp) // the next start removes one that is left
 	if err != nil {
 		return err
 	}
