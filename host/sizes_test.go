@@ -34,7 +34,6 @@ var oversized = map[string]int{
 	"methods of host/plugin/internal/wasmmeter.codeScan": 56,
 	"methods of host/plugin/internal/wasmmeter.meter":    44,
 	"methods of host/plugin/plugintest.guest":            48,
-	"methods of pdk/go/pdk.scanner":                      59,
 }
 
 func TestTypesAndPackagesStaySmall(t *testing.T) {

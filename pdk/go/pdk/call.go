@@ -8,7 +8,7 @@ const (
 
 // memory is what a plugin reuses from call to call.
 type memory struct {
-	scanner scanner
+	reader  reader
 	output  Writer
 	arena   arena // unescaped strings and host responses of the call
 	parts   []Part
@@ -64,8 +64,8 @@ func (p *Plugin) run(export string, input []byte) error {
 	if k == kindCount || p.kinds[k].run == nil {
 		return Errorf(Unimplemented, "the plugin has nothing for agenthost_%s", export)
 	}
-	p.calls.scanner = scanner{src: borrow(input), arena: &p.calls.arena}
-	return p.kinds[k].run(p, &p.calls.scanner)
+	p.calls.reader = reader{scanner{src: borrow(input), arena: &p.calls.arena}}
+	return p.kinds[k].run(p, &p.calls.reader)
 }
 
 // kindOf returns the kind that an export serves, kindCount for none.
@@ -85,12 +85,15 @@ func kindOf(export string) int {
 	return kindCount
 }
 
+// reader reads the documents of the contract from the tokens of a scanner.
+type reader struct{ scan scanner }
+
 // finish ends the reading of a request and describes its first fault.
-func (s *scanner) finish(request string) error {
-	if s.end() {
+func (in *reader) finish(request string) error {
+	if in.scan.end() {
 		return nil
 	}
-	err := s.err()
+	err := in.scan.err()
 	err.Message = request + ": " + err.Message
 	return err
 }
@@ -101,58 +104,58 @@ func missing(kind, name string) error {
 }
 
 // scope reads a scope.
-func (s *scanner) scope(last *Scope) Scope {
-	if s.kind() == KindNull {
-		s.skip()
+func (in *reader) scope(last *Scope) Scope {
+	if in.scan.kind() == KindNull {
+		in.scan.skip()
 		return Scope{}
 	}
 	var out Scope
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "tenant":
-			out.Tenant = keep(&last.Tenant, s.str())
+			out.Tenant = keep(&last.Tenant, in.scan.str())
 		case "thread":
-			out.Thread = keep(&last.Thread, s.str())
+			out.Thread = keep(&last.Thread, in.scan.str())
 		case "run":
-			out.Run = keep(&last.Run, s.str())
+			out.Run = keep(&last.Run, in.scan.str())
 		case "network":
-			out.Network = keep(&last.Network, s.str())
+			out.Network = keep(&last.Network, in.scan.str())
 		case "agent":
-			out.Agent = keep(&last.Agent, s.str())
+			out.Agent = keep(&last.Agent, in.scan.str())
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
 	return out
 }
 
 // strings reads an array of strings that may be kept.
-func (s *scanner) strings() []string {
+func (in *reader) strings() []string {
 	var out []string
-	s.open('[')
-	for s.next(']') {
-		out = append(out, string([]byte(s.str())))
+	in.scan.open('[')
+	for in.scan.next(']') {
+		out = append(out, string([]byte(in.scan.str())))
 	}
 	return out
 }
 
 // error reads an error object.
-func (s *scanner) error() *Error {
+func (in *reader) error() *Error {
 	e := &Error{Code: Internal}
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "code":
-			e.Code = Code(string([]byte(s.str())))
+			e.Code = Code(string([]byte(in.scan.str())))
 		case "message":
-			e.Message = string([]byte(s.str()))
+			e.Message = string([]byte(in.scan.str()))
 		case "hint":
-			e.Hint = string([]byte(s.str()))
+			e.Hint = string([]byte(in.scan.str()))
 		case "retryable":
-			e.Retryable = s.boolean()
+			e.Retryable = in.scan.boolean()
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
 	return e

@@ -143,21 +143,21 @@ func TokensCount(encoding string, texts ...string) (TokenCount, error) {
 		return TokenCount{}, err
 	}
 	var out TokenCount
-	s := scanner{src: string(response)}
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+	in := reader{scan: scanner{src: string(response)}}
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "tokens":
-			out.Tokens = s.column(make([]int, 0, len(texts)), 0)
+			out.Tokens = in.column(make([]int, 0, len(texts)), 0)
 		case "encoding":
-			out.Encoding = s.str()
+			out.Encoding = in.scan.str()
 		case "exact":
-			out.Exact = s.boolean()
+			out.Exact = in.scan.boolean()
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
-	if err := s.finish("read token counts"); err != nil {
+	if err := in.finish("read token counts"); err != nil {
 		return TokenCount{}, err
 	}
 	if len(out.Tokens) != len(texts) {

@@ -33,9 +33,9 @@ func (systemHost) HostCall(op string, request Raw) (Raw, *Error) {
 	if result>>32 == 0 {
 		return Raw(borrow(response)), nil
 	}
-	s := scanner{src: borrow(response)}
-	e := s.error()
-	if err := s.finish("read error of " + op); err != nil {
+	in := reader{scan: scanner{src: borrow(response)}}
+	e := in.error()
+	if err := in.finish("read error of " + op); err != nil {
 		return "", asError(err)
 	}
 	return "", e

@@ -40,10 +40,10 @@ func NewMessage(role string, parts ...Part) Message {
 
 // ParseMessages reads a JSON array of messages. They are valid as long as r is.
 func ParseMessages(r Raw) ([]Message, error) {
-	s := scanner{src: string(r)}
+	in := reader{scan: scanner{src: string(r)}}
 	var slab []Part
-	messages := s.messages(nil, &slab)
-	if err := s.finish("read messages"); err != nil {
+	messages := in.messages(nil, &slab)
+	if err := in.finish("read messages"); err != nil {
 		return nil, err
 	}
 	return messages, nil
@@ -129,8 +129,8 @@ func DataPart(value Raw) Part { return Part{Type: PartData, Value: value} }
 // a type, which the host refuses.
 func RawPart(object Raw) Part {
 	var p Part
-	s := scanner{src: string(object)}
-	if s.part(&p); !s.end() {
+	in := reader{scan: scanner{src: string(object)}}
+	if in.part(&p); !in.scan.end() {
 		return Part{}
 	}
 	return p

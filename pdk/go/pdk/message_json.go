@@ -15,69 +15,69 @@ func (seen *members) once(s *scanner, bit members, name string) {
 
 // message reads a message into m. Its parts go to the end of slab, whose memory
 // m.Parts shares.
-func (s *scanner) message(m *Message, slab *[]Part) {
+func (in *reader) message(m *Message, slab *[]Part) {
 	*m = Message{}
 	var seen members
 	var extra extraMembers
-	s.open('{')
-	for s.next('}') {
-		start := s.here()
-		switch key := s.key(); key {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		start := in.scan.here()
+		switch key := in.scan.key(); key {
 		case "id":
-			seen.once(s, 1, key)
-			m.ID = s.str()
+			seen.once(&in.scan, 1, key)
+			m.ID = in.scan.str()
 		case "role":
-			seen.once(s, 2, key)
-			m.Role = s.role()
+			seen.once(&in.scan, 2, key)
+			m.Role = in.role()
 		case "agent":
-			seen.once(s, 4, key)
-			m.Agent = s.str()
+			seen.once(&in.scan, 4, key)
+			m.Agent = in.scan.str()
 		case "parts":
-			seen.once(s, 8, key)
-			m.Parts = s.parts(slab)
+			seen.once(&in.scan, 8, key)
+			m.Parts = in.parts(slab)
 		case "created_at":
-			seen.once(s, 16, key)
-			m.CreatedAt = s.str()
+			seen.once(&in.scan, 16, key)
+			m.CreatedAt = in.scan.str()
 		case "metadata":
-			seen.once(s, 32, key)
-			m.Metadata = s.optional()
+			seen.once(&in.scan, 32, key)
+			m.Metadata = in.optional()
 			if m.Metadata != "" && m.Metadata[0] != '{' {
-				s.fail("metadata is not an object")
+				in.scan.fail("metadata is not an object")
 			}
 		default:
-			s.skip()
-			extra.add(s, start)
+			in.scan.skip()
+			extra.add(&in.scan, start)
 		}
 	}
 	m.extra = extra.text
-	if !s.failed() && m.Role == "" {
-		s.fail("message without a role")
+	if !in.scan.failed() && m.Role == "" {
+		in.scan.fail("message without a role")
 	}
 }
 
 // messages appends an array of messages to list and their parts to slab.
-func (s *scanner) messages(list []Message, slab *[]Part) []Message {
-	s.open('[')
-	for s.next(']') {
+func (in *reader) messages(list []Message, slab *[]Part) []Message {
+	in.scan.open('[')
+	for in.scan.next(']') {
 		list = append(list, Message{})
-		s.message(&list[len(list)-1], slab)
+		in.message(&list[len(list)-1], slab)
 	}
 	return list
 }
 
-func (s *scanner) parts(slab *[]Part) []Part {
+func (in *reader) parts(slab *[]Part) []Part {
 	from := len(*slab)
-	s.open('[')
-	for s.next(']') {
+	in.scan.open('[')
+	for in.scan.next(']') {
 		*slab = append(*slab, Part{})
-		s.part(&(*slab)[len(*slab)-1])
+		in.part(&(*slab)[len(*slab)-1])
 	}
 	return (*slab)[from:len(*slab):len(*slab)]
 }
 
 // role reads a role and returns one of the constants.
-func (s *scanner) role() string {
-	switch s.str() {
+func (in *reader) role() string {
+	switch in.scan.str() {
 	case RoleSystem:
 		return RoleSystem
 	case RoleUser:
@@ -87,22 +87,16 @@ func (s *scanner) role() string {
 	case RoleTool:
 		return RoleTool
 	}
-	s.fail("role is not system, user, assistant or tool")
+	in.scan.fail("role is not system, user, assistant or tool")
 	return ""
 }
 
 // optional reads any value; null counts as absent.
-func (s *scanner) optional() Raw {
-	if value := s.raw(); value != "null" {
+func (in *reader) optional() Raw {
+	if value := in.scan.raw(); value != "null" {
 		return value
 	}
 	return ""
-}
-
-// here skips white space and returns the position.
-func (s *scanner) here() int {
-	s.space()
-	return s.pos
 }
 
 // extraMembers collects the unknown members of an object as the text between its
@@ -143,63 +137,63 @@ func onlyComma(between string) bool {
 }
 
 // part reads a part.
-func (s *scanner) part(p *Part) {
-	start := *s
-	p.Type = s.partType()
-	*s = start
+func (in *reader) part(p *Part) {
+	start := in.scan
+	p.Type = in.partType()
+	in.scan = start
 	if !p.known() {
-		s.unknownPart(p)
+		in.unknownPart(p)
 		return
 	}
 	var seen members
 	var extra extraMembers
-	s.open('{')
-	for s.next('}') {
-		start := s.here()
-		key := s.key()
+	in.scan.open('{')
+	for in.scan.next('}') {
+		start := in.scan.here()
+		key := in.scan.key()
 		if key == "type" {
-			seen.once(s, 1, key)
-			s.skip()
-		} else if !p.field(s, key, &seen) {
-			s.skip()
-			extra.add(s, start)
+			seen.once(&in.scan, 1, key)
+			in.scan.skip()
+		} else if !p.field(in, key, &seen) {
+			in.scan.skip()
+			extra.add(&in.scan, start)
 		}
 	}
 	p.extra = extra.text
-	if !s.failed() && (p.Type == PartToolCall || p.Type == PartToolResult) && (p.ID == "" || p.Name == "") {
-		s.fail("tool_call or tool_result without an id or a name")
+	if !in.scan.failed() && (p.Type == PartToolCall || p.Type == PartToolResult) && (p.ID == "" || p.Name == "") {
+		in.scan.fail("tool_call or tool_result without an id or a name")
 	}
 }
 
 // unknownPart reads a part that is carried whole.
-func (s *scanner) unknownPart(p *Part) {
+func (in *reader) unknownPart(p *Part) {
 	var seen members
-	start := s.here()
-	s.open('{')
-	for s.next('}') {
-		if s.key() == "type" {
-			seen.once(s, 1, "type")
+	start := in.scan.here()
+	in.scan.open('{')
+	for in.scan.next('}') {
+		if in.scan.key() == "type" {
+			seen.once(&in.scan, 1, "type")
 		}
-		s.skip()
+		in.scan.skip()
 	}
-	if s.failed() {
+	if in.scan.failed() {
 		return
 	}
-	p.extra = Raw(s.src[start:s.pos])
+	p.extra = Raw(in.scan.src[start:in.scan.pos])
 	if p.Type == "" {
-		s.fail("part without a type")
+		in.scan.fail("part without a type")
 	}
 }
 
 // partType looks ahead for the type of the part that follows. Writers put it
 // first, so this is seldom more than one member.
-func (s *scanner) partType() string {
-	s.open('{')
-	for s.next('}') {
-		if s.key() == "type" {
-			return knownType(s.str())
+func (in *reader) partType() string {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		if in.scan.key() == "type" {
+			return knownType(in.scan.str())
 		}
-		s.skip()
+		in.scan.skip()
 	}
 	return ""
 }
@@ -225,68 +219,68 @@ func knownType(name string) string {
 
 // field reads the value of member key if it is a field of the part's type, and
 // reports whether it is.
-func (p *Part) field(s *scanner, key string, seen *members) bool {
+func (p *Part) field(in *reader, key string, seen *members) bool {
 	switch p.Type {
 	case PartText, PartReasoning:
 		switch {
 		case key == "text":
-			seen.once(s, 2, key)
-			p.Text = s.str()
+			seen.once(&in.scan, 2, key)
+			p.Text = in.scan.str()
 			return true
 		case key == "signature" && p.Type == PartReasoning:
-			seen.once(s, 4, key)
-			p.Signature = s.str()
+			seen.once(&in.scan, 4, key)
+			p.Signature = in.scan.str()
 			return true
 		}
 	case PartToolCall, PartToolResult:
-		return p.toolField(s, key, seen)
+		return p.toolField(in, key, seen)
 	case PartMedia:
-		return p.mediaField(s, key, seen)
+		return p.mediaField(in, key, seen)
 	case PartData:
 		if key == "value" {
-			seen.once(s, 2, key)
-			p.Value = s.raw()
+			seen.once(&in.scan, 2, key)
+			p.Value = in.scan.raw()
 			return true
 		}
 	}
 	return false
 }
 
-func (p *Part) toolField(s *scanner, key string, seen *members) bool {
+func (p *Part) toolField(in *reader, key string, seen *members) bool {
 	call := p.Type == PartToolCall
 	switch {
 	case key == "id":
-		seen.once(s, 2, key)
-		p.ID = s.str()
+		seen.once(&in.scan, 2, key)
+		p.ID = in.scan.str()
 	case key == "name":
-		seen.once(s, 4, key)
-		p.Name = s.str()
+		seen.once(&in.scan, 4, key)
+		p.Name = in.scan.str()
 	case key == "arguments" && call:
-		seen.once(s, 8, key)
-		p.Arguments = s.raw()
+		seen.once(&in.scan, 8, key)
+		p.Arguments = in.scan.raw()
 	case key == "content" && !call:
-		seen.once(s, 8, key)
-		p.Content = s.raw()
+		seen.once(&in.scan, 8, key)
+		p.Content = in.scan.raw()
 	case key == "is_error" && !call:
-		seen.once(s, 16, key)
-		p.IsError = s.boolean()
+		seen.once(&in.scan, 16, key)
+		p.IsError = in.scan.boolean()
 	default:
 		return false
 	}
 	return true
 }
 
-func (p *Part) mediaField(s *scanner, key string, seen *members) bool {
+func (p *Part) mediaField(in *reader, key string, seen *members) bool {
 	switch key {
 	case "media_type":
-		seen.once(s, 2, key)
-		p.MediaType = s.str()
+		seen.once(&in.scan, 2, key)
+		p.MediaType = in.scan.str()
 	case "url":
-		seen.once(s, 4, key)
-		p.URL = s.str()
+		seen.once(&in.scan, 4, key)
+		p.URL = in.scan.str()
 	case "data":
-		seen.once(s, 8, key)
-		p.Data = s.str()
+		seen.once(&in.scan, 8, key)
+		p.Data = in.scan.str()
 	default:
 		return false
 	}

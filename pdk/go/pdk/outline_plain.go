@@ -9,8 +9,8 @@ import "math/bits"
 
 // plainNumbers reads numbers of an array that was opened, as far as they are plain,
 // and stops before the comma or the bracket that follows the last of them.
-func (s *scanner) plainNumbers(out []int) []int {
-	src, at, read := s.src, s.pos, s.pos
+func (in *reader) plainNumbers(out []int) []int {
+	src, at, read := in.scan.src, in.scan.pos, in.scan.pos
 	for at+8 <= len(src) {
 		x := load64(src, at)
 		digits := uint(bits.TrailingZeros64(notDigits(x))) >> 3
@@ -32,8 +32,8 @@ func (s *scanner) plainNumbers(out []int) []int {
 		}
 		at = read + 1
 	}
-	if read > s.pos {
-		s.pos, s.first = read, false
+	if read > in.scan.pos {
+		in.scan.pos, in.scan.first = read, false
 	}
 	return out
 }
@@ -60,9 +60,9 @@ func digitsValue(x uint64, digits uint) int {
 // plainTools reads rows of an outline's tools that was opened, as far as they are
 // plain, and stops before the comma or the bracket that follows the last of them.
 // A part's number has one digit in a plain row.
-func (s *scanner) plainTools(out []OutlineTool) []OutlineTool {
-	src := s.src
-	for i := s.pos; i+plainRow <= len(src) && src[i] == '['; i++ {
+func (in *reader) plainTools(out []OutlineTool) []OutlineTool {
+	src := in.scan.src
+	for i := in.scan.pos; i+plainRow <= len(src) && src[i] == '['; i++ {
 		x := load64(src, i+1)
 		digits := uint(bits.TrailingZeros64(notDigits(x))) >> 3
 		if digits-1 >= plainDigits || digits > 1 && x&0xff == '0' || byte(x>>(8*digits)) != ',' {
@@ -101,7 +101,7 @@ func (s *scanner) plainTools(out []OutlineTool) []OutlineTool {
 			break
 		}
 		out = append(out, OutlineTool{Message: message, Part: part, Result: result, ID: src[id : name-3], Name: src[name:end]})
-		s.pos, s.first = i, false
+		in.scan.pos, in.scan.first = i, false
 	}
 	return out
 }

@@ -24,7 +24,7 @@ type Plugin struct {
 // leaves out what a plugin does not use: 150 kB for a plugin with one tool.
 type kind struct {
 	describe func(p *Plugin, w *Writer)
-	run      func(p *Plugin, s *scanner) error
+	run      func(p *Plugin, in *reader) error
 }
 
 // The kinds, in the order of the manifest.

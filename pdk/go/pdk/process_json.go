@@ -2,11 +2,11 @@ package pdk
 
 import "strconv"
 
-func runProcess(p *Plugin, s *scanner) error {
+func runProcess(p *Plugin, in *reader) error {
 	call := &p.calls.process
 	call.reset()
-	s.process(call, &p.calls)
-	if err := s.finish("read process request"); err != nil {
+	in.process(call, &p.calls)
+	if err := in.finish("read process request"); err != nil {
 		return err
 	}
 	spec := p.processor(call.Name)
@@ -63,54 +63,54 @@ func (p *Process) reset() {
 // noOwn is where own rounds begin of which a host says nothing.
 const noOwn = -1
 
-func (s *scanner) process(p *Process, m *memory) {
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+func (in *reader) process(p *Process, m *memory) {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "processor":
-			p.Name = s.str()
+			p.Name = in.scan.str()
 		case "config":
-			p.Config = Raw(keep(&m.names.config, string(s.optional())))
+			p.Config = Raw(keep(&m.names.config, string(in.optional())))
 		case "scope":
-			p.Scope = s.scope(&m.names.scope)
+			p.Scope = in.scope(&m.names.scope)
 		case "model":
-			p.Model = keep(&m.names.model, s.str())
+			p.Model = keep(&m.names.model, in.scan.str())
 		case "messages":
 			p.hasMessages = true
-			p.messages = s.messages(p.messages[:0], &m.parts)
+			p.messages = in.messages(p.messages[:0], &m.parts)
 		case "outline":
 			p.hasOutline = true
-			s.outline(&p.outline)
+			in.outline(&p.outline)
 		case "own_from":
-			p.ownFrom = s.index()
+			p.ownFrom = in.index()
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
-	if !s.failed() && p.Name == "" {
-		s.fail("processor expected")
+	if !in.scan.failed() && p.Name == "" {
+		in.scan.fail("processor expected")
 	}
 	if p.hasMessages {
-		p.own = s.own(p.ownFrom, len(p.messages))
+		p.own = in.own(p.ownFrom, len(p.messages))
 	}
 }
 
 // index reads where something begins.
-func (s *scanner) index() int {
-	i := s.integer()
+func (in *reader) index() int {
+	i := in.scan.integer()
 	if i < 0 {
-		s.fail("negative index")
+		in.scan.fail("negative index")
 	}
 	return i
 }
 
 // own returns how many of n messages stand from an index on, none for noOwn.
-func (s *scanner) own(from, n int) int {
+func (in *reader) own(from, n int) int {
 	if from == noOwn {
 		return 0
 	}
 	if from > n {
-		s.fail("own rounds begin outside the conversation")
+		in.scan.fail("own rounds begin outside the conversation")
 		return 0
 	}
 	return n - from
@@ -118,35 +118,35 @@ func (s *scanner) own(from, n int) int {
 
 // outline reads the columns and checks that they agree, so that handlers may
 // index them without looking.
-func (s *scanner) outline(o *Outline) {
+func (in *reader) outline(o *Outline) {
 	count, tokens, ownFrom := -1, false, noOwn
 	o.Own = 0
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "count":
-			count = s.integer()
+			count = in.scan.integer()
 		case "roles":
-			o.Roles = s.str()
+			o.Roles = in.scan.str()
 		case "bytes":
-			o.Bytes = s.column(o.Bytes[:0], count)
+			o.Bytes = in.column(o.Bytes[:0], count)
 		case "chars":
-			o.Chars = s.column(o.Chars[:0], count)
+			o.Chars = in.column(o.Chars[:0], count)
 		case "tokens":
 			tokens = true
-			o.Tokens = s.column(o.Tokens[:0], count)
+			o.Tokens = in.column(o.Tokens[:0], count)
 		case "encoding":
-			o.Encoding = s.str()
+			o.Encoding = in.scan.str()
 		case "parts":
-			o.Parts = s.column(o.Parts[:0], count)
+			o.Parts = in.column(o.Parts[:0], count)
 		case "keep":
-			o.Keep = s.column(o.Keep[:0], 0)
+			o.Keep = in.column(o.Keep[:0], 0)
 		case "own_from":
-			ownFrom = s.index()
+			ownFrom = in.index()
 		case "tools":
-			o.Tools = s.outlineTools(o.Tools[:0], count)
+			o.Tools = in.outlineTools(o.Tools[:0], count)
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
 	switch {
@@ -155,29 +155,29 @@ func (s *scanner) outline(o *Outline) {
 	case o.Tokens == nil:
 		o.Tokens = []int{} // there, though empty
 	}
-	if !s.failed() {
-		s.checkOutline(o, count, tokens)
-		o.Own = s.own(ownFrom, len(o.Parts))
+	if !in.scan.failed() {
+		in.checkOutline(o, count, tokens)
+		o.Own = in.own(ownFrom, len(o.Parts))
 	}
 }
 
-func (s *scanner) checkOutline(o *Outline, count int, tokens bool) {
+func (in *reader) checkOutline(o *Outline, count int, tokens bool) {
 	switch {
 	case count != len(o.Roles), count != len(o.Bytes), count != len(o.Chars), count != len(o.Parts),
 		tokens && count != len(o.Tokens):
-		s.fail("outline columns of the same length expected")
+		in.scan.fail("outline columns of the same length expected")
 	case !validRoles(o.Roles):
-		s.fail("outline roles other than s, u, a and t")
+		in.scan.fail("outline roles other than in, u, a and t")
 	}
 	for _, m := range o.Keep {
 		if uint(m) >= uint(len(o.Parts)) {
-			s.fail("outline keeps a message outside the conversation")
+			in.scan.fail("outline keeps a message outside the conversation")
 		}
 	}
 	for i := range o.Tools {
 		t := &o.Tools[i]
 		if uint(t.Message) >= uint(len(o.Parts)) || uint(t.Part) >= uint(o.Parts[t.Message]) {
-			s.fail("outline tool outside the conversation")
+			in.scan.fail("outline tool outside the conversation")
 		}
 	}
 }
@@ -194,17 +194,17 @@ func validRoles(roles string) bool {
 }
 
 // column reads an array of numbers that count something, about n of them.
-func (s *scanner) column(out []int, n int) []int {
-	if s.open('[') {
-		if n = min(n, (len(s.src)-s.pos)/2); n > cap(out) {
+func (in *reader) column(out []int, n int) []int {
+	if in.scan.open('[') {
+		if n = min(n, (len(in.scan.src)-in.scan.pos)/2); n > cap(out) {
 			out = make([]int, 0, n)
 		}
-		out = s.plainNumbers(out)
+		out = in.plainNumbers(out)
 	}
-	for s.next(']') {
-		n := s.integer()
+	for in.scan.next(']') {
+		n := in.scan.integer()
 		if n < 0 {
-			s.fail("negative number in an outline")
+			in.scan.fail("negative number in an outline")
 		}
 		out = append(out, n)
 	}
@@ -215,42 +215,42 @@ func (s *scanner) column(out []int, n int) []int {
 const toolBytes = 24
 
 // outlineTools reads the rows of calls and results in a conversation of n messages.
-func (s *scanner) outlineTools(out []OutlineTool, n int) []OutlineTool {
-	s.open('[')
-	if n = min(n, (len(s.src)-s.pos)/toolBytes); n > cap(out) {
+func (in *reader) outlineTools(out []OutlineTool, n int) []OutlineTool {
+	in.scan.open('[')
+	if n = min(n, (len(in.scan.src)-in.scan.pos)/toolBytes); n > cap(out) {
 		out = make([]OutlineTool, 0, n)
 	}
-	for out = s.plainTools(out); s.next(']'); out = s.plainTools(out) {
+	for out = in.plainTools(out); in.scan.next(']'); out = in.plainTools(out) {
 		out = append(out, OutlineTool{})
 		t := &out[len(out)-1]
-		s.open('[')
-		s.element()
-		t.Message = s.integer()
-		s.element()
-		t.Part = s.integer()
-		s.element()
-		switch s.str() {
+		in.scan.open('[')
+		in.element()
+		t.Message = in.scan.integer()
+		in.element()
+		t.Part = in.scan.integer()
+		in.element()
+		switch in.scan.str() {
 		case "call":
 		case "result":
 			t.Result = true
 		default:
-			s.fail("call or result expected")
+			in.scan.fail("call or result expected")
 		}
-		s.element()
-		t.ID = s.str()
-		s.element()
-		t.Name = s.str()
-		for s.next(']') {
-			s.skip() // later hosts may add columns
+		in.element()
+		t.ID = in.scan.str()
+		in.element()
+		t.Name = in.scan.str()
+		for in.scan.next(']') {
+			in.scan.skip() // later hosts may add columns
 		}
 	}
 	return out
 }
 
 // element moves to an element that must be there.
-func (s *scanner) element() {
-	if !s.next(']') {
-		s.fail("more elements expected")
+func (in *reader) element() {
+	if !in.scan.next(']') {
+		in.scan.fail("more elements expected")
 	}
 }
 

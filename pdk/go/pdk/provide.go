@@ -40,11 +40,11 @@ type Observe struct {
 	Err       *Error    // why the agent's run failed; nil if it did not
 }
 
-func runProvide(p *Plugin, s *scanner) error {
+func runProvide(p *Plugin, in *reader) error {
 	m := &p.calls
 	m.observe = Observe{Messages: m.observe.Messages[:0]}
-	s.observe(&m.observe, m)
-	if err := s.finish("read provide request"); err != nil {
+	in.observe(&m.observe, m)
+	if err := in.finish("read provide request"); err != nil {
 		return err
 	}
 	spec := p.provider(m.observe.Name)
@@ -63,11 +63,11 @@ func runProvide(p *Plugin, s *scanner) error {
 
 // runObserve answers {} for a provider without an observer: every module built
 // with the kit has the export, so a host may ask.
-func runObserve(p *Plugin, s *scanner) error {
+func runObserve(p *Plugin, in *reader) error {
 	m := &p.calls
 	m.observe = Observe{Messages: m.observe.Messages[:0]}
-	s.observe(&m.observe, m)
-	if err := s.finish("read observe request"); err != nil {
+	in.observe(&m.observe, m)
+	if err := in.finish("read observe request"); err != nil {
 		return err
 	}
 	spec := p.provider(m.observe.Name)
@@ -86,28 +86,28 @@ func runObserve(p *Plugin, s *scanner) error {
 
 // observe reads a provide or an observe request: the second is the first with
 // what came of it.
-func (s *scanner) observe(o *Observe, m *memory) {
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+func (in *reader) observe(o *Observe, m *memory) {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "provider":
-			o.Name = s.str()
+			o.Name = in.scan.str()
 		case "config":
-			o.Config = Raw(keep(&m.names.config, string(s.optional())))
+			o.Config = Raw(keep(&m.names.config, string(in.optional())))
 		case "scope":
-			o.Scope = s.scope(&m.names.scope)
+			o.Scope = in.scope(&m.names.scope)
 		case "messages":
-			o.Messages = s.messages(o.Messages[:0], &m.parts)
+			o.Messages = in.messages(o.Messages[:0], &m.parts)
 		case "responses":
-			o.Responses = s.messages(nil, &m.parts)
+			o.Responses = in.messages(nil, &m.parts)
 		case "error":
-			o.Err = s.error()
+			o.Err = in.error()
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
-	if !s.failed() && o.Name == "" {
-		s.fail("provider expected")
+	if !in.scan.failed() && o.Name == "" {
+		in.scan.fail("provider expected")
 	}
 }
 

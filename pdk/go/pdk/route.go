@@ -59,11 +59,11 @@ func (r *Route) Delegate(router string) { r.delegate = router }
 // Reason sets the sentence that the run shows about the decision.
 func (r *Route) Reason(text string) { r.reason = text }
 
-func runRoute(p *Plugin, s *scanner) error {
+func runRoute(p *Plugin, in *reader) error {
 	r := &p.calls.route
 	*r = Route{next: r.next[:0]}
-	s.route(r, &p.calls)
-	if err := s.finish("read route request"); err != nil {
+	in.route(r, &p.calls)
+	if err := in.finish("read route request"); err != nil {
 		return err
 	}
 	spec := p.router(r.Name)
@@ -78,55 +78,55 @@ func runRoute(p *Plugin, s *scanner) error {
 	return nil
 }
 
-func (s *scanner) route(r *Route, m *memory) {
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+func (in *reader) route(r *Route, m *memory) {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "router":
-			r.Name = s.str()
+			r.Name = in.scan.str()
 		case "config":
-			r.Config = Raw(keep(&m.names.config, string(s.optional())))
+			r.Config = Raw(keep(&m.names.config, string(in.optional())))
 		case "scope":
-			r.Scope = s.scope(&m.names.scope)
+			r.Scope = in.scope(&m.names.scope)
 		case "input":
 			r.Input = &r.input
-			s.message(r.Input, &m.parts)
+			in.message(r.Input, &m.parts)
 		case "call_count":
-			r.CallCount = s.integer()
+			r.CallCount = in.scan.integer()
 		case "stack":
-			r.Stack = s.strings()
+			r.Stack = in.strings()
 		case "agents":
-			r.Agents = s.agents()
+			r.Agents = in.agents()
 		case "state":
-			r.State = s.raw()
+			r.State = in.scan.raw()
 		case "last":
-			r.Last = s.last(m)
+			r.Last = in.last(m)
 		case "outline":
 			r.hasOutline = true
-			s.outline(&r.outline)
+			in.outline(&r.outline)
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
-	if !s.failed() && r.Name == "" {
-		s.fail("router expected")
+	if !in.scan.failed() && r.Name == "" {
+		in.scan.fail("router expected")
 	}
 }
 
-func (s *scanner) agents() []AgentInfo {
+func (in *reader) agents() []AgentInfo {
 	var out []AgentInfo
-	s.open('[')
-	for s.next(']') {
+	in.scan.open('[')
+	for in.scan.next(']') {
 		var a AgentInfo
-		s.open('{')
-		for s.next('}') {
-			switch s.key() {
+		in.scan.open('{')
+		for in.scan.next('}') {
+			switch in.scan.key() {
 			case "name":
-				a.Name = s.str()
+				a.Name = in.scan.str()
 			case "description":
-				a.Description = s.str()
+				a.Description = in.scan.str()
 			default:
-				s.skip()
+				in.scan.skip()
 			}
 		}
 		out = append(out, a)
@@ -134,25 +134,25 @@ func (s *scanner) agents() []AgentInfo {
 	return out
 }
 
-func (s *scanner) last(m *memory) *Last {
-	if s.kind() == KindNull {
-		s.skip()
+func (in *reader) last(m *memory) *Last {
+	if in.scan.kind() == KindNull {
+		in.scan.skip()
 		return nil
 	}
 	l := &Last{}
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "agent":
-			l.Agent = s.str()
+			l.Agent = in.scan.str()
 		case "messages":
-			l.Messages = s.messages(nil, &m.parts)
+			l.Messages = in.messages(nil, &m.parts)
 		case "tool_results":
-			l.ToolResults = s.parts(&m.parts)
+			l.ToolResults = in.parts(&m.parts)
 		case "finish_reason":
-			l.FinishReason = s.str()
+			l.FinishReason = in.scan.str()
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
 	return l

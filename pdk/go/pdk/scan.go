@@ -65,6 +65,12 @@ func skipSpace(src string, i int) int {
 	return i
 }
 
+// here skips white space and returns the position.
+func (s *scanner) here() int {
+	s.space()
+	return s.pos
+}
+
 // peek returns the byte at the position, 0 at the end.
 func (s *scanner) peek() byte {
 	if s.pos < len(s.src) {

@@ -210,11 +210,11 @@ func (c *Call) Answered() (answer Raw, ok bool) {
 	return c.Resumed[len(c.Resumed)-1].Answer, true
 }
 
-func runTool(p *Plugin, s *scanner) error {
+func runTool(p *Plugin, in *reader) error {
 	c := &p.calls.tool
 	c.reset()
-	s.call(c, &p.calls.names)
-	if err := s.finish("read tool call"); err != nil {
+	in.call(c, &p.calls.names)
+	if err := in.finish("read tool call"); err != nil {
 		return err
 	}
 	spec := p.tool(c.Tool)
@@ -238,55 +238,55 @@ func (c *Call) reset() {
 	*c = Call{content: c.content, patch: c.patch, artifacts: c.artifacts, schedule: c.schedule}
 }
 
-func (s *scanner) call(c *Call, last *names) {
-	s.open('{')
-	for s.next('}') {
-		switch s.key() {
+func (in *reader) call(c *Call, last *names) {
+	in.scan.open('{')
+	for in.scan.next('}') {
+		switch in.scan.key() {
 		case "tool":
-			c.Tool = s.str()
+			c.Tool = in.scan.str()
 		case "call_id":
-			c.ID = keep(&last.id, s.str())
+			c.ID = keep(&last.id, in.scan.str())
 		case "idempotency_key":
-			c.IdempotencyKey = keep(&last.key, s.str())
+			c.IdempotencyKey = keep(&last.key, in.scan.str())
 		case "attempt":
-			c.Attempt = s.integer()
+			c.Attempt = in.scan.integer()
 		case "provider":
-			c.Provider = keep(&last.provider, s.str())
+			c.Provider = keep(&last.provider, in.scan.str())
 		case "arguments":
-			c.Arguments = s.raw()
+			c.Arguments = in.scan.raw()
 		case "scope":
-			c.Scope = s.scope(&last.scope)
+			c.Scope = in.scope(&last.scope)
 		case "state":
-			c.State = s.raw()
+			c.State = in.scan.raw()
 		case "state_revision":
-			c.StateRevision = int64(s.integer())
+			c.StateRevision = int64(in.scan.integer())
 		case "config":
-			c.Config = Raw(keep(&last.config, string(s.optional())))
+			c.Config = Raw(keep(&last.config, string(in.optional())))
 		case "resumed":
-			c.Resumed = s.answers()
+			c.Resumed = in.answers()
 		default:
-			s.skip()
+			in.scan.skip()
 		}
 	}
-	if !s.failed() && c.Tool == "" {
-		s.fail("tool expected")
+	if !in.scan.failed() && c.Tool == "" {
+		in.scan.fail("tool expected")
 	}
 }
 
-func (s *scanner) answers() []Answer {
+func (in *reader) answers() []Answer {
 	var out []Answer
-	s.open('[')
-	for s.next(']') {
+	in.scan.open('[')
+	for in.scan.next(']') {
 		var a Answer
-		s.open('{')
-		for s.next('}') {
-			switch s.key() {
+		in.scan.open('{')
+		for in.scan.next('}') {
+			switch in.scan.key() {
 			case "interrupt_id":
-				a.InterruptID = s.str()
+				a.InterruptID = in.scan.str()
 			case "answer":
-				a.Answer = s.raw()
+				a.Answer = in.scan.raw()
 			default:
-				s.skip()
+				in.scan.skip()
 			}
 		}
 		out = append(out, a)
