@@ -90,7 +90,7 @@ var layers = []layer{
 		"modules and code are kept on disk without an engine: the caller compiles"},
 	{"host/plugin/internal/strictjson", []string{"host/fault"},
 		"reading a document is the same whatever the document is about"},
-	{"host/plugin/internal/usagereport", []string{"host", "host/fault", "host/plugin/internal/wasmmeter"},
+	{"host/plugin/internal/usagereport", []string{"host", "host/plugin/internal/wasmmeter"},
 		"calls are counted by names and costs, without knowing what calls do"},
 	{"host/plugin/internal/wasienv", []string{"host/plugin/internal/callmeter", "host/plugin/internal/guesttext"},
 		"clocks, random bytes and output for a guest: the host of the call grants and logs"},
@@ -100,7 +100,7 @@ var layers = []layer{
 		"modules for tests are written by code of their own, so that no reader is tested against itself"},
 	{"host/plugin/permission", []string{"host/egress", "host/plugin/internal/guesttext"},
 		"what two sets of rights allow together is known without a plugin; requests are held to it elsewhere"},
-	{"host/plugin/plugintest", []string{"host", "host/hosttest", "host/kv", "host/plugin", "host/plugin/pluginkv", "host/queue", "pdk"},
+	{"host/plugin/plugintest", []string{"host", "host/kv", "host/plugin", "host/plugin/pluginkv", "host/queue", "pdk"},
 		"the kit for plugins in any language, which holds them to the vectors of pdk; their keys and jobs are kept in memory"},
 	{"host/plugin/extismsdk", []string{"host", "host/plugin"},
 		"a second engine for trusted plugins; whoever does not want it does not link it"},
@@ -220,7 +220,7 @@ var layers = []layer{
 		"shows jobs and runs none"},
 	{"cmd/agenthost/internal/cli/tracecmd", []string{"host", "host/datadir", "host/trace", "internal/termtext", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/ui", "cmd/agenthost/internal/cli/open"},
 		"reads the files of finished runs"},
-	{"cmd/agenthost/internal/cli/tokenscmd", []string{"host", "host/datadir", "host/tokens", "internal/termtext", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/ui", "cmd/agenthost/internal/cli/files"},
+	{"cmd/agenthost/internal/cli/tokenscmd", []string{"host/datadir", "host/tokens", "internal/termtext", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/ui", "cmd/agenthost/internal/cli/files"},
 		"text in, a number out"},
 	{"cmd/agenthost/internal/cli/doctorcmd", []string{"host", "host/datadir", "host/kv", "host/project", "internal/termtext", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/ui", "cmd/agenthost/internal/cli/open"},
 		"looks at what a host would need and starts none"},
@@ -260,14 +260,11 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/redis/go-redis/v9":             {"host/redismessages", "speaks to Redis"},
 	"github.com/sashabaranov/go-openai":        {"host/openaimodel", "speaks to OpenAI-compatible servers"},
 	"github.com/pkoukk/tiktoken-go-loader":     {"host/tokens", "holds the token tables"},
-	"github.com/pkoukk/tiktoken-go":            {"host/tokens", "says what the tables mean"},
-	"github.com/dlclark/regexp2":               {"host/tokens", "splits text as the tables want it"},
 	"github.com/spf13/cobra":                   {"cmd/agenthost/...", "the command table: the root, and a package for each command"},
 	"github.com/goccy/go-yaml":                 {"host/project/internal/configfile", "reads configuration, with line numbers"},
 	"github.com/prometheus/client_golang":      {"host/metrics", "writes metrics as Prometheus reads them"},
 	"github.com/kljensen/snowball":             {"host/internal/words", "stems words"},
 	"golang.org/x/term":                        {"cmd/agenthost", "tells a terminal from a pipe"},
-	"golang.org/x/sync":                        {"host/plugin", "bounds what happens at once"},
 	"golang.org/x/sys":                         {"cmd/agenthost/internal/childcompiler", "the files that a compiling process inherits"},
 }
 
@@ -320,6 +317,43 @@ func TestEveryRowHasAReason(t *testing.T) {
 	for module, f := range fences {
 		if f.why == "" {
 			t.Errorf("row %q of the fence table has no reason", module)
+		}
+	}
+}
+
+// TestEveryRowHoldsSomething keeps rows from outliving what they were written for: a
+// row must have a package, each of its imports an importer, each fence an import.
+func TestEveryRowHoldsSomething(t *testing.T) {
+	held := map[string]bool{} // rows, "row import" and modules
+	for dir, imports := range packages(t) {
+		row, _ := layerOf(dir)
+		held[row.dir] = true
+		for _, imp := range imports {
+			if module, ok := fenceOf(imp); ok {
+				held[module] = true
+			}
+			target, _ := strings.CutPrefix(imp, modulePath+"/")
+			for _, a := range row.imports {
+				if allowed([]string{a}, target) && target != dir {
+					held[row.dir+" "+a] = true
+				}
+			}
+		}
+	}
+	for _, l := range layers {
+		if !held[l.dir] {
+			t.Errorf("row %q of the import table has no package; remove it", l.dir)
+			continue
+		}
+		for _, a := range l.imports {
+			if !held[l.dir+" "+a] {
+				t.Errorf("row %q of the import table allows %s, which nothing there imports; remove it", l.dir, a)
+			}
+		}
+	}
+	for module := range fences {
+		if !held[module] {
+			t.Errorf("row %q of the fence table holds a module that nothing imports; remove it", module)
 		}
 	}
 }
