@@ -29,8 +29,7 @@ const (
 // permitted counts. A count here never rises, and an entry within its limit must go.
 var oversized = map[string]int{
 	"fields of host/plugin/internal/wasmmeter.codeScan": 39,
-	"lines of host":        11_400,
-	"lines of host/plugin": 11_500,
+	"lines of host": 11_400,
 	"methods of host/plugin/internal/wasmmeter.codeScan": 56,
 	"methods of host/plugin/internal/wasmmeter.meter":    44,
 	"methods of host/plugin/plugintest.guest":            48,

@@ -1,11 +1,8 @@
 package plugin
 
 import (
-	"bytes"
 	"sync"
 	"time"
-
-	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
@@ -22,10 +19,8 @@ import (
 // there is one, with a virtual clock and fixed random bytes; no image is taken
 // where it has read the real ones.
 type image struct {
-	size    int               // of memory
-	runs    []imageRun        // the memory that is not zero, in order
-	cleared []linearmem.Range // zero here, and not in a module that was just instantiated
-	globals []uint64          // in the order of wasmModule.savedGlobals
+	memory  *linearmem.Image
+	globals []uint64 // in the order of wasmModule.savedGlobals
 
 	random bool          // the start-up code has read the fixed random bytes
 	took   time.Duration // how much virtual time it took
@@ -36,68 +31,6 @@ type image struct {
 // fixed bytes must not be given to a tenant that was promised random ones. Clocks are
 // no reason: start-up code reads the virtual time for every tenant.
 func (im *image) suits(s *binding) bool { return !im.random || !s.rights().granted.Random }
-
-// imageRun is a stretch of memory, in whole pages of imagePage and no longer than
-// an imagePiece.
-type imageRun struct {
-	at    int
-	bytes []byte
-}
-
-// takeImage saves memory and globals; before lists the memory that was not zero
-// before the start-up code ran. It returns nil if proceed stops it.
-func takeImage(mem []byte, globals []api.MutableGlobal, before []linearmem.Range, proceed func(int) bool) *image {
-	im := &image{size: len(mem)}
-	held, ok := linearmem.NonZero(mem, proceed)
-	for _, s := range held {
-		ok = ok && s.Pieces(linearmem.Piece, proceed, func(p linearmem.Range) {
-			im.runs = append(im.runs, imageRun{p.Start, bytes.Clone(mem[p.Start:p.End])})
-		})
-	}
-	if !ok {
-		return nil
-	}
-	im.cleared = linearmem.Without(before, held)
-	for _, g := range globals {
-		im.globals = append(im.globals, g.Get())
-	}
-	return im
-}
-
-// restore makes used memory, which has the image's size, equal to it, unless proceed
-// ends it.
-func (im *image) restore(mem []byte, proceed func(int) bool) bool {
-	at := 0
-	for _, r := range im.runs {
-		if !linearmem.Zero(mem, linearmem.Range{Start: at, End: r.at}, proceed) {
-			return false
-		}
-		at = r.at + len(r.bytes)
-		linearmem.CopyChanged(mem[r.at:at], r.bytes)
-		if !proceed(len(r.bytes)) {
-			return false
-		}
-	}
-	return linearmem.Zero(mem, linearmem.Range{Start: at, End: len(mem)}, proceed)
-}
-
-// fill makes the memory of a module that was just instantiated, and grown to
-// the image's size, equal to the image, unless proceed stops it. It does not touch
-// memory that was never used.
-func (im *image) fill(mem []byte, proceed func(int) bool) bool {
-	for _, s := range im.cleared {
-		if !s.Pieces(linearmem.Piece, proceed, func(p linearmem.Range) { clear(mem[p.Start:p.End]) }) {
-			return false
-		}
-	}
-	for _, r := range im.runs {
-		copy(mem[r.at:], r.bytes)
-		if !proceed(len(r.bytes)) {
-			return false
-		}
-	}
-	return true
-}
 
 // keeps lists the parts of a module's state that an image has to keep, and whether it
 // can.
@@ -163,9 +96,12 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 		return nil
 	}
 	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
-		im := takeImage(inst.guest.bytes(int(inst.guest.memory.Size())), inst.guest.globals, before, inst.meter.YieldAfterBytes)
-		if im == nil {
+		im := &image{memory: linearmem.Take(inst.guest.bytes(int(inst.guest.memory.Size())), before, inst.meter.YieldAfterBytes)}
+		if im.memory == nil {
 			return inst.meter.LateError()
+		}
+		for _, g := range inst.guest.globals {
+			im.globals = append(im.globals, g.Get())
 		}
 		im.random, _ = inst.wasi.ReadRandom()
 		im.took = inst.wasi.StartTook()
@@ -178,13 +114,13 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 // fill makes an instance that was just instantiated equal to its image. It fails
 // if the call's time is up.
 func (inst *instance) fill(im *image) error {
-	if !im.fill(inst.guest.bytes(im.size), inst.meter.YieldAfterBytes) {
+	if !im.memory.Fill(inst.guest.bytes(im.memory.Size()), inst.meter.YieldAfterBytes) {
 		return inst.meter.LateError()
 	}
 	inst.image, inst.restored = im, true
 	inst.guest.setGlobals(im.globals)
 	inst.wasi.EndStart(im.took)
-	_ = inst.meter.Settle(int64(im.size)/callmeter.BytesPerInstruction, time.Now())
+	_ = inst.meter.Settle(int64(im.memory.Size())/callmeter.BytesPerInstruction, time.Now())
 	return nil
 }
 
@@ -194,10 +130,10 @@ func (inst *instance) fill(im *image) error {
 // costs them less.
 func (inst *instance) restore() bool {
 	im := inst.image
-	if im == nil || inst.wasi.KeepsState() || !inst.guest.resize(im.size, inst.meter.YieldAfterBytes) {
+	if im == nil || inst.wasi.KeepsState() || !inst.guest.resize(im.memory.Size(), inst.meter.YieldAfterBytes) {
 		return false
 	}
-	if !im.restore(inst.guest.bytes(im.size), inst.meter.YieldAfterBytes) {
+	if !im.memory.Restore(inst.guest.bytes(im.memory.Size()), inst.meter.YieldAfterBytes) {
 		return false
 	}
 	inst.guest.setGlobals(im.globals)

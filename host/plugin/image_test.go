@@ -107,8 +107,8 @@ func TestRestoredIsFresh(t *testing.T) {
 			if runTool(t, first, "x") != nil {
 				return // thrown away
 			}
-			if atMaximum := first.guest.memory.Size() == 5*pageBytes && first.image.size < 5*pageBytes; first.restore() == atMaximum {
-				r.Fatalf("restore = %t with %d bytes of memory; the image has %d", !atMaximum, first.guest.memory.Size(), first.image.size)
+			if atMaximum := first.guest.memory.Size() == 5*pageBytes && first.image.memory.Size() < 5*pageBytes; first.restore() == atMaximum {
+				r.Fatalf("restore = %t with %d bytes of memory; the image has %d", !atMaximum, first.guest.memory.Size(), first.image.memory.Size())
 			} else if atMaximum {
 				return
 			}

@@ -84,7 +84,7 @@ func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Fl
 		return inst, inst.failure(err)
 	}
 	im := p.module.code.images.get(p.limits)
-	if im != nil && p.module.hasImages() && im.suits(b) && inst.guest.resize(im.size, inst.meter.YieldAfterBytes) {
+	if im != nil && p.module.hasImages() && im.suits(b) && inst.guest.resize(im.memory.Size(), inst.meter.YieldAfterBytes) {
 		return inst, inst.fill(im)
 	}
 	before, err := inst.heldBefore()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
 // BenchmarkRestore is what fresh state for every call costs: a call that writes a
@@ -129,7 +130,7 @@ func BenchmarkLargeImage(b *testing.B) {
 			b.Fatal(err)
 		}
 		mem := first.guest.bytes(pages * pageBytes)
-		measure("take", first, func() { takeImage(mem, nil, nil, first.meter.YieldAfterBytes) })
+		measure("take", first, func() { linearmem.Take(mem, nil, first.meter.YieldAfterBytes) })
 		first.close()
 		second, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})
 		if err != nil {

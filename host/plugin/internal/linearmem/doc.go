@@ -4,6 +4,7 @@
 //
 // It promises that all memory together, with the host's claims for instances, stays
 // within one [Budget], that no flow can have more of it than is free, and that long
-// ranges are read and cleared in pieces ([Range]), between which other goroutines run.
+// ranges are read and cleared in pieces ([Range]), between which other goroutines run. An
+// [Image] restores a memory in the same way.
 // Only this package maps and unmaps memory.
 package linearmem
