@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -120,7 +121,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		s := p.bindings.of(call.Scope.Tenant)
 		out := &host.ToolOutput{}
-		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, s.toolInput(info.Name, call, provider, config), s.toolOperations(call),
+		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, abi.ToolInput(info.Name, call, provider, config, s.rights().granted.State.Allows(Read)), s.toolOperations(call),
 			func(ctx context.Context, raw []byte) error {
 				got, err := s.toolResult(ctx, raw, result)
 				if err == nil {
@@ -134,7 +135,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 }
 
 func (b *binding) toolResult(ctx context.Context, raw []byte, result *host.Schema) (*host.ToolOutput, error) {
-	got, err := b.plugin.answers.readToolAnswer(ctx, raw, result)
+	got, err := b.plugin.answers.Tool(ctx, raw, result)
 	if err != nil {
 		return nil, err
 	}
@@ -144,13 +145,6 @@ func (b *binding) toolResult(ctx context.Context, raw []byte, result *host.Schem
 		}
 	}
 	return got, nil
-}
-
-func orNull(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("null")
-	}
-	return raw
 }
 
 // checkConfig holds a part's configuration to the manifest's schema; nil is none.
@@ -194,14 +188,14 @@ func (pr *processor) Name() string { return pr.info.Name }
 
 func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
 	p := pr.plugin
-	input, err := pr.input(ctx, view)
+	input, err := abi.ProcessInput(ctx, pr.info, pr.config, view)
 	if err != nil {
 		return nil, err
 	}
 	ops := viewOperations{baseOperations{binding: p.bindings.of(view.Scope.Tenant), scope: view.Scope}, view, false}
 	var done *host.Processed
 	cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops, func(ctx context.Context, raw []byte) (err error) {
-		done, err = p.answers.readProcessed(ctx, pr.info.Name, raw)
+		done, err = p.answers.Process(ctx, pr.info.Name, raw)
 		return err
 	})
 	if err != nil {
@@ -209,74 +203,6 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Proces
 	}
 	done.Cost = cost
 	return done, nil
-}
-
-func (pr *processor) input(ctx context.Context, view *host.View) ([]byte, error) {
-	size := envelopeSize + len(pr.config)
-	if pr.info.Input == "outline" {
-		size += 32 * len(view.Messages)
-	} else {
-		for _, m := range view.Messages {
-			n, _ := m.Size()
-			size += n + n/8 + 192
-		}
-	}
-	o := newObject(size)
-	o.str("processor", pr.info.Name)
-	o.raw("config", pr.config)
-	o.scope(view.Scope)
-	o.str("model", view.Model)
-	if err := pr.addHistory(ctx, o, view); err != nil {
-		return nil, err
-	}
-	return o.end(), nil
-}
-
-// addHistory writes the messages or, if the manifest says so, their outline.
-func (pr *processor) addHistory(ctx context.Context, o *object, view *host.View) error {
-	if pr.info.Input != "outline" {
-		o.messages("messages", view.Messages)
-		o.ownFrom(view)
-		return nil
-	}
-	return o.outline(ctx, view, pr.encoding(view))
-}
-
-// defaultEncoding is the encoding for a processor whose configuration may choose one
-// and does not.
-const defaultEncoding = "o200k_base"
-
-// encoding returns the encoding that counts the outline's tokens; "" counts none.
-// A configuration may name a custom tokenizer under "tokenizer", and say
-// "model" for the model's own tables: if those are not known, nothing is
-// counted and the processor estimates.
-func (pr *processor) encoding(view *host.View) string {
-	own, exact := view.Encoding()
-	if pr.info.Tokens == nil || own == "" {
-		return ""
-	}
-	encoding := pr.info.Tokens.Encoding
-	if pr.info.Tokens.ConfigKey != "" {
-		encoding = pr.configured(pr.info.Tokens.ConfigKey)
-	}
-	if pr.info.Tokens.Model || encoding == "model" {
-		if !exact {
-			return ""
-		}
-		return own
-	}
-	return encoding
-}
-
-func (pr *processor) configured(key string) string {
-	var config map[string]any
-	_ = json.Unmarshal(pr.config, &config) // a bare number chooses nothing
-	for _, k := range []string{"tokenizer", key} {
-		if s, _ := config[k].(string); s != "" {
-			return s
-		}
-	}
-	return defaultEncoding
 }
 
 // Router returns one of the plugin's routers; an empty name is the only one.
@@ -310,7 +236,8 @@ func (r *router) Name() string { return r.name }
 func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route, error) {
 	p := r.plugin
 	s := p.bindings.of(req.Scope.Tenant)
-	input, err := r.input(ctx, s, req)
+	granted := &s.rights().granted
+	input, err := abi.RouteInput(ctx, r.name, r.config, req, granted.State.Allows(Read), granted.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +247,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	}
 	var route *host.Route
 	cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops, func(ctx context.Context, raw []byte) (err error) {
-		route, err = p.answers.readRoute(ctx, r.name, raw)
+		route, err = p.answers.Route(ctx, r.name, raw)
 		return err
 	})
 	if err != nil {
@@ -328,59 +255,6 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 	}
 	route.Cost = cost
 	return route, nil
-}
-
-func (r *router) input(ctx context.Context, s *binding, req *host.RouteRequest) ([]byte, error) {
-	o := newObject(envelopeSize)
-	o.str("router", r.name)
-	o.raw("config", r.config)
-	o.scope(req.Scope)
-	o.message("input", req.Input)
-	o.int("call_count", int64(req.CallCount))
-	o.strs("stack", req.Stack)
-	o.key("agents")
-	o.b = append(o.b, '[')
-	for i, a := range req.Agents {
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
-		o.b = append(o.b, '{')
-		o.str("name", a.Name)
-		o.str("description", a.Description)
-		o.b = append(o.b, '}')
-	}
-	o.b = append(o.b, ']')
-	granted := &s.rights().granted
-	if granted.State.Allows(Read) {
-		o.raw("state", req.State.JSON())
-	}
-	if req.Last != nil {
-		o.last(req.Last)
-	}
-	if granted.Messages {
-		if err := o.outline(ctx, req.View(), ""); err != nil {
-			return nil, err
-		}
-	}
-	return o.end(), nil
-}
-
-func (o *object) last(res *host.Result) {
-	o.key("last")
-	o.b = append(o.b, '{')
-	o.str("agent", res.Agent)
-	o.messages("messages", res.Messages)
-	o.key("tool_results")
-	o.b = append(o.b, '[')
-	for i, part := range res.ToolResults() {
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
-		o.b = host.AppendPartJSON(o.b, part)
-	}
-	o.b = append(o.b, ']')
-	o.str("finish_reason", string(res.FinishReason))
-	o.b = append(o.b, '}')
 }
 
 // Provider returns one of the plugin's context providers; an empty name is the
@@ -421,19 +295,10 @@ type provider struct {
 
 func (pr *provider) Name() string { return pr.name }
 
-func (pr *provider) input(req *host.ProvideRequest) *object {
-	o := newObject(envelopeSize)
-	o.str("provider", pr.name)
-	o.raw("config", pr.config)
-	o.scope(req.Scope)
-	o.messages("messages", req.Messages)
-	return o
-}
-
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin
 	var out *host.Provided
-	cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, pr.input(req).end(), pr.operations(req),
+	cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, abi.ProvideInput(pr.name, pr.config, req), pr.operations(req),
 		func(ctx context.Context, raw []byte) (err error) {
 			out, err = pr.read(ctx, raw)
 			return err
@@ -447,12 +312,11 @@ func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*hos
 
 // read turns an answer into the agent's input, with the tools that the answer names.
 func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error) {
-	got, err := pr.plugin.answers.readProvided(ctx, pr.name, raw)
+	out, names, err := pr.plugin.answers.Provide(ctx, pr.name, raw)
 	if err != nil {
 		return nil, err
 	}
-	out := &got.Provided
-	for _, name := range got.tools {
+	for _, name := range names {
 		tool, err := pr.tool(name)
 		if err != nil {
 			return nil, err
@@ -509,20 +373,10 @@ type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
 	p := pr.plugin
-	return p.call(ctx, req.Scope.Tenant, exportObserve, pr.observation(req), pr.operations(&req.ProvideRequest),
+	return p.call(ctx, req.Scope.Tenant, exportObserve, abi.ObserveInput(pr.name, pr.config, req), pr.operations(&req.ProvideRequest),
 		func(ctx context.Context, raw []byte) error {
-			return p.answers.decode(ctx, exportObserve, raw, &struct{}{})
+			return p.answers.Observe(ctx, raw)
 		})
-}
-
-func (pr *observingProvider) observation(req *host.ObserveRequest) []byte {
-	o := pr.input(&req.ProvideRequest)
-	if req.Err != nil {
-		o.raw("error", errorObject(req.Err))
-	} else {
-		o.messages("responses", req.Responses)
-	}
-	return o.end()
 }
 
 var (

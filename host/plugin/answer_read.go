@@ -2,11 +2,8 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
-	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
@@ -27,28 +24,11 @@ func answerPrice(output []byte, signs int) int64 {
 	return int64(len(output))*answerBytePrice + int64(signs)*answerSignPrice
 }
 
-// The bounds of an answer's parts beside the limit OutputBytes. One that has more is
-// an error of code internal, as any other answer that breaks the ABI.
-const (
-	// maxAnswerMessages bounds the messages that a processor or provider returns.
-	maxAnswerMessages = 100_000
-	// maxAnswerEdits bounds the edits that a processor returns: it may drop each of
-	// maxAnswerMessages, and put another before it.
-	maxAnswerEdits = 200_000
-	// maxDecodedSigns bounds the commas, colons and brackets of JSON that becomes Go values
-	// one by one (messages, edits, artifacts). Each value takes its reader some 100
-	// bytes of memory, however few it has in the answer.
-	maxDecodedSigns = 1 << 20
-	// maxAnswerTools bounds the tools that a provider names: as many as a manifest
-	// has, and as many of the host's.
-	maxAnswerTools = 2 * abi.MaxParts
-)
-
 // readAnswer has the caller's reader read the output, or reads the error that it is.
 // No guest code runs any more; the call still holds its quantum, and yields as an
 // operation does.
 func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) error {
-	if err := inst.meter.ChargeReturned(answerPrice(output, signs(output))); err != nil {
+	if err := inst.meter.ChargeReturned(answerPrice(output, strictjson.CountSigns(output))); err != nil {
 		return err
 	}
 	if !inst.meter.YieldAfter(0) {
@@ -58,7 +38,7 @@ func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) e
 	defer cancel()
 	var err error
 	if guestErr {
-		r.failed = guestError(inst.plugin.id, inst.meter.Export(), output)
+		r.failed = abi.NewGuestError(inst.plugin.id, inst.meter.Export(), output)
 	} else {
 		err = r.read(o, output)
 	}
@@ -68,65 +48,36 @@ func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) e
 	return err
 }
 
-// atMost fails if an answer lists more than max items.
-func (a answers) atMost(e export, what string, n, max int) error {
-	if n <= max {
-		return nil
-	}
-	return host.Errorf(host.Internal, "plugin %q: the output of %s has %d %s, more than %d", a.plugin, e, n, what, max).
-		WithHint("the plugin is broken; see pdk/ABI.md")
-}
-
-// decodable fails if a field of an answer has too many values to decode.
-func (a answers) decodable(e export, what string, raw []byte) error {
-	return a.atMost(e, "commas, colons and brackets in its "+what, signs(raw), maxDecodedSigns)
-}
-
-// countItems returns how many items an array of valid JSON has; 0 for any other value.
-func countItems(raw []byte) (n int) {
-	if len(raw) > 0 && raw[0] == '[' {
-		_ = strictjson.EachItem(raw, func([]byte) error { n++; return nil })
-	}
-	return n
-}
-
-// pieceBytes is how much of a long list of messages or edits is read at once. A
-// piece takes some milliseconds.
-const pieceBytes = 128 << 10
-
-// inPieces reads the array that an answer has under a name, if it has at most max
-// items. It reads arrays of whole items, of some pieceBytes, and lets others run in
-// between.
-func (a answers) inPieces(ctx context.Context, e export, what string, raw json.RawMessage, max int, read func(piece []byte) error) error {
-	if err := a.decodable(e, what, raw); err != nil {
+// CheckAnswer returns an error of code internal if an export's answer breaks the rules
+// of pdk/ABI.md, with the same checks as a run; nil if it is right. A well-formed error
+// object is an answer. name and input are those of the [Plugin.Call] that returned r.
+// CheckAnswer does not look at the subjects of the answer (agents that a router names,
+// a state that a tool changes, messages that are edited). Code invalid_argument for a
+// name that is no export.
+func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
+	e, err := p.module.exportNamed(name)
+	if err != nil {
 		return err
 	}
-	if err := a.atMost(e, what, countItems(raw), max); err != nil {
-		return err
-	}
-	if len(raw) <= pieceBytes || raw[0] != '[' {
-		return read(raw)
-	}
-	piece := append(make([]byte, 0, pieceBytes), '[')
-	flush := func() error {
-		piece[len(piece)-1] = ']' // in the place of the last comma
-		err := read(piece)
-		if piece = append(piece[:0], '['); err == nil {
-			err = callmeter.Yield(ctx)
-		}
-		return err
-	}
-	err := strictjson.EachItem(raw, func(item []byte) error {
-		if len(piece) > 1 && len(piece)+len(item) >= pieceBytes {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-		piece = append(append(piece, item...), ',')
-		return nil
-	})
-	if err == nil && len(piece) > 1 {
-		err = flush()
+	var asked struct{ Tool, Processor, Router, Provider string }
+	_ = strictjson.Unmarshal(input, &asked) // a call may be one that no host makes
+	switch {
+	case r.GuestError:
+		_, err = abi.ReadError(p.id, p.module.exportName(e), r.Output)
+	case e == exportTool:
+		_, err = p.answers.Tool(context.Background(), r.Output, p.schemas.Tool(asked.Tool).Result)
+	case e == exportProcess:
+		_, err = p.answers.Process(context.Background(), asked.Processor, r.Output)
+	case e == exportRoute:
+		_, err = p.answers.Route(context.Background(), asked.Router, r.Output)
+	case e == exportProvide:
+		_, _, err = p.answers.Provide(context.Background(), asked.Provider, r.Output)
+	case e == exportObserve:
+		err = p.answers.Observe(context.Background(), r.Output)
+	case e == exportDescribe:
+		_, err = abi.ReadManifest(r.Output)
+	default: // a function of an Extism plugin
+		_, err = plainContent(p.id, p.module.exportName(e), r.Output)
 	}
 	return err
 }

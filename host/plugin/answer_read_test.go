@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 func TestReadingAnAnswerEndsWithItsCall(t *testing.T) {
@@ -50,7 +51,7 @@ func TestReadingAnAnswerIsInTheBudget(t *testing.T) {
 	}
 	full := cost(fmt.Sprintf("i32.const 0 i32.const %d call $output_write i32.const 0", len(output)))
 	none := cost("i32.const 0 i32.const 0 call $output_write i32.const 0")
-	want := answerPrice([]byte(output), signs([]byte(output))) + int64(len(output))/callmeter.BytesPerInstruction
+	want := answerPrice([]byte(output), strictjson.CountSigns([]byte(output))) + int64(len(output))/callmeter.BytesPerInstruction
 	if got := full.Instructions - none.Instructions; got != want {
 		t.Errorf("an answer of %d bytes costs %d instructions more than none, want %d", len(output), got, want)
 	}
@@ -180,33 +181,5 @@ func TestSchemasTakeACompileSlot(t *testing.T) {
 	charges := rt.UsageReport().Items
 	if len(charges) != 1 || charges[0].Tenant != "acme" || charges[0].Export != compileLine || charges[0].Compile <= 0 {
 		t.Errorf("the bill is %+v, want a line of acme for compiling", charges)
-	}
-}
-
-// Lists are read in pieces, and are the same as read at once.
-func TestAnswersInPiecesAreWhole(t *testing.T) {
-	p := answers{"x"}
-	var b strings.Builder
-	const n = 5000
-	for i := range n {
-		fmt.Fprintf(&b, `,{"id":"m%d","role":"user","parts":[{"type":"text","text":%q}]}`, i, strings.Repeat("x", i%100))
-	}
-	raw := "[" + b.String()[1:] + "]"
-	if len(raw) < 3*pieceBytes {
-		t.Fatalf("a list of %d bytes is too short to be read in pieces", len(raw))
-	}
-	got, err := p.readMessages(t.Context(), exportProcess, "processor", "p", json.RawMessage(raw))
-	if err != nil || len(got) != n {
-		t.Fatalf("%d messages, %v; want %d", len(got), err, n)
-	}
-	for i, m := range got {
-		if m.ID != fmt.Sprintf("m%d", i) || len(m.Text()) != i%100 {
-			t.Fatalf("message %d is %s of %d bytes", i, m.ID, len(m.Text()))
-		}
-	}
-	edits := "[" + strings.Repeat(`{"drop":[0,1]},`, 20_000) + `{"drop":[7,8]}]`
-	list, err := p.readEdits(t.Context(), "p", json.RawMessage(edits))
-	if err != nil || len(list) != 20_001 || list[20_000] != host.Edit(host.Drop{From: 7, To: 8}) {
-		t.Errorf("%d edits, %v; want 20,001 of which the last drops 7", len(list), err)
 	}
 }

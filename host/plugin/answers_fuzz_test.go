@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // sayingEngine is an engine whose every export answers the same.
@@ -60,7 +61,7 @@ func FuzzAnswers(f *testing.F) {
 		case err == nil && (!json.Valid(output) || bytes.TrimSpace(output)[0] != '{'):
 			t.Errorf("%s says %q, and there is no error", e, output)
 		}
-		if err := guestError(p.id, e.String(), output); !host.CodeOf(err).Valid() {
+		if err := abi.NewGuestError(p.id, e.String(), output); !host.CodeOf(err).Valid() {
 			t.Errorf("an error object %q becomes %v", output, err)
 		}
 	})

@@ -1,11 +1,11 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -160,33 +160,5 @@ func (o *CallOptions) completeInput(ctx context.Context, p *Plugin, tenant strin
 	if view == nil || e != exportProcess && (e != exportRoute || !p.bindings.of(tenant).rights().granted.Messages) {
 		return input, nil
 	}
-	var in struct {
-		Processor string
-		Config    json.RawMessage
-		Messages  json.RawMessage
-		Outline   json.RawMessage
-	}
-	var b bytes.Buffer
-	if json.Unmarshal(input, &in) != nil || json.Compact(&b, input) != nil || b.Bytes()[0] != '{' || in.Messages != nil || in.Outline != nil {
-		return input, nil
-	}
-	out := &object{bytes.TrimSuffix(b.Bytes(), []byte("}"))}
-	if e == exportRoute {
-		if err := out.outline(ctx, view, ""); err != nil {
-			return nil, err
-		}
-		return out.end(), nil
-	}
-	info := p.manifest.Processor(in.Processor)
-	if info == nil {
-		return input, nil
-	}
-	if in.Processor == "" {
-		out.str("processor", info.Name)
-	}
-	pr := &processor{p, info, in.Config}
-	if err := pr.addHistory(ctx, out, view); err != nil {
-		return nil, err
-	}
-	return out.end(), nil
+	return abi.AddConversation(ctx, e, p.manifest, input, view)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -130,7 +131,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 		err = host.Errorf(host.ResourceExhausted, "plugin %q: %s wrote more than the limit OutputBytes of %d", p.id, name, rights.limits.OutputBytes)
 	case guestErr:
 		output = extismError(string(output[:min(len(output), extism.MaxErrorText)]))
-		r.failed = guestError(p.id, name, output)
+		r.failed = abi.NewGuestError(p.id, name, output)
 	case r.read != nil:
 		if err = r.read(ctx, output); err != nil && ctx.Err() != nil {
 			err = callmeter.EndedError(ctx, "plugin %q: reading what %s answered", p.id, name)
@@ -166,7 +167,7 @@ func (c *engineCall) operate(ctx context.Context, op string, request []byte) ([]
 	if len(request) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(request), c.limits.ResponseBytes)
 	}
-	if err := checkSigns(op, signs(request)); err != nil {
+	if err := checkSigns(op, strictjson.CountSigns(request)); err != nil {
 		return nil, err
 	}
 	if c.ops == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
@@ -102,7 +103,7 @@ func onOurs(t testing.TB, wasm []byte, function, input string, opts *LoadOptions
 	case err != nil:
 		return outcome{failed: true, says: err.Error()}
 	case r.GuestError:
-		return outcome{failed: true, says: errors.Unwrap(guestError("x", function, r.Output)).(*host.Error).Message}
+		return outcome{failed: true, says: errors.Unwrap(abi.NewGuestError("x", function, r.Output)).(*host.Error).Message}
 	}
 	return outcome{output: string(r.Output)}
 }

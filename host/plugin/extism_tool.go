@@ -54,7 +54,7 @@ func (p *Plugin) plainHandler(info *ToolInfo, result *host.Schema) (host.ToolHan
 		out.Cost, err = p.call(ctx, call.Scope.Tenant, e, plainInput(info, call.Arguments), p.bindings.of(call.Scope.Tenant).toolOperations(call),
 			func(ctx context.Context, raw []byte) (err error) {
 				if out.Content, err = plainContent(p.id, p.module.exportName(e), raw); err == nil && result != nil {
-					err = p.answers.checkResult(ctx, result, out.Content)
+					err = p.answers.CheckResult(ctx, result, out.Content)
 				}
 				return err
 			})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
@@ -24,8 +25,8 @@ func TestJudge(t *testing.T) {
 		want breaker.Verdict
 	}{
 		{"no error", ctx, nil, breaker.Success},
-		{"a guest's error object", ctx, guestError("p", "e", []byte(`{"code":"internal","message":"m"}`)), breaker.Success},
-		{"a guest's error object without a message", ctx, guestError("p", "e", []byte(`{}`)), breaker.Fault},
+		{"a guest's error object", ctx, abi.NewGuestError("p", "e", []byte(`{"code":"internal","message":"m"}`)), breaker.Success},
+		{"a guest's error object without a message", ctx, abi.NewGuestError("p", "e", []byte(`{}`)), breaker.Fault},
 		{"a trap", ctx, host.Errorf(host.Internal, "trapped"), breaker.Fault},
 		{"a limit", ctx, host.Errorf(host.ResourceExhausted, "limit"), breaker.Fault},
 		{"a limit of time", ctx, host.Errorf(host.DeadlineExceeded, "limit"), breaker.Fault},

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // call is the call in progress as the functions that its guest imports see it: what the
@@ -113,7 +114,7 @@ func hostCall(c *call, mem api.Memory, stack []uint64) {
 	response, err := c.Operate(string(op), req)
 	if err != nil {
 		status = 1
-		response = errorObject(err)
+		response = abi.ErrorObject(err)
 	}
 	c.response = append(c.response[:0], response...)
 	stack[0] = status<<32 | uint64(len(response))
@@ -199,7 +200,7 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 	if !known {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
-	values := signs(req)
+	values := strictjson.CountSigns(req)
 	c.meter.Charge(price + requestPrice(req, values))
 	c.meter.Check()
 	if len(req) > c.limits.ResponseBytes {
@@ -231,13 +232,13 @@ func (c *call) Answer(op string, req []byte) []byte {
 	out, err := c.Operate(op, req)
 	switch {
 	case err != nil:
-		key, response = "error", errorObject(err)
+		key, response = "error", abi.ErrorObject(err)
 	case len(out) > 0:
 		response = out
 	}
-	o := newObject(len(response) + len(key) + 8)
-	o.raw(key, json.RawMessage(response))
-	return o.end()
+	o := abi.NewObject(len(response) + len(key) + 8)
+	o.Raw(key, json.RawMessage(response))
+	return o.End()
 }
 
 // perform runs an operation. The operation runs in the call's quantum, except in its

@@ -2,19 +2,15 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"strings"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -70,69 +66,6 @@ type operations interface {
 // Operations returns the names of the operations that guests can call.
 func Operations() []string { return abi.Operations() }
 
-// errorObject is an error as a guest gets it: without the text of drivers and of the
-// host's own failures, which operate writes to the log. Its sentences are cut where
-// they repeat what the guest has sent.
-func errorObject(err error) []byte {
-	e := *host.ClientError(err, "")
-	e.Message, e.Hint = shorten(e.Message), shorten(e.Hint)
-	b, jsonErr := json.Marshal(&e)
-	if jsonErr != nil {
-		return []byte(`{"code":"internal","message":"error"}`)
-	}
-	return b
-}
-
-// guestError is the error object that a guest returned as an error.
-func guestError(id, export string, raw []byte) error {
-	e, err := readGuestError(id, export, raw)
-	if err != nil {
-		return err
-	}
-	e.Message, e.Hint = shorten(clean(e.Message)), shorten(clean(e.Hint))
-	return &GuestError{Plugin: id, err: e}
-}
-
-// readGuestError reads the error object that a guest returned.
-func readGuestError(id, export string, raw []byte) (*host.Error, error) {
-	var e struct {
-		Code          host.Code
-		Message, Hint string
-		Retryable     bool
-	}
-	if err := strictjson.Unmarshal(raw, &e); err != nil || e.Message == "" {
-		return nil, host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
-	}
-	if !e.Code.Valid() {
-		e.Code = host.Internal
-	}
-	return &host.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable}, nil
-}
-
-// maxGuestMessage bounds the message and the hint of a guest's error, which go to a
-// model and to the operator's log.
-const maxGuestMessage = 8 << 10
-
-// shorten cuts a text that is too long, at a character's end.
-func shorten(s string) string {
-	if len(s) <= maxGuestMessage {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxGuestMessage], "") + "…"
-}
-
-// GuestError is an error that a plugin returned, as opposed to one it ran into.
-type GuestError struct {
-	Plugin string
-	err    *host.Error
-}
-
-// Error returns the plugin's own words.
-func (e *GuestError) Error() string { return e.err.Error() }
-
-// Unwrap returns the error as a [*host.Error].
-func (e *GuestError) Unwrap() error { return e.err }
-
 // LogLine is a line that a guest wrote.
 type LogLine struct {
 	Plugin, Tenant, Export string
@@ -140,8 +73,4 @@ type LogLine struct {
 	Text                   string // no control characters but \n and \t
 }
 
-var (
-	_ error = (*GuestError)(nil)
-
-	_ experimental.FunctionListenerFactory = wasiPrices{}
-)
+var _ experimental.FunctionListenerFactory = wasiPrices{}

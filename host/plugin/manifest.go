@@ -11,6 +11,10 @@ import (
 // ABIVersion is the version of the JSON contract that this host speaks.
 const ABIVersion = abi.Version
 
+// GuestError is an error that a plugin returned, as opposed to one it ran into; Plugin is
+// its id. Error returns the plugin's own words, Unwrap a [*host.Error].
+type GuestError = abi.GuestError
+
 // Manifest is a plugin's description of itself: ABI, Name (for people; a plugin is known
 // by the id under which the operator loaded it), Version, Description, the parts that it
 // offers (Tools, Processors, Routers, Providers), the Permissions that it asks for, the

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -96,17 +97,17 @@ func (a *artifacts) write(req []byte) ([]byte, error) {
 	u.data = append(u.data, in.Data...)
 	a.held += len(in.Data)
 	if !in.Last {
-		out := newObject(64)
-		out.str("upload", id)
-		return out.end(), nil
+		out := abi.NewObject(64)
+		out.Text("upload", id)
+		return out.End(), nil
 	}
 	a.end(id)
 	if err := a.call.AddArtifact(host.Artifact{Name: u.name, Parts: []host.Part{&host.Media{MediaType: u.mediaType, Data: u.data}}}); err != nil {
 		return nil, err
 	}
-	out := newObject(128)
-	out.str("digest", host.ContentDigest(u.data))
-	return out.end(), nil
+	out := abi.NewObject(128)
+	out.Text("digest", host.ContentDigest(u.data))
+	return out.End(), nil
 }
 
 // upload begins an upload, or finds the one that was begun.
@@ -164,12 +165,12 @@ func (a *artifacts) read(ctx context.Context, req []byte, limit int) ([]byte, er
 	size := int64(len(found.data))
 	from := min(in.Offset, size)
 	piece := found.data[from:min(size, from+min(length, int64(limit/2)))]
-	out := newObject(envelopeSize + base64.StdEncoding.EncodedLen(len(piece)))
-	out.bytes("data", piece)
-	out.int("size", size)
-	out.str("digest", found.digest)
-	out.str("media_type", found.mediaType)
-	return out.end(), nil
+	out := abi.NewObject(abi.EnvelopeSize + base64.StdEncoding.EncodedLen(len(piece)))
+	out.Bytes("data", piece)
+	out.Int("size", size)
+	out.Text("digest", found.digest)
+	out.Text("media_type", found.mediaType)
+	return out.End(), nil
 }
 
 // find returns an artifact of the run, the last one of a name, or one of an earlier

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/queue"
 )
 
@@ -153,7 +154,7 @@ func (row *everyOp) run(t *testing.T, p *Plugin, request string) (string, host.C
 		return string(r.Output), ""
 	}
 	var guest *GuestError
-	if err := guestError(p.id, export, r.Output); !errors.As(err, &guest) {
+	if err := abi.NewGuestError(p.id, export, r.Output); !errors.As(err, &guest) {
 		t.Fatalf("%s %.100s is told %s, which is no error object: %v", row.op, request, r.Output, err)
 	}
 	var told struct{ Code host.Code }

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // nowhere is a fetcher whose every request fails.
@@ -68,7 +69,7 @@ func FuzzOperations(f *testing.F) {
 				if code := host.CodeOf(err); code == host.Internal || !code.Valid() {
 					t.Errorf("%s %q ends in %q: %v", op, request, code, err)
 				}
-				if raw := errorObject(err); !json.Valid(raw) {
+				if raw := abi.ErrorObject(err); !json.Valid(raw) {
 					t.Errorf("%s %q ends in %q, which is not JSON", op, request, raw)
 				}
 				continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -150,25 +151,25 @@ func (b *binding) fetchError(err error) error {
 }
 
 func writeFetched(in *fetchRequest, resp *egress.Response) []byte {
-	out := newObject(envelopeSize + len(resp.Body)*4/3)
-	out.int("status", int64(resp.Status))
-	out.key("headers")
-	out.b = append(out.b, '[')
+	out := abi.NewObject(abi.EnvelopeSize + len(resp.Body)*4/3)
+	out.Int("status", int64(resp.Status))
+	out.Key("headers")
+	out.B = append(out.B, '[')
 	for i, h := range resp.Headers {
 		if i > 0 {
-			out.b = append(out.b, ',')
+			out.B = append(out.B, ',')
 		}
-		out.b = append(out.b, '{')
-		out.str("name", h.Name)
-		out.str("value", h.Value)
-		out.b = append(out.b, '}')
+		out.B = append(out.B, '{')
+		out.Text("name", h.Name)
+		out.Text("value", h.Value)
+		out.B = append(out.B, '}')
 	}
-	out.b = append(out.b, ']')
-	out.bytes("body", resp.Body)
+	out.B = append(out.B, ']')
+	out.Bytes("body", resp.Body)
 	if in.Redirects > 0 {
-		out.str("url", resp.URL)
+		out.Text("url", resp.URL)
 	}
-	return out.end()
+	return out.End()
 }
 
 var _ Fetcher = (*egress.Client)(nil)

@@ -2,11 +2,11 @@ package plugin
 
 import (
 	"context"
-	"encoding/base64"
 	"time"
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -62,10 +62,10 @@ func (b *binding) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, b.storeError("kv.get", err)
 	}
-	out := newObject(len(it.Value)*4/3 + envelopeSize)
-	out.bytes("value", it.Value)
-	out.int("revision", it.Revision)
-	return out.end(), nil
+	out := abi.NewObject(len(it.Value)*4/3 + abi.EnvelopeSize)
+	out.Bytes("value", it.Value)
+	out.Int("revision", it.Revision)
+	return out.End(), nil
 }
 
 func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
@@ -103,9 +103,9 @@ func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, b.storeError("kv.put", err)
 	}
-	out := newObject(64)
-	out.int("revision", revision)
-	return out.end(), nil
+	out := abi.NewObject(64)
+	out.Int("revision", revision)
+	return out.End(), nil
 }
 
 func (b *binding) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
@@ -163,34 +163,26 @@ func (b *binding) kvList(ctx context.Context, req []byte) ([]byte, error) {
 }
 
 func kvPage(items []Item, more, values bool) []byte {
-	out := newObject(envelopeSize)
-	out.key("entries")
-	out.b = append(out.b, '[')
+	out := abi.NewObject(abi.EnvelopeSize)
+	out.Key("entries")
+	out.B = append(out.B, '[')
 	for i, it := range items {
 		if i > 0 {
-			out.b = append(out.b, ',')
+			out.B = append(out.B, ',')
 		}
-		out.b = append(out.b, '{')
-		out.str("key", it.Key)
-		out.int("revision", it.Revision)
+		out.B = append(out.B, '{')
+		out.Text("key", it.Key)
+		out.Int("revision", it.Revision)
 		if values {
-			out.bytes("value", it.Value)
+			out.Bytes("value", it.Value)
 		}
-		out.b = append(out.b, '}')
+		out.B = append(out.B, '}')
 	}
-	out.b = append(out.b, ']')
+	out.B = append(out.B, ']')
 	if more && len(items) > 0 {
-		out.str("next", items[len(items)-1].Key)
+		out.Text("next", items[len(items)-1].Key)
 	}
-	return out.end()
-}
-
-// bytes writes bytes in base64.
-func (o *object) bytes(name string, v []byte) {
-	o.key(name)
-	o.b = append(o.b, '"')
-	o.b = base64.StdEncoding.AppendEncode(o.b, v)
-	o.b = append(o.b, '"')
+	return out.End()
 }
 
 // storeError returns a store's error for the guest: with its words if they are about

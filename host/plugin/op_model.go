@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -75,7 +76,7 @@ func readGenerate(req []byte) (*generateRequest, *host.ModelRequest, error) {
 	if err := readRequest("model.generate", req, in); err != nil {
 		return nil, nil, err
 	}
-	if isSet(in.Schema) {
+	if abi.IsSet(in.Schema) {
 		return nil, nil, host.Errorf(host.Unimplemented, "request of model.generate: this host holds no answer to a schema").
 			WithHint("ask for JSON in words and check it")
 	}
@@ -156,14 +157,14 @@ func modelError(err error) error {
 }
 
 func generateResponse(resp *host.ModelResponse, used host.Usage) []byte {
-	out := newObject(envelopeSize)
+	out := abi.NewObject(abi.EnvelopeSize)
 	m := host.NewMessage(host.Assistant, resp.Parts...)
-	out.message("message", m)
-	out.key("usage")
-	out.b = append(out.b, '{')
-	out.int("input_tokens", int64(used.InputTokens))
-	out.int("output_tokens", int64(used.OutputTokens))
-	out.b = append(out.b, '}')
-	out.str("finish_reason", string(resp.FinishReason))
-	return out.end()
+	out.Message("message", m)
+	out.Key("usage")
+	out.B = append(out.B, '{')
+	out.Int("input_tokens", int64(used.InputTokens))
+	out.Int("output_tokens", int64(used.OutputTokens))
+	out.B = append(out.B, '}')
+	out.Text("finish_reason", string(resp.FinishReason))
+	return out.End()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -42,7 +43,7 @@ func (b *binding) send(ctx context.Context, scope host.Scope, req []byte) ([]byt
 	case in.DelayMS < 0 || in.DelayMS > maxJobDelay.Milliseconds():
 		return nil, host.Errorf(host.InvalidArgument, "request of queue.send: delay_ms is %d, not up to %d", in.DelayMS, maxJobDelay.Milliseconds())
 	}
-	left := pluginJob{Plugin: b.plugin.id, Handler: in.Handler, Key: in.IdempotencyKey, Payload: orNull(in.Payload)}
+	left := pluginJob{Plugin: b.plugin.id, Handler: in.Handler, Key: in.IdempotencyKey, Payload: abi.OrNull(in.Payload)}
 	job := &host.Job{
 		Name: JobName, Payload: left.encode(), Key: left.queueKey(),
 		NotBefore: time.Now().Add(time.Duration(in.DelayMS) * time.Millisecond), Scope: scope,
@@ -57,7 +58,7 @@ func (b *binding) send(ctx context.Context, scope host.Scope, req []byte) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	out := newObject(64)
-	out.str("id", id)
-	return out.end(), nil
+	out := abi.NewObject(64)
+	out.Text("id", id)
+	return out.End(), nil
 }

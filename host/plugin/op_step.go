@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -30,10 +31,10 @@ func (o *toolOperations) beginStep(ctx context.Context, req []byte) ([]byte, err
 	if !done {
 		return []byte(`{"done":false}`), nil
 	}
-	out := newObject(len(result) + envelopeSize)
-	out.raw("done", json.RawMessage("true"))
-	out.raw("result", result)
-	return out.end(), nil
+	out := abi.NewObject(len(result) + abi.EnvelopeSize)
+	out.Raw("done", json.RawMessage("true"))
+	out.Raw("result", result)
+	return out.End(), nil
 }
 
 // endStep keeps what a step returned.

@@ -25,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -80,7 +81,7 @@ const opsBody = `
 func runOp(ctx context.Context, p *Plugin, tenant, op string, opts *CallOptions) (string, error) {
 	r, err := p.Call(ctx, tenant, "tool", []byte(op), opts)
 	if err == nil && r.GuestError {
-		err = guestError(p.id, "tool", r.Output)
+		err = abi.NewGuestError(p.id, "tool", r.Output)
 	}
 	return string(r.Output), err
 }
@@ -507,7 +508,7 @@ func TestErrorsOfOperationsAreShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := p.Call(t.Context(), "acme", "tool", []byte(`state.get {"path":"/`+strings.Repeat("x", 500<<10)+`"}`), nil)
-	if err != nil || !r.GuestError || len(r.Output) > 4*maxGuestMessage {
+	if err != nil || !r.GuestError || len(r.Output) > 4*abi.MaxErrorText {
 		t.Errorf("an operation on 500 kB answers with %d bytes, %v", len(r.Output), err)
 	}
 }

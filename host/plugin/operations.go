@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
@@ -70,10 +71,10 @@ func (o baseOperations) getState(req []byte) ([]byte, error) {
 			return nil, host.Errorf(host.NotFound, "the state has nothing at %q", in.Path)
 		}
 	}
-	out := newObject(len(raw) + envelopeSize)
-	out.raw("value", raw)
-	out.int("revision", revision)
-	return out.end(), nil
+	out := abi.NewObject(len(raw) + abi.EnvelopeSize)
+	out.Raw("value", raw)
+	out.Int("revision", revision)
+	return out.End(), nil
 }
 
 func (o baseOperations) patchState(req []byte) ([]byte, error) {
@@ -96,9 +97,9 @@ func (o baseOperations) patchState(req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := newObject(64)
-	out.int("revision", o.state.Revision())
-	return out.end(), nil
+	out := abi.NewObject(64)
+	out.Int("revision", o.state.Revision())
+	return out.End(), nil
 }
 
 func (o baseOperations) getOwn(req []byte) ([]byte, error) {
@@ -106,10 +107,10 @@ func (o baseOperations) getOwn(req []byte) ([]byte, error) {
 		return nil, err
 	}
 	value, revision := o.own.JSON()
-	out := newObject(len(value) + envelopeSize)
-	out.raw("value", orNull(value))
-	out.int("revision", revision)
-	return out.end(), nil
+	out := abi.NewObject(len(value) + abi.EnvelopeSize)
+	out.Raw("value", abi.OrNull(value))
+	out.Int("revision", revision)
+	return out.End(), nil
 }
 
 func (o baseOperations) putOwn(req []byte) ([]byte, error) {
@@ -133,9 +134,9 @@ func (o baseOperations) putOwn(req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := newObject(64)
-	out.int("revision", revision)
-	return out.end(), nil
+	out := abi.NewObject(64)
+	out.Int("revision", revision)
+	return out.End(), nil
 }
 
 // mayState fails unless the state may be read, or written.
@@ -238,7 +239,7 @@ func (o viewOperations) getMessages(req []byte) ([]byte, error) {
 			return nil, tooManyMessages(limit)
 		}
 	}
-	b := append(make([]byte, 0, size+envelopeSize), `{"messages":[`...)
+	b := append(make([]byte, 0, size+abi.EnvelopeSize), `{"messages":[`...)
 	for n, i := range in.Indices {
 		if n > 0 {
 			b = append(b, ',')
@@ -271,7 +272,7 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 	if in.Encoding != "" {
 		encoding, exact = in.Encoding, true
 	}
-	b := append(make([]byte, 0, envelopeSize), `{"tokens":[`...)
+	b := append(make([]byte, 0, abi.EnvelopeSize), `{"tokens":[`...)
 	unseen := 0
 	for i, text := range in.Texts {
 		if unseen += len(text); unseen >= countedBetweenYields {

@@ -13,7 +13,7 @@ type Plugin struct {
 	schemas   *abi.Schemas // of the manifest
 	number    int64        // in the order of loading
 	module    loadedModule
-	answers   answers
+	answers   abi.Answers
 	bindings  bindings
 	instances instancePools
 	noOptions CallOptions // of raw calls without
@@ -25,7 +25,7 @@ func newPlugin(rt *Runtime, id string, opts *LoadOptions) *Plugin {
 	if opts != nil {
 		p.owner, p.module.isolation = opts.Owner, opts.Isolation
 	}
-	p.answers.plugin, p.bindings.plugin = id, p
+	p.answers.Plugin, p.bindings.plugin = id, p
 	p.instances = instancePools{
 		plugin: id, limits: &p.limits, bindings: &p.bindings, memories: &rt.memories, sweeper: rt.sweeper,
 		make: p.newInstance, makeRoom: rt.retireIdle, byTenant: map[string]*pool{},

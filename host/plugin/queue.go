@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // JobName is the name of plugins' jobs in the queue of [Options].Queue. Have that
@@ -20,12 +21,12 @@ type pluginJob struct {
 }
 
 func (p pluginJob) encode() []byte {
-	o := newObject(len(p.Payload) + 128)
-	o.str("plugin", p.Plugin)
-	o.str("handler", p.Handler)
-	o.str("key", p.Key)
-	o.raw("payload", p.Payload)
-	return o.end()
+	o := abi.NewObject(len(p.Payload) + 128)
+	o.Text("plugin", p.Plugin)
+	o.Text("handler", p.Handler)
+	o.Text("key", p.Key)
+	o.Raw("payload", p.Payload)
+	return o.End()
 }
 
 // queueKey is the [host.Job].Key of a plugin's idempotency key: plugins of one

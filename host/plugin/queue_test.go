@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/queue"
 )
 
@@ -102,7 +103,7 @@ func TestJobsRunAfterTheTurn(t *testing.T) {
 	for name, other := range map[string]pluginJob{
 		"another plugin": {Plugin: "gone", Handler: "t"}, "another handler": {Plugin: "ops", Handler: "gone"},
 	} {
-		other.Payload = orNull(nil)
+		other.Payload = abi.OrNull(nil)
 		wrong := &host.Job{Scope: job.Scope, Payload: other.encode()}
 		if err := rt.HandleJob(t.Context(), wrong); host.CodeOf(err) != host.NotFound {
 			t.Errorf("HandleJob of %s: %v, want not_found", name, err)

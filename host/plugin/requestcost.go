@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"bytes"
-
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -19,12 +17,6 @@ const (
 	// is not interrupted.
 	maxRequestSigns = 50_000
 )
-
-// signs counts what separates the values of JSON. It counts signs in strings as
-// well: it is a bound, and fast.
-func signs(raw []byte) int {
-	return bytes.Count(raw, []byte{','}) + bytes.Count(raw, []byte{':'}) + bytes.Count(raw, []byte{'{'}) + bytes.Count(raw, []byte{'['})
-}
 
 // requestPrice is what reading a request costs beside the operation itself.
 func requestPrice(req []byte, signs int) int64 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // try loads a module with nothing granted and sees that it works.
@@ -46,7 +47,7 @@ func (s *Slot) health(ctx context.Context, p *Plugin) error {
 func runHealthCall(ctx context.Context, c HealthCall, p *Plugin) ([]byte, *host.Cost, error) {
 	r, err := p.Call(ctx, describeTenant, c.Export, c.Input, nil)
 	if err == nil && r.GuestError {
-		err = guestError(p.id, c.Export, r.Output)
+		err = abi.NewGuestError(p.id, c.Export, r.Output)
 	}
 	return r.Output, r.Cost, err
 }

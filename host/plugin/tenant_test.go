@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/internal/longtest"
 )
@@ -38,7 +39,7 @@ func answerCode(t testing.TB, p *Plugin, tenant string) host.Code {
 	t.Helper()
 	r, err := p.Call(context.Background(), tenant, "tool", []byte("{}"), nil)
 	if err == nil && r.GuestError {
-		err = guestError(p.id, "tool", r.Output)
+		err = abi.NewGuestError(p.id, "tool", r.Output)
 	}
 	return host.CodeOf(err)
 }

@@ -216,7 +216,7 @@ func TestVectorsOfErrors(t *testing.T) {
 		}
 		want := decoded(t, v.document()).(map[string]any)
 		delete(want, "details") // unknown, and passed over
-		if got := errorObject(host.Disclose(err)); !reflect.DeepEqual(any(want), decoded(t, got)) {
+		if got := abi.ErrorObject(host.Disclose(err)); !reflect.DeepEqual(any(want), decoded(t, got)) {
 			t.Errorf("got %s, want %v", got, want)
 		}
 	})
@@ -299,11 +299,11 @@ func TestVectorsOfOutlines(t *testing.T) {
 		if err := json.Unmarshal(v.JSON, &in); err != nil {
 			t.Fatal(err)
 		}
-		o := newObject(0)
-		if err := o.outline(context.Background(), host.NewView(in.Messages, "m", nil), ""); err != nil {
+		o := abi.NewObject(0)
+		if err := o.Outline(context.Background(), host.NewView(in.Messages, "m", nil), ""); err != nil {
 			t.Fatal(err)
 		}
-		sameJSON(t, member(t, o.end(), "outline"), in.Outline)
+		sameJSON(t, member(t, o.End(), "outline"), in.Outline)
 	})
 }
 
@@ -408,35 +408,35 @@ func (in *request) write(t *testing.T, kind string) []byte {
 		}
 	}
 	granted.Messages = in.Outline != nil
-	p, s := bound(t, granted)
+	_, s := bound(t, granted)
 	provided := &host.ProvideRequest{Scope: in.Scope, Messages: in.Messages, State: state}
 	var raw []byte
 	switch kind {
 	case "tool_call":
 		call := host.NewCall(in.Tool, in.Arguments, state)
 		call.ID, call.IdempotencyKey, call.Attempt, call.Scope = in.CallID, in.IdempotencyKey, in.Attempt, in.Scope
-		raw = s.toolInput(call.Tool, call, in.Provider, in.Config)
+		raw = abi.ToolInput(call.Tool, call, in.Provider, in.Config, s.rights().granted.State.Allows(Read))
 	case "process_in":
 		view := host.NewView(in.Messages, in.Model, nil)
 		view.Scope = in.Scope
 		if in.OwnFrom != nil {
 			view.Own = len(in.Messages) - *in.OwnFrom
 		}
-		raw, err = (&processor{p, &ProcessorInfo{Name: in.Processor}, in.Config}).input(context.Background(), view)
+		raw, err = abi.ProcessInput(context.Background(), &ProcessorInfo{Name: in.Processor}, in.Config, view)
 	case "route_in":
 		req := &host.RouteRequest{Scope: in.Scope, Input: in.Input, CallCount: in.CallCount, Stack: in.Stack, Agents: in.Agents, State: state, Last: in.Last}
 		if in.Input != nil {
 			req.Messages = []*host.Message{in.Input}
 		}
-		raw, err = (&router{p, in.Router, in.Config}).input(context.Background(), s, req)
+		raw, err = abi.RouteInput(context.Background(), in.Router, in.Config, req, s.rights().granted.State.Allows(Read), s.rights().granted.Messages)
 	case "provide_in":
-		raw = (&provider{plugin: p, name: in.Provider, config: in.Config}).input(provided).end()
+		raw = abi.ProvideInput(in.Provider, in.Config, provided)
 	case "observe_in":
 		req := &host.ObserveRequest{ProvideRequest: *provided, Responses: in.Responses}
 		if in.Error != nil {
 			req.Err = in.Error
 		}
-		raw = (&observingProvider{&provider{plugin: p, name: in.Provider, config: in.Config}}).observation(req)
+		raw = abi.ObserveInput(in.Provider, in.Config, req)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func UnmarshalContext(ctx context.Context, raw []byte, into any) error {
 	if !json.Valid(raw) {
 		return json.Unmarshal(raw, into) // it returns the syntax error
 	}
-	if err := yield(ctx); err != nil {
+	if err := Yield(ctx); err != nil {
 		return err
 	}
 	return UnmarshalValid(ctx, bytes.TrimSpace(raw), into)
@@ -56,9 +56,9 @@ type reader struct {
 // members.
 const pieceBytes = 256 << 10
 
-// yield calls the method Pace of ctx, if it has one, and returns the error of a ctx
+// Yield calls the method Pace of ctx, if it has one, and returns the error of a ctx
 // that has ended.
-func yield(ctx context.Context) error {
+func Yield(ctx context.Context) error {
 	if p, ok := ctx.(interface{ Pace() error }); ok {
 		return p.Pace()
 	}
@@ -74,7 +74,7 @@ func (r *reader) took(n int) error {
 		return nil
 	}
 	r.read = 0
-	return yield(r.ctx)
+	return Yield(r.ctx)
 }
 
 // value reads a value that is known to be valid JSON without space around it.
@@ -191,4 +191,10 @@ func jsonName(f reflect.StructField) string {
 		}
 	}
 	return strings.ToLower(f.Name)
+}
+
+// CountSigns counts what separates the values of JSON. It counts signs in strings as
+// well: it is a bound, and fast.
+func CountSigns(raw []byte) int {
+	return bytes.Count(raw, []byte{','}) + bytes.Count(raw, []byte{':'}) + bytes.Count(raw, []byte{'{'}) + bytes.Count(raw, []byte{'['})
 }
