@@ -87,10 +87,10 @@ type backupArgs struct {
 	Path string `json:"path"`
 }
 
-// verifyOp asks a host to do the work of [dataVerify].
+// verifyOp asks a host to do the work of agenthost data verify.
 const verifyOp = "data.verify"
 
-// backupOp asks a host to do the work of [dataBackup].
+// backupOp asks a host to do the work of agenthost data backup.
 const backupOp = "data.backup"
 
 func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*erasure.Report, error) {

@@ -219,7 +219,7 @@ func sizeOf(dir string) (files int, size int64) {
 	return files, size
 }
 
-// CheckData opens a data directory, or uses it through the host that has it open. A
+// checkData opens a data directory, or uses it through the host that has it open. A
 // missing directory is not made.
 func (d *checkup) checkData(ctx context.Context, dir string) finding {
 	if _, err := os.Stat(datadir.StorePath(dir)); errors.Is(err, fs.ErrNotExist) {

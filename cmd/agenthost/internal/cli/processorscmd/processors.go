@@ -194,7 +194,7 @@ func isProject(name string) bool {
 	return err == nil
 }
 
-// ReadProject makes the chain of a project, and loads only the plugins in that chain.
+// openProject makes the chain of a project, and loads only the plugins in that chain.
 func (t *processorsTrial) openProject(ctx context.Context, projectName string) (func() error, error) {
 	c, err := open.ReadProject(projectName)
 	if err != nil {

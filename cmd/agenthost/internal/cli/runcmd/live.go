@@ -18,7 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/project"
 )
 
-// serveCommands opens a control socket for a session whose app is live.
+// serveCommands lets other commands steer this host over a control socket.
 func (s *conversation) serveCommands(ctx context.Context, socket string) error {
 	if dir := filepath.Dir(socket); dir != "" {
 		if _, err := os.Stat(dir); err != nil {

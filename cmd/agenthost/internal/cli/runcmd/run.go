@@ -15,12 +15,14 @@ import (
 	"github.com/agenthost/agenthost/host/project"
 )
 
+// runFlags are the flags of run; dev has those of [runFlags.add].
 type runFlags struct {
-	verify                                       bool
 	thread, data, history, model, target, tenant string
-	regenerate, on, racing                       string
-	json, durable, branch                        bool
-	answer                                       answerFlags
+	verify                                       bool
+
+	regenerate, on, racing string
+	json, durable, branch  bool
+	answer                 answerFlags
 }
 
 // NewRun returns the command agenthost run.

@@ -150,7 +150,7 @@ func fairShare(sizes []int, room int) int {
 // TextCut is how much of each list and of each value text shows.
 type TextCut struct{ rows, Bytes int }
 
-// textCuts are tried from the first until the text fits maxInspectBytes. The last
+// textCuts are tried from the first until the text fits the limit. The last
 // always does: there are fewer than 20 lists.
 var textCuts = []TextCut{{8192, 4096}, {1024, 1024}, {256, 256}, {64, 128}, {16, 64}}
 
