@@ -3,7 +3,10 @@ package host_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // serialized returns an agent and threads of it of every kind.
@@ -189,7 +193,7 @@ func TestSerializedThreadsThatAreRefused(t *testing.T) {
 // wrong does not say which is right, so it is made here once more.
 func resum(t testing.TB, data string) string {
 	t.Helper()
-	out, err := host.ThreadWithSum([]byte(data))
+	out, err := threadWithSum([]byte(data))
 	if err != nil {
 		t.Fatalf("%v: %s", err, data)
 	}
@@ -339,7 +343,7 @@ func FuzzRestoreThread(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
 		if sign { // get past the sum
-			if signed, err := host.ThreadWithSum(data); err == nil {
+			if signed, err := threadWithSum(data); err == nil {
 				data = signed
 			}
 		}
@@ -417,4 +421,50 @@ func TestStatesOfProvidersGoWithTheThread(t *testing.T) {
 	if _, err := other.RestoreThread(t.Context(), raw, nil); host.CodeOf(err) != host.FailedPrecondition {
 		t.Errorf("with another list of providers: %v; want code %s", err, host.FailedPrecondition)
 	}
+}
+
+// threadWithSum gives a serialized thread that was changed the sum of its members now,
+// for tests of damage that the sum does not find.
+func threadWithSum(data []byte) ([]byte, error) {
+	doc, err := jsondoc.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	members, ok := doc.(map[string]any)
+	if !ok {
+		return nil, errors.New("not an object")
+	}
+	delete(members, "sum")
+	sum := sha256.Sum256(jsondoc.Encode(withPlainNumbers(members)))
+	members, _ = mustDecode(data).(map[string]any)
+	members["sum"] = hex.EncodeToString(sum[:])
+	return jsondoc.Encode(members), nil
+}
+
+func mustDecode(data []byte) any {
+	doc, err := jsondoc.Decode(data)
+	if err != nil {
+		panic(err)
+	}
+	return doc
+}
+
+// withPlainNumbers writes the numbers of a document by their values, as the sum counts
+// them.
+func withPlainNumbers(doc any) any {
+	switch v := doc.(type) {
+	case map[string]any:
+		for name, e := range v {
+			v[name] = withPlainNumbers(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = withPlainNumbers(e)
+		}
+	case json.Number:
+		if d := jsondoc.DecimalOf(v); d.Overflow == "" {
+			return json.Number(fmt.Sprintf("%t %s %d", d.Negative, d.Digits, d.Exponent))
+		}
+	}
+	return doc
 }

@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runevent", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runevent", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -50,6 +50,8 @@ var layers = []layer{
 		"the contract of journals: a store that implements it needs nothing of the loop"},
 	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/statedoc", "host/runlog"},
 		"steps in, a run out: the stored form of runs knows no agents and tools"},
+	{"host/agentthread", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/replay", "host/internal/statedoc", "host/llm", "host/runlog"},
+		"a conversation that the caller holds: runs use it through a few calls and it knows none of them"},
 	{"host/internal/redact", nil,
 		"text in, text without paths and addresses out"},
 	{"host/fallbackmodel", []string{"host"},

@@ -23,7 +23,7 @@ func (r *run) storeQuestions(ctx context.Context) error {
 	if j == nil {
 		r.journal.checkpoint = runevent.NewCheckpoint(replay.Kept{Tenant: r.scope.Tenant, Run: r.scope.Run, Target: r.net.name, Thread: r.scope.Thread, Left: r.checkpoint()})
 		if r.service.thread != nil {
-			r.service.thread.keepCheckpoint(r.journal.checkpoint)
+			r.service.thread.Access().KeepCheckpoint(r.journal.checkpoint.Kept())
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // requestContent is the content of a request beside the user's message. A run that
@@ -40,7 +41,9 @@ type resumption struct {
 func resumptionOf(req *Request) (resumption, error) {
 	c := req.Checkpoint
 	if c == nil && req.AgentThread != nil {
-		c = req.AgentThread.checkpointOf(req)
+		if kept := req.AgentThread.Access().CheckpointOf(req.Resume, len(req.Answers)); kept != nil {
+			c = runevent.NewCheckpoint(*kept)
+		}
 	}
 	if c == nil {
 		return resumption{run: req.Resume, answers: req.Answers}, nil

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -167,22 +166,10 @@ func (t *runThread) checkLoaded(loaded *Loaded) error {
 	if loaded.Tenant != "" && loaded.Tenant != t.scope.Tenant || loaded.Thread != "" && loaded.Thread != t.scope.Thread {
 		return Errorf(DataLoss, "history adapter returned another conversation").WithHint("nothing of it was used; the adapter mixes threads up")
 	}
-	if err := checkMessages(loaded.Messages); err != nil {
+	if err := chat.CheckForm(loaded.Messages); err != nil {
 		return Errorf(DataLoss, "history adapter returned a damaged conversation: %w", err)
 	}
 	return checkProviderStates(loaded.Providers)
-}
-
-func checkMessages(messages []*Message) error {
-	for i, m := range messages {
-		if m == nil || !m.Role.Valid() {
-			return fmt.Errorf("message %d is nil or has no known role", i)
-		}
-		if slices.Contains(m.Parts, nil) {
-			return fmt.Errorf("message %d has a part that is nil", i)
-		}
-	}
-	return nil
 }
 
 // pastMessages returns the conversation before this turn, each message once. The
@@ -191,7 +178,7 @@ func checkMessages(messages []*Message) error {
 // short. If another user message follows, it moves to the end, for it is the one to
 // answer.
 func (t *runThread) pastMessages(loaded *Loaded) ([]*Message, error) {
-	if err := checkMessages(loaded.Messages); err != nil {
+	if err := chat.CheckForm(loaded.Messages); err != nil {
 		return nil, Errorf(InvalidArgument, "the conversation cannot be used: %w", err)
 	}
 	seen := make(map[string]bool, len(loaded.Messages)+1)

@@ -23,25 +23,27 @@ type serviceConversation struct {
 
 // checkThread refuses a request that does not fit its agent thread.
 func (r *run) checkThread() error {
-	t := r.req.AgentThread
-	if t == nil {
+	if r.req.AgentThread == nil {
 		return nil
 	}
+	t := r.req.AgentThread
+	owner := t.Access().Owner()
 	switch {
-	case r.req.Thread != "" && r.req.Thread != t.opts.ID || len(r.req.Messages) > 0:
+	case r.req.Thread != "" && r.req.Thread != t.ID() || len(r.req.Messages) > 0:
 		return Errorf(InvalidArgument, "request brings an agent thread and another conversation").
 			WithHint("leave Thread and Messages out")
 	case !r.net.solo:
 		return Errorf(InvalidArgument, "network %q cannot run an agent thread, which is one agent's", r.net.name).
 			WithHint("give the network a History, and name its thread")
-	case cmp.Or(t.opts.Tenant, DefaultTenant) != r.scope.Tenant: // a host of several tenants has no request of DefaultTenant
-		return Errorf(PermissionDenied, "thread %q is not this tenant's", t.opts.ID)
-	case t.agent.name != r.net.name || t.agent.threadDigest() != r.net.agents[0].threadDigest():
-		return Errorf(FailedPrecondition, "thread %q is one of agent %q, not of %q", t.opts.ID, t.agent.name, r.net.name).
+	case cmp.Or(t.Tenant(), DefaultTenant) != r.scope.Tenant: // a host of several tenants has no request of DefaultTenant
+		return Errorf(PermissionDenied, "thread %q is not this tenant's", t.ID())
+	case owner.Name != r.net.name || owner.Digest != r.net.agents[0].threadDigest():
+		return Errorf(FailedPrecondition, "thread %q is one of agent %q, not of %q", t.ID(), owner.Name, r.net.name).
 			WithHint("restore it with the agent that is to go on with it: see ThreadOptions.AnyAgent")
 	}
-	r.service.thread, r.scope.Thread, r.thread.history = t, t.opts.ID, t.history
-	return nil
+	history, err := NewHistory(threadHistory{t.Access()}, nil)
+	r.service.thread, r.scope.Thread, r.thread.history = t, t.ID(), history
+	return err
 }
 
 // takeLoaded takes over which of the loaded messages the service has.
@@ -106,23 +108,19 @@ func (t *turn) noteConversation(resp *ModelResponse) error {
 // conversation as well. The service wins where nothing is stored yet; a
 // conversation in a store stays there.
 func (s *serviceConversation) chooseKeeper(events *runEvents, model string) (service bool, err error) {
-	thread := s.thread
-	thread.mu.Lock()
-	kind, chosen, warned := thread.kind, thread.stores != nil, thread.told
-	thread.told = true
-	thread.mu.Unlock()
-	service = kind != ThreadStore
-	if service && !chosen {
+	k := s.thread.Access().Keepers()
+	service = k.Kind != ThreadStore
+	if service && !k.Chosen {
 		return true, nil
 	}
-	if thread.opts.StrictStore {
+	if k.Strict {
 		return false, Errorf(FailedPrecondition, "thread %q has a message store of the type %s, and the service of model %q keeps the conversation too",
-			s.scope.Thread, thread.storesOrMemory().StoreType(), model).WithHint("tell the model not to store, or choose no message store")
+			s.scope.Thread, k.Store, model).WithHint("tell the model not to store, or choose no message store")
 	}
-	if warned {
+	if k.Warned {
 		return service, nil
 	}
-	ev := &ThreadDecided{Kind: ThreadStore, Store: thread.storesOrMemory().StoreType()}
+	ev := &ThreadDecided{Kind: ThreadStore, Store: k.Store}
 	if service {
 		ev.Kind = ThreadService
 	}

@@ -28,8 +28,7 @@ const (
 // oversized lists the types and packages that are still to be split, with their greatest
 // permitted counts. A count here never rises, and an entry within its limit must go.
 var oversized = map[string]int{
-	"fields of host/plugin/internal/wasmmeter.codeScan": 39,
-	"lines of host": 11_400,
+	"fields of host/plugin/internal/wasmmeter.codeScan":  39,
 	"methods of host/plugin/internal/wasmmeter.codeScan": 56,
 	"methods of host/plugin/internal/wasmmeter.meter":    44,
 	"methods of host/plugin/plugintest.guest":            48,

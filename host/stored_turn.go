@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/agenthost/agenthost/host/chat"
+
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 )
 
@@ -49,7 +51,7 @@ func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 	for i, result := range stored.Results {
 		err := fmt.Errorf("result %d is nil", i)
 		if result != nil {
-			err = checkMessages(result.Messages)
+			err = chat.CheckForm(result.Messages)
 		}
 		if err != nil {
 			return nil, Errorf(DataLoss, "history adapter returned a damaged turn: %w", err)

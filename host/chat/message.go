@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -273,4 +274,18 @@ func JoinResults(first, next *Message) *Message {
 	m := first.Clone()
 	m.Parts = append(m.Parts, next.Parts...)
 	return m
+}
+
+// CheckForm returns an error that names the first message that is nil, has no known role
+// or has a part that is nil.
+func CheckForm(messages []*Message) error {
+	for i, m := range messages {
+		if m == nil || !m.Role.Valid() {
+			return fmt.Errorf("message %d is nil or has no known role", i)
+		}
+		if slices.Contains(m.Parts, nil) {
+			return fmt.Errorf("message %d has a part that is nil", i)
+		}
+	}
+	return nil
 }

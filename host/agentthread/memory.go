@@ -1,4 +1,4 @@
-package host
+package agentthread
 
 import (
 	"context"
@@ -7,14 +7,17 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
-// MessageReducer makes a list of messages shorter: see package reduce, whose
+// Reducer makes a list of messages shorter: see package reduce, whose
 // reducers are these.
-type MessageReducer interface {
-	Reduce(ctx context.Context, view *View) ([]*Message, error)
+type Reducer interface {
+	Reduce(ctx context.Context, view *llm.View) ([]*chat.Message, error)
 }
 
 // ReducerTrigger says when a store in memory reduces its messages. The names are
@@ -30,33 +33,33 @@ const (
 	AfterMessageAdded ReducerTrigger = "after_message_added"
 )
 
-// MemoryMessagesOptions are the optional parts of [NewMemoryMessages].
-type MemoryMessagesOptions struct {
+// MemoryOptions are the optional parts of [NewMemory].
+type MemoryOptions struct {
 	// Reducer makes the list shorter. Messages that it leaves out are gone: the list
 	// is the only copy. (On package threads, and as a processor, nothing is lost.)
 	// Its failure fails the call, and the list stays unchanged.
-	Reducer MessageReducer
+	Reducer Reducer
 	Trigger ReducerTrigger // default: BeforeMessagesRetrieval
 
 	// Model names the token tables that a reducer counts with.
 	Model  string
-	Tokens TokenCounter
+	Tokens chat.TokenCounter
 }
 
-// NewMemoryMessages returns stores that keep a thread's messages in memory, and
-// in the serialized thread. Without [AgentOptions].Messages a thread has one of
+// NewMemory returns stores that keep a thread's messages in memory, and
+// in the serialized thread. Without host.AgentOptions.Messages a thread has one of
 // these. Code invalid_argument for an unknown trigger.
-func NewMemoryMessages(opts *MemoryMessagesOptions) (MessageStores, error) {
+func NewMemory(opts *MemoryOptions) (Stores, error) {
 	s := &memoryStores{}
 	if opts != nil {
-		s.MemoryMessagesOptions = *opts
+		s.MemoryOptions = *opts
 	}
 	switch s.Trigger {
 	case "":
 		s.Trigger = BeforeMessagesRetrieval
 	case BeforeMessagesRetrieval, AfterMessageAdded:
 	default:
-		return nil, Errorf(InvalidArgument, "reducer trigger %q", string(s.Trigger)).
+		return nil, fault.Errorf(fault.InvalidArgument, "reducer trigger %q", string(s.Trigger)).
 			WithHint("use %s or %s", BeforeMessagesRetrieval, AfterMessageAdded)
 	}
 	return s, nil
@@ -65,11 +68,11 @@ func NewMemoryMessages(opts *MemoryMessagesOptions) (MessageStores, error) {
 // memoryType is the type of a store in memory.
 const memoryType = "memory"
 
-type memoryStores struct{ MemoryMessagesOptions }
+type memoryStores struct{ MemoryOptions }
 
 func (*memoryStores) StoreType() string { return memoryType }
 
-func (s *memoryStores) OpenStore(_ context.Context, req *StoreRequest) (MessageStore, error) {
+func (s *memoryStores) OpenStore(_ context.Context, req *StoreRequest) (Store, error) {
 	m := &memoryMessages{stores: s}
 	if req.State == nil {
 		return m, nil
@@ -77,13 +80,13 @@ func (s *memoryStores) OpenStore(_ context.Context, req *StoreRequest) (MessageS
 	var messages json.RawMessage
 	err := jsondoc.DecodeMembers(req.State, jsondoc.Required("messages", &messages))
 	if err == nil {
-		m.list, err = DecodeMessages(messages)
+		m.list, err = chat.DecodeMessages(messages)
 	}
 	if err == nil {
-		err = checkMessages(m.list)
+		err = chat.CheckForm(m.list)
 	}
 	if err != nil {
-		return nil, Errorf(DataLoss, "the messages of thread %q cannot be read: %w", req.Thread, err)
+		return nil, fault.Errorf(fault.DataLoss, "the messages of thread %q cannot be read: %w", req.Thread, err)
 	}
 	return m, nil
 }
@@ -92,13 +95,13 @@ type memoryMessages struct {
 	stores *memoryStores
 
 	mu   sync.Mutex
-	list []*Message
+	list []*chat.Message
 	seen map[string]bool // ids that were added; nil until something is
 }
 
-func (m *memoryMessages) AddMessages(ctx context.Context, messages []*Message) error {
+func (m *memoryMessages) AddMessages(ctx context.Context, messages []*chat.Message) error {
 	if err := ctx.Err(); err != nil {
-		return ContextError(ctx)
+		return fault.ContextError(ctx)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,14 +124,14 @@ func (m *memoryMessages) AddMessages(ctx context.Context, messages []*Message) e
 }
 
 // unseen returns the messages that were not added before, each once.
-func (m *memoryMessages) unseen(messages []*Message) []*Message {
+func (m *memoryMessages) unseen(messages []*chat.Message) []*chat.Message {
 	if m.seen == nil {
 		m.seen = make(map[string]bool, len(m.list)+len(messages))
 		for _, old := range m.list {
 			m.seen[old.ID] = true
 		}
 	}
-	var fresh []*Message
+	var fresh []*chat.Message
 	now := map[string]bool{}
 	for _, n := range messages {
 		if !m.seen[n.ID] && !now[n.ID] {
@@ -139,9 +142,9 @@ func (m *memoryMessages) unseen(messages []*Message) []*Message {
 	return fresh
 }
 
-func (m *memoryMessages) ListMessages(ctx context.Context) ([]*Message, error) {
+func (m *memoryMessages) ListMessages(ctx context.Context) ([]*chat.Message, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, ContextError(ctx)
+		return nil, fault.ContextError(ctx)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,17 +158,17 @@ func (m *memoryMessages) ListMessages(ctx context.Context) ([]*Message, error) {
 	return slices.Clone(m.list), nil
 }
 
-func (m *memoryMessages) reduced(ctx context.Context, list []*Message) ([]*Message, error) {
+func (m *memoryMessages) reduced(ctx context.Context, list []*chat.Message) ([]*chat.Message, error) {
 	if m.stores.Reducer == nil {
 		return list, nil
 	}
-	view := NewView(slices.Clone(list), m.stores.Model, m.stores.Tokens)
-	out, err := foreign.NamePanic(fmt.Sprintf("reducer %T", m.stores.Reducer), func() ([]*Message, error) { return m.stores.Reducer.Reduce(ctx, view) })
+	view := llm.NewView(slices.Clone(list), m.stores.Model, m.stores.Tokens)
+	out, err := foreign.NamePanic(fmt.Sprintf("reducer %T", m.stores.Reducer), func() ([]*chat.Message, error) { return m.stores.Reducer.Reduce(ctx, view) })
 	if err != nil {
-		return nil, wrapError(err, "reduce a thread's messages")
+		return nil, fault.Wrap(err, "reduce a thread's messages")
 	}
-	if err := checkMessages(out); err != nil {
-		return nil, Errorf(Internal, "the reducer returned a damaged conversation: %w", err)
+	if err := chat.CheckForm(out); err != nil {
+		return nil, fault.Errorf(fault.Internal, "the reducer returned a damaged conversation: %w", err)
 	}
 	return slices.Clone(out), nil
 }
@@ -173,16 +176,16 @@ func (m *memoryMessages) reduced(ctx context.Context, list []*Message) ([]*Messa
 func (m *memoryMessages) Serialize(context.Context) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append(AppendMessagesJSON([]byte(`{"messages":`), m.list), '}'), nil
+	return append(chat.AppendMessagesJSON([]byte(`{"messages":`), m.list), '}'), nil
 }
 
-// SetMessages implements [MessageEditor].
-func (m *memoryMessages) SetMessages(ctx context.Context, messages []*Message) error {
+// SetMessages implements [Editor].
+func (m *memoryMessages) SetMessages(ctx context.Context, messages []*chat.Message) error {
 	if err := ctx.Err(); err != nil {
-		return ContextError(ctx)
+		return fault.ContextError(ctx)
 	}
-	if err := checkMessages(messages); err != nil {
-		return Errorf(InvalidArgument, "set the messages: %w", err)
+	if err := chat.CheckForm(messages); err != nil {
+		return fault.Errorf(fault.InvalidArgument, "set the messages: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,53 +1,55 @@
-package host
+package agentthread
 
 import (
 	"context"
 	"encoding/json"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
-// MessageStore keeps the messages of one [AgentThread]: a list to append to and
+// Store keeps the messages of one [Thread]: a list to append to and
 // to read. The returned messages are sent to the model, so keeping them short
 // enough is the store's business. Implementations are safe for concurrent use,
 // prove themselves with hosttest.TestMessageStores, and may also be a
-// [MessageClearer] and a [MessageEditor].
+// [Clearer] and a [Editor].
 //
 // The names are Agent Framework's, whose ChatMessageStore this is.
-type MessageStore interface {
+type Store interface {
 	// AddMessages appends messages in one commit, all or none. No messages are no
 	// commit. Adding the last messages again changes nothing, so a write whose
 	// answer got lost can be sent again. The messages are shared and must not be
 	// changed.
-	AddMessages(ctx context.Context, messages []*Message) error
+	AddMessages(ctx context.Context, messages []*chat.Message) error
 
 	// ListMessages returns the messages, oldest first, in a slice that is the
 	// caller's. The messages are shared and must not be changed. Code data_loss
 	// for one that cannot be read.
-	ListMessages(ctx context.Context) ([]*Message, error)
+	ListMessages(ctx context.Context) ([]*chat.Message, error)
 
-	// Serialize returns the argument with which [MessageStores].OpenStore opens the
+	// Serialize returns the argument with which [Stores].OpenStore opens the
 	// store again: a JSON object without secrets. It is opaque to all other code.
 	Serialize(ctx context.Context) (json.RawMessage, error)
 }
 
-// MessageClearer is an optional interface of a [MessageStore].
-type MessageClearer interface {
+// Clearer is an optional interface of a [Store].
+type Clearer interface {
 	// ClearMessages forgets all messages.
 	ClearMessages(ctx context.Context) error
 }
 
-// MessageEditor is an optional interface of a [MessageStore]: see
-// [AgentThread.EditMessages]. The store in memory is one.
-type MessageEditor interface {
+// Editor is an optional interface of a [Store]: see
+// [Thread.EditMessages]. The store in memory is one.
+type Editor interface {
 	// SetMessages puts messages in the place of all that the store has, in one
 	// commit. The messages are shared and must not be changed. Code
 	// invalid_argument for one that is nil or has no known role.
-	SetMessages(ctx context.Context, messages []*Message) error
+	SetMessages(ctx context.Context, messages []*chat.Message) error
 }
 
-// MessageStores opens the message stores of agent threads: see
-// [AgentOptions].Messages. Implementations are safe for concurrent use.
-type MessageStores interface {
+// Stores opens the message stores of agent threads: see
+// host.AgentOptions.Messages. Implementations are safe for concurrent use.
+type Stores interface {
 	// StoreType names the kind of store, such as "memory" or "redis". It is
 	// written down with a thread, and a thread of another type is refused.
 	StoreType() string
@@ -56,7 +58,7 @@ type MessageStores interface {
 	// thread's, and empty unless the caller named a thread that has messages;
 	// with one it is the store that serialized itself so. Nothing has to be
 	// written. Code data_loss for a state that this kind of store does not write.
-	OpenStore(ctx context.Context, req *StoreRequest) (MessageStore, error)
+	OpenStore(ctx context.Context, req *StoreRequest) (Store, error)
 }
 
 // StoreRequest says whose store is opened.
@@ -78,8 +80,8 @@ type StoreRequest struct {
 // call and its results stay together: where the limit would part them, both go;
 // if nothing else is left, both stay. A limit below 1 is none. The same slice is
 // returned if no message goes, and a new one otherwise.
-func KeepNewest(messages []*Message, limit int) []*Message {
-	system := slices.IndexFunc(messages, func(m *Message) bool { return m.Role == System })
+func KeepNewest(messages []*chat.Message, limit int) []*chat.Message {
+	system := slices.IndexFunc(messages, func(m *chat.Message) bool { return m.Role == chat.System })
 	rest := messages
 	if system >= 0 {
 		rest = slices.Delete(slices.Clone(messages), system, system+1)
@@ -99,15 +101,15 @@ func KeepNewest(messages []*Message, limit int) []*Message {
 
 // wholeFrom returns the first place from at on, or else the last before it,
 // where a conversation can be cut without parting a call from its results.
-func wholeFrom(messages []*Message, at int) int {
+func wholeFrom(messages []*chat.Message, at int) int {
 	calls := map[string]int{}          // open ones, and where they are
 	ends := make([]int, len(messages)) // the last result of a call there
 	for i, m := range messages {
 		for _, p := range m.Parts {
 			switch p := p.(type) {
-			case *ToolCall:
+			case *chat.ToolCall:
 				calls[p.ID] = i
-			case *ToolResult:
+			case *chat.ToolResult:
 				if from, ok := calls[p.ID]; ok {
 					ends[from] = max(ends[from], i)
 					delete(calls, p.ID)

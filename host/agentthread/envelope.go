@@ -1,4 +1,4 @@
-package host
+package agentthread
 
 import (
 	"bytes"
@@ -11,18 +11,21 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 )
 
-// threadVersion is the version of a serialized agent thread.
-const threadVersion = 1
+// envelopeVersion is the version of a serialized agent thread.
+const envelopeVersion = 1
 
-// MaxThreadBytes is the longest serialized agent thread.
-const MaxThreadBytes = 64 << 20
+// MaxBytes is the longest serialized agent thread.
+const MaxBytes = 64 << 20
 
 // Serialize returns the thread as JSON, to be kept until the agent's
-// [Agent.RestoreThread]: in package threads, or anywhere else. It holds the
+// [Restore]: in package threads, or anywhere else. It holds the
 // messages that are nowhere else, and no secret. Members:
 //
 //	version    1
@@ -35,37 +38,37 @@ const MaxThreadBytes = 64 << 20
 //	state      custom state
 //	providers  {key: state} of context providers
 //	answers    which turns answered its last messages with ids of a client's
-//	waiting    the calls that the last run asks about: see [AgentThread.Questions]
+//	waiting    the calls that the last run asks about: see [Thread.Questions]
 //	sum        of all other members, so that a damaged thread is found
 //
 // Its members may be reordered and reformatted, as databases do. A run that is
-// under way is not in it. Code resource_exhausted beyond [MaxThreadBytes].
-func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
+// under way is not in it. Code resource_exhausted beyond [MaxBytes].
+func (t *Thread) Serialize(ctx context.Context) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := strconv.AppendInt([]byte(`{"version":`), threadVersion, 10)
+	b := strconv.AppendInt([]byte(`{"version":`), envelopeVersion, 10)
 	b = jsondoc.AppendString(append(b, `,"kind":`...), string(t.kind))
 	b = jsondoc.AppendString(append(b, `,"id":`...), t.opts.ID)
 	if t.opts.Tenant != "" {
 		b = jsondoc.AppendString(append(b, `,"tenant":`...), t.opts.Tenant)
 	}
-	b = jsondoc.AppendString(append(b, `,"agent":{"name":`...), t.agent.name)
-	b = append(jsondoc.AppendString(append(b, `,"digest":`...), t.agent.threadDigest()), '}')
-	if t.kind == ThreadService {
+	b = jsondoc.AppendString(append(b, `,"agent":{"name":`...), t.owner.Name)
+	b = append(jsondoc.AppendString(append(b, `,"digest":`...), t.owner.Digest), '}')
+	if t.kind == Service {
 		b = append(jsondoc.AppendString(append(b, `,"service":{"conversation":`...), t.service), '}')
 	} else if t.store != nil {
 		state, err := t.store.Serialize(ctx)
 		if err == nil && jsondoc.Check(state) != nil {
-			err = Errorf(Internal, "the store serialized itself as what is not JSON")
+			err = fault.Errorf(fault.Internal, "the store serialized itself as what is not JSON")
 		}
 		if err != nil {
-			return nil, wrapError(err, "serialize the messages of thread %q", t.opts.ID)
+			return nil, fault.Wrap(err, "serialize the messages of thread %q", t.opts.ID)
 		}
 		b = jsondoc.AppendString(append(b, `,"store":{"type":`...), t.storesOrMemory().StoreType())
 		b = append(append(append(b, `,"state":`...), state...), '}')
 	}
 	if len(t.open) > 0 {
-		b = AppendMessagesJSON(append(b, `,"open":`...), t.open)
+		b = chat.AppendMessagesJSON(append(b, `,"open":`...), t.open)
 		b = strconv.AppendInt(append(b, `,"known":`...), int64(t.known), 10)
 	}
 	if t.state != nil {
@@ -77,32 +80,32 @@ func (t *AgentThread) Serialize(ctx context.Context) ([]byte, error) {
 	if len(t.answers) > 0 {
 		raw, err := json.Marshal(t.answers)
 		if err != nil {
-			return nil, Errorf(Internal, "serialize thread %q: %w", t.opts.ID, err)
+			return nil, fault.Errorf(fault.Internal, "serialize thread %q: %w", t.opts.ID, err)
 		}
 		b = append(append(b, `,"answers":`...), raw...)
 	}
-	if t.waiting != nil && t.waiting.Kept().ForAnyone() {
+	if t.waiting.ForAnyone() {
 		raw, err := json.Marshal(t.waiting.ForClient())
 		if err != nil {
-			return nil, Errorf(Internal, "serialize the questions of thread %q: %w", t.opts.ID, err)
+			return nil, fault.Errorf(fault.Internal, "serialize the questions of thread %q: %w", t.opts.ID, err)
 		}
 		b = append(append(b, `,"waiting":`...), raw...)
 	}
 	b = append(b, '}')
-	sum, err := threadSum(b)
+	sum, err := sumOf(b)
 	if err != nil {
-		return nil, Errorf(Internal, "serialize thread %q: %w", t.opts.ID, err)
+		return nil, fault.Errorf(fault.Internal, "serialize thread %q: %w", t.opts.ID, err)
 	}
 	b = append(jsondoc.AppendString(append(b[:len(b)-1], `,"sum":`...), sum), '}')
-	if len(b) > MaxThreadBytes {
-		return nil, Errorf(ResourceExhausted, "thread %q is %d bytes, more than %d", t.opts.ID, len(b), MaxThreadBytes).
+	if len(b) > MaxBytes {
+		return nil, fault.Errorf(fault.ResourceExhausted, "thread %q is %d bytes, more than %d", t.opts.ID, len(b), MaxBytes).
 			WithHint("keep its messages in a message store, or reduce them")
 	}
 	return b, nil
 }
 
-// threadSum hashes the contents of a serialized thread, whatever its formatting.
-func threadSum(raw []byte) (string, error) {
+// sumOf hashes the contents of a serialized thread, whatever its formatting.
+func sumOf(raw []byte) (string, error) {
 	doc, err := jsondoc.Decode(raw)
 	if err != nil {
 		return "", err
@@ -137,8 +140,8 @@ func plainNumbers(doc any) any {
 	return doc
 }
 
-// RestoreThread returns the thread that [AgentThread.Serialize] wrote. Its store
-// is opened by the factory of [AgentOptions].Messages. Nothing is written, and
+// Restore returns the thread that [Thread.Serialize] wrote. Its store
+// is opened by the owner's stores. Nothing is written, and
 // data is left alone; from one serialized thread any number of threads can be
 // made, which are independent except for a store that they share. Of opts
 // Tenant, StrictStore, DiscardOnFailure, AnyAgent and Store are used. Codes:
@@ -146,24 +149,24 @@ func plainNumbers(doc any) any {
 //	data_loss            it is damaged: cut off, changed, of another shape
 //	failed_precondition  it is of another version, agent or configuration
 //	permission_denied    it is another tenant's
-//	resource_exhausted   it is longer than MaxThreadBytes
+//	resource_exhausted   it is longer than MaxBytes
 //	invalid_argument     opts has an ID or a Conversation
-func (a *Agent) RestoreThread(ctx context.Context, data []byte, opts *ThreadOptions) (*AgentThread, error) {
+func Restore(ctx context.Context, owner Owner, data []byte, opts *Options) (*Thread, error) {
 	if opts != nil && (opts.ID != "" || opts.Conversation != "") {
-		return nil, Errorf(InvalidArgument, "a serialized thread has an id and a conversation of its own").WithHint("leave ID and Conversation out")
+		return nil, fault.Errorf(fault.InvalidArgument, "a serialized thread has an id and a conversation of its own").WithHint("leave ID and Conversation out")
 	}
-	if len(data) > MaxThreadBytes {
-		return nil, Errorf(ResourceExhausted, "serialized thread is %d bytes, more than %d", len(data), MaxThreadBytes)
+	if len(data) > MaxBytes {
+		return nil, fault.Errorf(fault.ResourceExhausted, "serialized thread is %d bytes, more than %d", len(data), MaxBytes)
 	}
 	e, err := readEnvelope(data)
 	if err != nil {
-		if CodeOf(err) == FailedPrecondition {
+		if fault.CodeOf(err) == fault.FailedPrecondition {
 			return nil, err
 		}
-		return nil, Errorf(DataLoss, "serialized thread cannot be read: %w", err).
+		return nil, fault.Errorf(fault.DataLoss, "serialized thread cannot be read: %w", err).
 			WithHint("it is not what was serialized; nothing of it was used")
 	}
-	t, err := a.newThread(opts)
+	t, err := newThread(owner, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -178,18 +181,18 @@ func (a *Agent) RestoreThread(ctx context.Context, data []byte, opts *ThreadOpti
 
 // envelope is a serialized thread.
 type envelope struct {
-	kind          ThreadKind
+	kind          Kind
 	id, tenant    string
 	agent, digest string
 	conversation  string
 	storeType     string
 	store         json.RawMessage // its state; nil if there is no store
-	open          []*Message
+	open          []*chat.Message
 	known         int
 	state         json.RawMessage
 	providers     map[string]json.RawMessage
-	answers       []threadAnswer
-	waiting       *Checkpoint
+	answers       []answer
+	waiting       *replay.Kept
 }
 
 // readEnvelope reads a serialized thread, and checks that nothing was changed.
@@ -209,7 +212,7 @@ func readEnvelope(data []byte) (*envelope, error) {
 	if err := jsondoc.DecodeString("sum", sum, &want); err != nil {
 		return nil, err
 	}
-	if got, err := threadSum(data); err != nil || got != want {
+	if got, err := sumOf(data); err != nil || got != want {
 		return nil, fmt.Errorf("its sum is not that of its members")
 	}
 	err = cmp.Or(jsondoc.DecodeString("kind", kind, (*string)(&e.kind)), jsondoc.DecodeString("id", id, &e.id), e.readAgent(agent), e.readService(service),
@@ -243,8 +246,8 @@ func checkVersion(data []byte) error {
 	switch {
 	case err != nil || n < 1:
 		return fmt.Errorf("its version is %.20q", version)
-	case n != threadVersion:
-		return Errorf(FailedPrecondition, "serialized thread is of version %d, and this host reads version %d", n, threadVersion).
+	case n != envelopeVersion:
+		return fault.Errorf(fault.FailedPrecondition, "serialized thread is of version %d, and this host reads version %d", n, envelopeVersion).
 			WithHint("use the version of the host that wrote it; nothing was changed")
 	}
 	return nil
@@ -273,7 +276,7 @@ func (e *envelope) readWaiting(raw json.RawMessage) error {
 	if raw == nil {
 		return nil
 	}
-	e.waiting = &Checkpoint{}
+	e.waiting = &replay.Kept{}
 	return json.Unmarshal(raw, e.waiting)
 }
 
@@ -292,13 +295,13 @@ func (e *envelope) readOpen(raw, known json.RawMessage) (err error) {
 	if raw == nil && known == nil {
 		return nil
 	}
-	if e.open, err = DecodeMessages(raw); err != nil {
+	if e.open, err = chat.DecodeMessages(raw); err != nil {
 		return err
 	}
 	if e.known, err = strconv.Atoi(string(known)); err != nil || e.known < 0 || e.known > min(1, len(e.open)) {
 		return fmt.Errorf("known is %.20q of %d open messages", known, len(e.open))
 	}
-	return checkMessages(e.open)
+	return chat.CheckForm(e.open)
 }
 
 func (e *envelope) readProviders(raw json.RawMessage) error {
@@ -320,15 +323,15 @@ func (e *envelope) check() error {
 	switch {
 	case !validThreadID(e.id):
 		return fmt.Errorf("its id is one that no thread has")
-	case e.kind == ThreadService && (e.conversation == "" || e.store != nil):
+	case e.kind == Service && (e.conversation == "" || e.store != nil):
 		return fmt.Errorf("a thread of the kind service has a conversation and no store")
-	case e.kind == ThreadStore && (e.conversation != "" || e.store == nil):
+	case e.kind == InStore && (e.conversation != "" || e.store == nil):
 		return fmt.Errorf("a thread of the kind store has a store and no conversation")
-	case e.kind == ThreadUndecided && e.conversation != "":
+	case e.kind == Undecided && e.conversation != "":
 		return fmt.Errorf("an undecided thread has no conversation")
-	case e.kind != ThreadService && e.known > 0:
+	case e.kind != Service && e.known > 0:
 		return fmt.Errorf("no service knows its messages")
-	case e.kind != ThreadService && e.kind != ThreadStore && e.kind != ThreadUndecided:
+	case e.kind != Service && e.kind != InStore && e.kind != Undecided:
 		return fmt.Errorf("its kind is %.20q", e.kind)
 	}
 	if e.state == nil {
@@ -342,54 +345,54 @@ func (e *envelope) check() error {
 
 // checkEnvelope refuses the thread of another tenant, or of an agent that opts
 // exclude.
-func (t *AgentThread) checkEnvelope(e *envelope) error {
+func (t *Thread) checkEnvelope(e *envelope) error {
 	if e.tenant != t.opts.Tenant {
-		return Errorf(PermissionDenied, "the serialized thread is not this tenant's")
+		return fault.Errorf(fault.PermissionDenied, "the serialized thread is not this tenant's")
 	}
 	if t.opts.AnyAgent {
 		return nil
 	}
-	if e.agent != t.agent.name {
-		return Errorf(FailedPrecondition, "the serialized thread is one of agent %q, not of %q", e.agent, t.agent.name).
+	if e.agent != t.owner.Name {
+		return fault.Errorf(fault.FailedPrecondition, "the serialized thread is one of agent %q, not of %q", e.agent, t.owner.Name).
 			WithHint("restore it with that agent, or allow it with ThreadOptions.AnyAgent")
 	}
-	if e.digest != t.agent.threadDigest() {
-		return Errorf(FailedPrecondition, "agent %q had other message stores or providers when the thread was serialized", e.agent).
+	if e.digest != t.owner.Digest {
+		return fault.Errorf(fault.FailedPrecondition, "agent %q had other message stores or providers when the thread was serialized", e.agent).
 			WithHint("give it those, or allow others with ThreadOptions.AnyAgent")
 	}
 	return nil
 }
 
 // take fills the thread from the envelope.
-func (t *AgentThread) take(ctx context.Context, e *envelope) error {
+func (t *Thread) take(ctx context.Context, e *envelope) error {
 	t.opts.ID, t.kind, t.service = e.id, e.kind, e.conversation
 	t.open, t.known, t.state, t.providers, t.answers = e.open, e.known, e.state, e.providers, e.answers
 	if e.waiting != nil {
 		t.waiting = e.waiting.ForClient()
-		t.waiting.Kept().Thread = e.id
+		t.waiting.Thread = e.id
 	}
 	if e.store == nil {
-		if t.kind == ThreadUndecided {
+		if t.kind == Undecided {
 			return t.openStore(ctx, nil)
 		}
 		return nil
 	}
 	if own := t.storesOrMemory().StoreType(); own != e.storeType {
-		return Errorf(FailedPrecondition, "the messages of thread %q are in a store of the type %s, and agent %q has one of the type %s", e.id, e.storeType, t.agent.name, own).
+		return fault.Errorf(fault.FailedPrecondition, "the messages of thread %q are in a store of the type %s, and agent %q has one of the type %s", e.id, e.storeType, t.owner.Name, own).
 			WithHint("give the agent stores of that type")
 	}
 	return t.openStore(ctx, e.store)
 }
 
-// threadDigest names the configuration that a serialized thread depends on: the
-// type of the message stores, and the context providers, by their names.
-func (a *Agent) threadDigest() string {
+// Digest names the configuration of an agent that a serialized thread depends on: the
+// type of the message stores, nil for memory, and the context providers by their names.
+func Digest(stores Stores, providers []string) string {
 	store := memoryType
-	if a.opts.Messages != nil {
-		store = a.opts.Messages.StoreType()
+	if stores != nil {
+		store = stores.StoreType()
 	}
 	b := append(jsondoc.AppendString([]byte(`{"store":`), store), `,"providers":[`...)
-	for i, name := range slices.Sorted(slices.Values(providerNames(a))) {
+	for i, name := range slices.Sorted(slices.Values(providers)) {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -397,12 +400,4 @@ func (a *Agent) threadDigest() string {
 	}
 	sum := sha256.Sum256(append(b, ']', '}'))
 	return hex.EncodeToString(sum[:16])
-}
-
-func providerNames(a *Agent) []string {
-	names := make([]string, len(a.opts.Providers))
-	for i, p := range a.opts.Providers {
-		names[i] = p.Name()
-	}
-	return names
 }
