@@ -226,10 +226,10 @@ func (t *turn) reachedLimit() *roundsLimit {
 		of, own = n, true
 	}
 	if t.result.Rounds >= of {
-		return &roundsLimit{"MaxRounds", of, "You have used your tools as often as you may.", own}
+		return &roundsLimit{name: "MaxRounds", of: of, notice: "You have used your tools as often as you may.", ofAgent: own}
 	}
 	if of := t.run.limits.MaxConsecutiveToolFailures; t.result.FailedAnswers() >= of {
-		return &roundsLimit{"MaxConsecutiveToolFailures", of, "Your tools have failed too often in a row.", false}
+		return &roundsLimit{name: "MaxConsecutiveToolFailures", of: of, notice: "Your tools have failed too often in a row.", ofAgent: false}
 	}
 	return nil
 }

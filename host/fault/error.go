@@ -132,7 +132,7 @@ func (e *Error) SetRetryAfter(h http.Header) {
 
 // MarshalJSON writes {"code","message","hint"?,"retryable"?,"limit"?,"retry_after_ms"?}.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(errorJSON{e.Code, e.Message, e.Hint, e.Retryable, e.Limit, e.RetryAfter.Milliseconds()})
+	return json.Marshal(errorJSON{Code: e.Code, Message: e.Message, Hint: e.Hint, Retryable: e.Retryable, Limit: e.Limit, RetryAfter: e.RetryAfter.Milliseconds()})
 }
 
 // UnmarshalJSON reads the output of MarshalJSON. A code that this host does not

@@ -211,7 +211,7 @@ type conversation struct {
 // open makes a thread, if the adapter can, and returns it.
 func (a *abilities) open(t *testing.T, tenant, thread string) *conversation {
 	t.Helper()
-	c := &conversation{a, t, tenant, thread, ""}
+	c := &conversation{abilities: a, t: t, tenant: tenant, thread: thread, line: ""}
 	if a.create != nil {
 		got, _, err := a.create.CreateThread(t.Context(), c.request("setup", nil))
 		if err != nil {

@@ -30,7 +30,7 @@ func artifactsFollowTheThread(t *testing.T, a *abilities, _ *HistoryOptions) {
 	if err != nil {
 		t.Fatalf("Branch: %v", err)
 	}
-	side := &conversation{a, t, c.tenant, c.thread, name}
+	side := &conversation{abilities: a, t: t, tenant: c.tenant, thread: c.thread, line: name}
 	side.wantArtifacts("plan: first")
 	side.make("run3", textArtifact("plan", "third"))
 	side.wantArtifacts("plan: third")

@@ -18,7 +18,7 @@ import (
 // The rules of TestHistory, in the order of historyRules.
 
 func unknownThreadIsEmpty(t *testing.T, a *abilities, _ *HistoryOptions) {
-	c := &conversation{a, t, "acme", "never-made", ""}
+	c := &conversation{abilities: a, t: t, tenant: "acme", thread: "never-made", line: ""}
 	if n := len(c.get().Messages); n != 0 {
 		t.Errorf("Get of a thread that was never made returns %d messages, not none", n)
 	}

@@ -220,7 +220,7 @@ func (h *History) AppendResults(_ context.Context, req *host.HistoryRequest, tur
 	for _, a := range turn.Artifacts {
 		t.put(a)
 	}
-	t.ends = append(t.ends, memoryEnd{len(t.messages), inputOf(req), req.Run, req.Network, turn, t.state, t.providers, t.artifacts})
+	t.ends = append(t.ends, memoryEnd{messages: len(t.messages), input: inputOf(req), run: req.Run, network: req.Network, turn: turn, state: t.state, providers: t.providers, artifacts: t.artifacts})
 	h.turns = append(h.turns, turn)
 	return nil
 }

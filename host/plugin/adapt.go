@@ -330,7 +330,7 @@ func (pr *provider) read(ctx context.Context, raw []byte) (*host.Provided, error
 }
 
 func (pr *provider) operations(req *host.ProvideRequest) baseOperations {
-	return baseOperations{pr.plugin.bindings.of(req.Scope.Tenant), req.Scope, req.State, req.Own}
+	return baseOperations{binding: pr.plugin.bindings.of(req.Scope.Tenant), scope: req.Scope, state: req.State, own: req.Own}
 }
 
 // tool finds a tool that a provider offers: the plugin's own first.

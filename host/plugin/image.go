@@ -43,7 +43,7 @@ type keeps struct {
 
 func (p *preparedModule) keeps(l *Limits) keeps {
 	m := p.metered
-	return keeps{m.Restorable, m.Module.SavedGlobals(), tableBytes(m, uint32(l.TableEntries)), priceOfInstance(m.Module)}
+	return keeps{restorable: m.Restorable, globals: m.Module.SavedGlobals(), tables: tableBytes(m, uint32(l.TableEntries)), price: priceOfInstance(m.Module)}
 }
 
 // images are those of one compiled module. Start-up code may tell limits apart,

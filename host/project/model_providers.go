@@ -123,7 +123,7 @@ type ModelServer struct {
 func ModelServers(file *File, getenv func(string) string) (list []ModelServer) {
 	add := func(name string, m configfile.Model) {
 		from := homeOf(m.Provider)
-		list = append(list, ModelServer{name, cmp.Or(m.BaseURL, getenv(from.urlEnv)), from.url, cmp.Or(m.KeyEnv, from.keyEnv)})
+		list = append(list, ModelServer{Name: name, BaseURL: cmp.Or(m.BaseURL, getenv(from.urlEnv)), DefaultURL: from.url, KeyVariable: cmp.Or(m.KeyEnv, from.keyEnv)})
 	}
 	if file != nil {
 		for _, name := range slices.Sorted(maps.Keys(file.c.Models)) {

@@ -164,7 +164,7 @@ func (q *Quotas) Used(tenant string) Used {
 	if a == nil || !time.Now().Before(a.ends) {
 		return Used{}
 	}
-	return Used{a.tokens, a.toolCalls, a.time, a.ends}
+	return Used{Tokens: a.tokens, ToolCalls: a.toolCalls, Time: a.time, Ends: a.ends}
 }
 
 // AdmitRun implements host.AdmittingQuota: it fails when the tenant's tokens or its

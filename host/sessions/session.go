@@ -61,7 +61,7 @@ const sessionKind = "session"
 
 // MarshalJSON writes the session.
 func (s *Session) MarshalJSON() ([]byte, error) {
-	j := sessionJSON{sessionVersion, sessionKind, s.ID, s.Agent, s.Custom, s.Messages, s.First, s.Artifacts, s.Waiting, s.Providers, s.Checkpoint}
+	j := sessionJSON{Version: sessionVersion, Kind: sessionKind, Session: s.ID, Agent: s.Agent, Custom: s.Custom, Messages: s.Messages, First: s.First, Artifacts: s.Artifacts, Waiting: s.Waiting, Providers: s.Providers, Checkpoint: s.Checkpoint}
 	if j.Messages == nil {
 		j.Messages = []*host.Message{}
 	}

@@ -94,7 +94,7 @@ func (d *draft) branchOff(ctx context.Context, from *Moment, cause Cause, messag
 	}
 	b.tx.put(d.thread.root().owned().With(b.thread.rec.Content), nil)
 	d.thread.rec.Heads++
-	head := storedHead{version{layoutOfViews}, b.thread.rec.point, cause, message, d.by.store.now().UTC(), true}
+	head := storedHead{version: version{layoutOfViews}, Point: b.thread.rec.point, Cause: cause, Message: message, Left: d.by.store.now().UTC(), Own: true}
 	raw, err := encode(head)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (w threadWriter) takePlace(ctx context.Context, id, branch string, racing h
 	if err != nil {
 		return nil, err
 	}
-	return &Place{w.store, key, turn, limit > 0}, nil
+	return &Place{store: w.store, key: key, turn: turn, wait: limit > 0}, nil
 }
 
 // Lock waits until the place is the first and returns unlock, which gives the

@@ -98,7 +98,7 @@ func (t *Moment) root() content { return contentOf(t.rec.root()) }
 
 // contents reads the entries that the moment is made of.
 func (t *Moment) contents() contents {
-	return contents{t.part, t.rec.ID, t.content, t.view.Origins}
+	return contents{part: t.part, thread: t.rec.ID, own: t.content, origins: t.view.Origins}
 }
 
 // messageList says which messages of logs the moment shows.
@@ -112,7 +112,7 @@ func (t *Moment) log() log { return log{t.contents(), t.messageList()} }
 
 // turns reads the turns that the moment shows.
 func (t *Moment) turns() turnLog {
-	return turnLog{t.contents(), t.rec.root(), t.turnList(), t.messageList()}
+	return turnLog{from: t.contents(), root: t.rec.root(), shown: t.turnList(), messages: t.messageList()}
 }
 
 // lineage reads the heads that the thread has left behind.

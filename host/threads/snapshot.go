@@ -350,7 +350,7 @@ func (d *draft) close(snap *Snapshot, said string) error {
 
 // putSnapshot adds the snapshot of the last turn.
 func (d *draft) putSnapshot(snap *Snapshot, said string) error {
-	raw, err := encode(storedSnapshot{version{d.thread.rec.layout()}, *snap, said, d.thread.rec.View, d.thread.rec.HiddenMessages, d.thread.rec.HiddenTurns})
+	raw, err := encode(storedSnapshot{version: version{d.thread.rec.layout()}, Snapshot: *snap, Said: said, View: d.thread.rec.View, HiddenMessages: d.thread.rec.HiddenMessages, HiddenTurns: d.thread.rec.HiddenTurns})
 	if err != nil {
 		return err
 	}

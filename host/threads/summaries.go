@@ -86,7 +86,7 @@ func (s summaries) Save(ctx context.Context, scope host.Scope, summary *reduce.S
 		if err != nil {
 			return err
 		}
-		raw, err := encode(storedSummary{version{layout}, *summary, t.rec.Content, covers})
+		raw, err := encode(storedSummary{version: version{layout}, Summary: *summary, Content: t.rec.Content, Covers: covers})
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ type keptJSON struct {
 
 // MarshalJSON writes the checkpoint.
 func (c *Kept) MarshalJSON() ([]byte, error) {
-	return json.Marshal(keptJSON{Version, c.Tenant, c.Run, c.Target, c.Thread, c.Left})
+	return json.Marshal(keptJSON{Version: Version, Tenant: c.Tenant, Run: c.Run, Target: c.Target, Thread: c.Thread, Left: c.Left})
 }
 
 // UnmarshalJSON reads the output of MarshalJSON. Code invalid_argument for bytes

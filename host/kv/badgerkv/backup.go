@@ -91,7 +91,7 @@ type backupWriter struct {
 }
 
 func (s *Store) backupWriter() *backupWriter {
-	return &backupWriter{s.engine, s.key, s.keys, s.blobs}
+	return &backupWriter{engine: s.engine, key: s.key, keys: s.keys, blobs: s.blobs}
 }
 
 func (b *backupWriter) backup(ctx context.Context, w io.Writer, progress Progress) (*BackupInfo, error) {

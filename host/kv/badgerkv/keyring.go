@@ -252,7 +252,7 @@ func (r *keyring) body() *keyFileBody {
 	for _, partition := range slices.Sorted(maps.Keys(r.keys)) {
 		of := r.keys[partition]
 		for _, id := range slices.Sorted(maps.Keys(of.byID)) {
-			b.Keys = append(b.Keys, dataKeyRecord{[]byte(partition), id, of.byID[id].raw, !of.byID[id].narrow})
+			b.Keys = append(b.Keys, dataKeyRecord{Partition: []byte(partition), ID: id, Key: of.byID[id].raw, Wide: !of.byID[id].narrow})
 		}
 	}
 	for _, partition := range slices.Sorted(maps.Keys(r.erasing)) {

@@ -153,7 +153,7 @@ func (a *scanArgs) kv() kv.Range {
 }
 
 func scanOf(r kv.Range) *scanArgs {
-	return &scanArgs{[]byte(r.Prefix), []byte(r.From), []byte(r.After), r.Reverse, r.Limit}
+	return &scanArgs{Prefix: []byte(r.Prefix), From: []byte(r.From), After: []byte(r.After), Reverse: r.Reverse, Limit: r.Limit}
 }
 
 func (t *tx) kv() kv.Tx {
@@ -170,7 +170,7 @@ func (t *tx) kv() kv.Tx {
 func txOf(t kv.Tx) tx {
 	out := tx{Partition: []byte(t.Partition)}
 	for _, c := range t.Conds {
-		out.Conds = append(out.Conds, cond{c.Kind, []byte(c.Key), c.Revision, c.Value})
+		out.Conds = append(out.Conds, cond{Kind: c.Kind, Key: []byte(c.Key), Revision: c.Revision, Value: c.Value})
 	}
 	for _, w := range t.Writes {
 		out.Writes = append(out.Writes, write{[]byte(w.Key), w.Value, w.Delete})

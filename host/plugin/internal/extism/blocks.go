@@ -79,7 +79,7 @@ func (b *blocks) alloc(n uint64) (at uint64, ok bool) {
 	if top < old { // a plugin may have written there
 		clear(b.mem[top:min(top+size, old)])
 	}
-	b.list = append(b.list, block{uint32(top), uint32(size), uint32(n), true})
+	b.list = append(b.list, block{at: uint32(top), size: uint32(size), used: uint32(n), live: true})
 	b.top = top + size
 	return uint64(top), true
 }

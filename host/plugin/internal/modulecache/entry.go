@@ -98,7 +98,7 @@ func verify(dir, key string) error {
 	if err != nil {
 		return err
 	}
-	if is := (seal{key, filepath.ToSlash(name), size, digest}); is != s {
+	if is := (seal{Key: key, Name: filepath.ToSlash(name), Size: size, SHA256: digest}); is != s {
 		return errSeal
 	}
 	return nil

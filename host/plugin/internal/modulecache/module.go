@@ -76,7 +76,7 @@ func readModule(p *wasmmeter.Metered, dir, key string, s seal) error {
 		return err
 	}
 	p.Key, p.Restorable = sha256.Sum256(p.Wasm), filepath.Base(name) == restorableName
-	want := seal{key, filepath.ToSlash(name), int64(len(p.Wasm)), hex.EncodeToString(p.Key[:])}
+	want := seal{Key: key, Name: filepath.ToSlash(name), Size: int64(len(p.Wasm)), SHA256: hex.EncodeToString(p.Key[:])}
 	if filepath.Dir(name) != moduleDir || s != want {
 		return errSeal
 	}

@@ -107,7 +107,7 @@ func (b *Book) Record(tenant, plugin, export string, owned bool) *Record {
 			b.billed[strings.Clone(tenant)] = struct{}{}
 		}
 	}
-	k := key{tenant, plugin, export, owned}
+	k := key{tenant: tenant, plugin: plugin, export: export, owned: owned}
 	if m := b.all[k]; m != nil {
 		return m
 	}
@@ -120,7 +120,7 @@ func (b *Book) Record(tenant, plugin, export string, owned bool) *Record {
 	m := b.all[k]
 	if m == nil {
 		m = &Record{}
-		b.all[key{strings.Clone(k.tenant), k.plugin, k.export, k.owned}] = m
+		b.all[key{tenant: strings.Clone(k.tenant), plugin: k.plugin, export: k.export, owned: k.owned}] = m
 	}
 	return m
 }

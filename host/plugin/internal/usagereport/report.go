@@ -134,7 +134,9 @@ type key struct {
 	owned                  bool // the plugin is the tenant's
 }
 
-func (c *Item) id() key { return key{c.Tenant, c.Plugin, c.Export, c.Owned} }
+func (c *Item) id() key {
+	return key{tenant: c.Tenant, plugin: c.Plugin, export: c.Export, owned: c.Owned}
+}
 
 func (k key) compare(l key) int {
 	if n := strings.Compare(k.tenant, l.tenant); n != 0 {

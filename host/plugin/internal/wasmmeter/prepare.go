@@ -162,7 +162,7 @@ func (m *Module) ImportTypes() []Extern {
 	var list []Extern
 	var seen [4]int
 	for _, imp := range m.Imports {
-		list = append(list, Extern{imp.Module, imp.Name, imp.Kind, m.typeOf(imp.Kind, seen[imp.Kind])})
+		list = append(list, Extern{Module: imp.Module, Name: imp.Name, Kind: imp.Kind, Type: m.typeOf(imp.Kind, seen[imp.Kind])})
 		seen[imp.Kind]++
 	}
 	return list
@@ -172,7 +172,7 @@ func (m *Module) ImportTypes() []Extern {
 func (m *Module) ExportTypes() []Extern {
 	var list []Extern
 	for _, e := range m.Exports {
-		list = append(list, Extern{"", e.Name, e.Kind, m.typeOf(e.Kind, int(e.Index))})
+		list = append(list, Extern{Module: "", Name: e.Name, Kind: e.Kind, Type: m.typeOf(e.Kind, int(e.Index))})
 	}
 	return list
 }

@@ -368,7 +368,7 @@ func (s *codeScan) pass(f FuncType) {
 // edit notes a change; dead code needs only changes of indices.
 func (s *codeScan) edit(at, skip int, kind editKind, arg uint32) {
 	if s.live || kind == editIndex {
-		s.edits = append(s.edits, edit{int32(at), int32(skip), kind, arg})
+		s.edits = append(s.edits, edit{at: int32(at), skip: int32(skip), kind: kind, arg: arg})
 	}
 }
 

@@ -28,17 +28,17 @@ type PartUse struct {
 func (c *Config) PartsUsed() (list []PartUse) {
 	all := func(kind PartKind, at KeyPath, uses []Use) {
 		for i, u := range uses {
-			list = append(list, PartUse{kind, u.Use, at.To(i, "use"), u.Config})
+			list = append(list, PartUse{Kind: kind, Use: u.Use, At: at.To(i, "use"), Config: u.Config})
 		}
 	}
 	all(ProcessorPart, Keys("history", "processors"), c.History.Processors)
 	for _, name := range slices.Sorted(maps.Keys(c.Networks)) {
 		n, at := c.Networks[name], Keys("networks", name)
-		list = append(list, PartUse{routerPart, n.Router, at.To("router"), n.RouterConfig})
+		list = append(list, PartUse{Kind: routerPart, Use: n.Router, At: at.To("router"), Config: n.RouterConfig})
 		all(ProcessorPart, at.To("processors"), n.Processors)
 		all(ProviderPart, at.To("providers"), n.Providers)
 		if n.Routing != nil {
-			list = append(list, PartUse{routerPart, n.Routing.Reader, at.To("routing", "reader"), n.Routing.ReaderConfig})
+			list = append(list, PartUse{Kind: routerPart, Use: n.Routing.Reader, At: at.To("routing", "reader"), Config: n.Routing.ReaderConfig})
 			all(ProcessorPart, at.To("routing", "processors"), n.Routing.Processors)
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Config) PartsUsed() (list []PartUse) {
 		all(ProcessorPart, at.To("processors"), agent.Processors)
 		all(ProviderPart, at.To("providers"), agent.Providers)
 		for i, use := range agent.Tools {
-			list = append(list, PartUse{ToolPart, use, at.To("tools", i), nil})
+			list = append(list, PartUse{Kind: ToolPart, Use: use, At: at.To("tools", i), Config: nil})
 		}
 	}
 	return list

@@ -28,13 +28,13 @@ func (v *View) OwnRank() uint64 { return uint64(len(v.Origins)) }
 // MessageList returns the messages that the view shows of logs, if the own log has
 // end messages.
 func (v *View) MessageList(end uint64) List {
-	return List{v.Messages, v.OwnRank(), v.Tail, end}
+	return List{parts: v.Messages, own: v.OwnRank(), tail: v.Tail, end: end}
 }
 
 // TurnList returns the turns that the view shows, if the own content has end turns.
 // The first turn has number 0.
 func (v *View) TurnList(end uint64) List {
-	return List{v.Turns, v.OwnRank(), v.TurnTail, end}
+	return List{parts: v.Turns, own: v.OwnRank(), tail: v.TurnTail, end: end}
 }
 
 // Valid reports whether every part lies in a content that the view names and is not
