@@ -69,9 +69,9 @@ func (h bulkHelper) name() string {
 // pieces, then the rest of it, or any other range, in one instruction.
 func (t *meter) helperCode(h bulkHelper) []byte {
 	f := []byte{0, opBlock, blockEmpty}
-	f = appendConst(append(f, opLocalGet, bulkLength), opI32Const, t.piece())
+	f = appendConst(append(f, opLocalGet, bulkLength), opI32Const, int64(t.piece()))
 	f = append(f, opI32LeU, opBrIf, 0)
-	f = t.beyondMemory(f, bulkTo)
+	f = beyondMemory(f, bulkTo)
 	switch h.kind {
 	case editFill:
 		f = t.pieces(f, h, bulkTo)
@@ -81,7 +81,7 @@ func (t *meter) helperCode(h bulkHelper) []byte {
 		f = append(f, opI64GtU, opBrIf, 0)
 		f = t.pieces(f, h, bulkTo, bulkFrom)
 	case editCopy:
-		f = t.beyondMemory(f, bulkFrom)
+		f = beyondMemory(f, bulkFrom)
 		f = append(f, opLocalGet, bulkTo, opLocalGet, bulkFrom, opI32LeU, opIf, blockEmpty)
 		f = append(t.pieces(f, h, bulkTo, bulkFrom), opElse)
 		f = append(t.piecesDown(f, h), opEnd)
@@ -94,7 +94,7 @@ func (t *meter) helperCode(h bulkHelper) []byte {
 
 // beyondMemory leaves the innermost block if the range that begins at the
 // address in a local ends outside memory.
-func (t *meter) beyondMemory(f []byte, local byte) []byte {
+func beyondMemory(f []byte, local byte) []byte {
 	f = append(sum(f, local), opMemorySize, 0, opI64ExtU, opI64Const, 16, opI64Shl)
 	return append(f, opI64GtU, opBrIf, 0)
 }
@@ -109,35 +109,38 @@ func sum(f []byte, local byte) []byte {
 func (t *meter) pieces(f []byte, h bulkHelper, moving ...byte) []byte {
 	f = t.payPiece(append(f, opLoop, blockEmpty))
 	f = append(f, opLocalGet, bulkTo, opLocalGet, bulkFrom)
-	f = h.instruction(appendConst(f, opI32Const, t.piece()))
+	f = h.instruction(appendConst(f, opI32Const, int64(t.piece())))
 	for _, local := range moving {
-		f = t.step(f, local, opI32Add)
+		f = t.piece().step(f, local, opI32Add)
 	}
-	return t.again(t.step(f, bulkLength, opI32Sub))
+	return t.piece().again(t.piece().step(f, bulkLength, opI32Sub))
 }
 
 // piecesDown does pieces of a copy from the highest address down until no more
 // than one is left.
 func (t *meter) piecesDown(f []byte, h bulkHelper) []byte {
 	f = t.payPiece(append(f, opLoop, blockEmpty))
-	f = t.step(f, bulkLength, opI32Sub)
+	f = t.piece().step(f, bulkLength, opI32Sub)
 	f = append(f, opLocalGet, bulkTo, opLocalGet, bulkLength, opI32Add)
 	f = append(f, opLocalGet, bulkFrom, opLocalGet, bulkLength, opI32Add)
-	return t.again(h.instruction(appendConst(f, opI32Const, t.piece())))
+	return t.piece().again(h.instruction(appendConst(f, opI32Const, int64(t.piece()))))
 }
 
+// pieceSize is how many bytes a piece has.
+type pieceSize int64
+
 // step moves a local by a piece.
-func (t *meter) step(f []byte, local, op byte) []byte {
-	return append(appendConst(append(f, opLocalGet, local), opI32Const, t.piece()), op, opLocalSet, local)
+func (n pieceSize) step(f []byte, local, op byte) []byte {
+	return append(appendConst(append(f, opLocalGet, local), opI32Const, int64(n)), op, opLocalSet, local)
 }
 
 // again ends a loop that repeats while more than a piece is left.
-func (t *meter) again(f []byte) []byte {
-	f = appendConst(append(f, opLocalGet, bulkLength), opI32Const, t.piece())
+func (n pieceSize) again(f []byte) []byte {
+	f = appendConst(append(f, opLocalGet, bulkLength), opI32Const, int64(n))
 	return append(f, opI32GtU, opBrIf, 0, opEnd)
 }
 
-func (t *meter) piece() int64 { return int64(t.limits.bulkPiece) }
+func (t *meter) piece() pieceSize { return pieceSize(t.limits.bulkPiece) }
 
 // payPiece charges a piece and checks the fuel.
 func (t *meter) payPiece(f []byte) []byte {

@@ -29,12 +29,11 @@ type dataRun struct {
 }
 
 // mergeData returns the merged segments, or nil if the segments have to stay unchanged:
-// code refers to them by number, one is passive, has an offset that is not a constant
-// or does not fit into memory (it must still fail), or two overlap, so that their order
-// matters.
-func (t *meter) mergeData() []dataRun {
-	m := t.m
-	if t.scan.usesSegments || len(m.Data) == 0 || len(m.memories) != 1 {
+// code refers to them by number (usesSegments), one is passive, has an offset that is not
+// a constant or does not fit into memory (it must still fail), or two overlap, so that
+// their order matters.
+func (m *Module) mergeData(usesSegments bool) []dataRun {
+	if usesSegments || len(m.Data) == 0 || len(m.memories) != 1 {
 		return nil
 	}
 	sorted := slices.Clone(m.Data)
@@ -70,7 +69,7 @@ func countPieces(runs []dataRun) (n uint32) {
 }
 
 // mergedData returns the contents of a data section.
-func (t *meter) mergedData(runs []dataRun) []byte {
+func (m *Module) mergedData(runs []dataRun) []byte {
 	size := 5
 	for _, run := range runs {
 		size += int(run.size) + 16*int(run.pieces())
@@ -80,19 +79,19 @@ func (t *meter) mergedData(runs []dataRun) []byte {
 		for at := uint32(0); at == 0 || at < run.size; at += dataPiece {
 			n := min(run.size-at, dataPiece)
 			b = append(appendS64(append(b, 0, opI32Const), int64(int32(run.offset+at))), opEnd)
-			b = t.appendData(appendU32(b, n), &run, run.offset+at, run.offset+at+n)
+			b = run.appendData(appendU32(b, n), m.wasm, run.offset+at, run.offset+at+n)
 		}
 	}
 	return b
 }
 
-// appendData appends the bytes of a run between two addresses.
-func (t *meter) appendData(b []byte, run *dataRun, from, to uint32) []byte {
+// appendData appends the bytes of a run between two addresses, which are in wasm.
+func (r *dataRun) appendData(b, wasm []byte, from, to uint32) []byte {
 	at := from
-	first, _ := slices.BinarySearchFunc(run.parts, from, func(d DataSegment, from uint32) int {
+	first, _ := slices.BinarySearchFunc(r.parts, from, func(d DataSegment, from uint32) int {
 		return cmp.Compare(d.offset+uint32(d.bytes.size()), from+1) // the first that ends beyond
 	})
-	for _, d := range run.parts[first:] {
+	for _, d := range r.parts[first:] {
 		if d.offset >= to {
 			break
 		}
@@ -101,7 +100,7 @@ func (t *meter) appendData(b []byte, run *dataRun, from, to uint32) []byte {
 			continue
 		}
 		b = append(b, make([]byte, start-at)...)
-		b = append(b, t.m.wasm[d.bytes.start+int(start-d.offset):d.bytes.start+int(end-d.offset)]...)
+		b = append(b, wasm[d.bytes.start+int(start-d.offset):d.bytes.start+int(end-d.offset)]...)
 		at = end
 	}
 	return append(b, make([]byte, to-at)...)

@@ -429,7 +429,7 @@ func (t *meter) pay(b, cost []byte) []byte {
 
 // dataSections writes the number of data segments, the code section and the segments.
 func (t *meter) dataSections(code []byte) {
-	runs := t.mergeData()
+	runs := t.m.mergeData(t.scan.usesSegments)
 	n := uint32(len(t.m.Data))
 	if runs != nil {
 		n = countPieces(runs)
@@ -442,7 +442,7 @@ func (t *meter) dataSections(code []byte) {
 		t.section(secData, 0, nil)
 		return
 	}
-	t.out = appendSection(t.out, secData, t.mergedData(runs))
+	t.out = appendSection(t.out, secData, t.m.mergedData(runs))
 }
 
 // nameSection writes the names of the module and its functions, which stack
