@@ -17,56 +17,24 @@ import (
 // member that is given twice.
 type PatchOp = jsondoc.Op
 
-// Document is a JSON value that is patched and compared without being read
-// again. Numbers keep their spelling, so integers of any size survive. A document
-// is immutable: a patched document shares the unchanged parts with the one it was
-// made from, so a patch costs what it touches. Safe for concurrent use.
-type Document struct{ doc *jsondoc.Document }
+// Document is a JSON value that is patched and compared without being read again.
+// Numbers keep their spelling, so integers of any size survive. A document is
+// immutable: a patched document shares the unchanged parts with the one it was made
+// from, so a patch costs what it touches. Safe for concurrent use.
+//
+//   - JSON returns it as JSON, the members of objects in the order of their names, and
+//     Size the length of that. The bytes must not be changed.
+//   - IsObject and Equal look at it. Numbers are equal if they are written alike.
+//   - Patch returns the document that RFC 6902 operations lead to, all of them or none.
+//     Code invalid_argument for an operation that is malformed or does not apply,
+//     conflict for a test that fails, resource_exhausted for too many operations or too
+//     much work.
+//   - Diff returns operations (add, remove, replace) that make another document of it.
+//     Parts that the two share, because one was patched from the other, cost nothing.
+//   - Without returns it without the values at RFC 6901 pointers. An element of an array
+//     becomes null, so that the others keep their indices.
+type Document = jsondoc.Document
 
 // ReadDocument reads JSON. Malformed JSON and a value that is nested deeper than
 // 512 have code invalid_argument.
-func ReadDocument(raw json.RawMessage) (*Document, error) {
-	doc, err := jsondoc.Read(raw)
-	if err != nil {
-		return nil, err
-	}
-	return &Document{doc}, nil
-}
-
-// JSON returns the document as JSON, the members of objects in the order of
-// their names. The bytes must not be changed.
-func (d *Document) JSON() json.RawMessage { return d.doc.JSON() }
-
-// Size returns the length of its JSON in bytes.
-func (d *Document) Size() int { return d.doc.Size() }
-
-// IsObject reports whether the document is a JSON object.
-func (d *Document) IsObject() bool { return d.doc.IsObject() }
-
-// Equal reports whether two documents have the same members, elements and texts,
-// and numbers that are written alike.
-func (d *Document) Equal(e *Document) bool { return d.doc.Equal(e.doc) }
-
-// Patch returns the document that RFC 6902 operations lead to, all of them or
-// none. Code invalid_argument for an operation that is malformed or does not
-// apply, conflict for a test that fails, resource_exhausted for too many
-// operations or too much work.
-func (d *Document) Patch(ops []PatchOp) (*Document, error) {
-	doc, err := d.doc.Patch(ops)
-	if err != nil {
-		return nil, err
-	}
-	return &Document{doc}, nil
-}
-
-// Without returns the document without the values at RFC 6901 pointers. An element
-// of an array becomes null, so that the others keep their indices. The root and a
-// pointer to nothing change nothing.
-func (d *Document) Without(pointers ...string) *Document {
-	return &Document{d.doc.Without(pointers...)}
-}
-
-// Diff returns operations that make other of d: add, remove and replace, by
-// member and by element, or the whole if that is less than half as long. Parts that
-// the two share, because one was patched from the other, cost nothing to compare.
-func (d *Document) Diff(other *Document) []PatchOp { return d.doc.Diff(other.doc) }
+func ReadDocument(raw json.RawMessage) (*Document, error) { return jsondoc.Read(raw) }

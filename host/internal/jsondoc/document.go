@@ -24,7 +24,7 @@ type family struct {
 }
 
 // Read reads JSON. Malformed JSON and a value that is nested deeper than [MaxDepth]
-// are [Invalid].
+// have code invalid_argument.
 func Read(raw json.RawMessage) (*Document, error) {
 	if err := Check(raw); err != nil {
 		return nil, fault.Errorf(fault.InvalidArgument, "read JSON: %w", err)
@@ -76,9 +76,9 @@ func (d *Document) IsObject() bool {
 // and texts, and numbers that are written alike.
 func (d *Document) Equal(e *Document) bool { return identical(d.tree(), e.tree()) }
 
-// Patch returns the document after RFC 6902 operations, all of them or none. The error
-// is [Invalid] for an operation that is malformed or does not apply, [TestFailed] for a
-// test that fails, [TooMuch] for too many operations or too much work.
+// Patch returns the document after RFC 6902 operations, all of them or none. Code
+// invalid_argument for an operation that is malformed or does not apply, conflict for a
+// test that fails, resource_exhausted for too many operations or too much work.
 func (d *Document) Patch(ops []Op) (*Document, error) {
 	doc, _, err := ApplyTo(d.tree(), ops)
 	if err != nil {
