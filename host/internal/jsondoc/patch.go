@@ -38,7 +38,8 @@ func (op Op) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads an operation. An operation without a member that it needs (an
-// absent path is not the root) and one with a member given twice have code invalid_argument.
+// absent path is not the root) and one with a member given twice have code
+// invalid_argument.
 // Members that the operation does not define are left out.
 func (op *Op) UnmarshalJSON(b []byte) error {
 	if err := Check(b); err != nil {
