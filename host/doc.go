@@ -26,11 +26,11 @@
 // answer or a client's ends with a [Question]; a durable one whose process was
 // killed is left in the [Journal]; [Request].Resume continues either (question.go,
 // approval.go, checkpoint.go: questions; durable.go, step.go: recorded steps;
-// replay.go, resume.go: how both are read again).
+// resume.go: both continued). The records and questions are those of the package runlog.
 //
 // A conversation is kept by a [History], or, with one agent, by the caller as an
 // [AgentThread]: a value that is serialized between turns, and whose messages are
-// with the model's service, in a [MessageStore] or in itself.
+// with the model's service, in a [MessageStore] or in itself (package agentthread).
 //
 // A history adapter has any of these interfaces; [NewHistory] finds which. T is a
 // threads.Store, P a postgreshistory.Store, M hosttest's History.
