@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -55,21 +56,15 @@ type Budget struct {
 }
 
 func (b Budget) withDefaults() Budget {
-	fill(&b.Window, defaultWindow)
-	fill(&b.Tokens, defaultTokens)
-	fill(&b.ToolCalls, defaultToolCalls)
-	fill(&b.Time, defaultTime)
-	fill(&b.ModelCalls, defaultModelCalls)
-	fill(&b.Burst, defaultBurst)
-	fill(&b.MaxWait, defaultMaxWait)
+	b.Window = cmp.Or(b.Window, defaultWindow)
+	b.Tokens = cmp.Or(b.Tokens, defaultTokens)
+	b.ToolCalls = cmp.Or(b.ToolCalls, defaultToolCalls)
+	b.Time = cmp.Or(b.Time, defaultTime)
+	b.ModelCalls = cmp.Or(b.ModelCalls, defaultModelCalls)
+	b.Burst = cmp.Or(b.Burst, defaultBurst)
+	b.MaxWait = cmp.Or(b.MaxWait, defaultMaxWait)
 	b.MaxWait = max(b.MaxWait, 0)
 	return b
-}
-
-func fill[N int | int64 | time.Duration](v *N, d N) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 func (b Budget) check(tenant string) error {
