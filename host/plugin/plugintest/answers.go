@@ -12,7 +12,7 @@ import (
 // answers checks each answer against the rules of pdk/ABI.md for its export.
 func answers(g *guest) (broken []error) {
 	for _, c := range g.calls {
-		r, err := g.callFresh(c)
+		r, err := g.sandbox.callFresh(c)
 		if err == nil {
 			err = g.answer(c, r)
 		}
@@ -26,7 +26,7 @@ func answers(g *guest) (broken []error) {
 // answer returns the faults of an answer that a run finds, or that a run with another
 // conversation and other agents would find.
 func (g *guest) answer(c Call, r *plugin.CallResult) error {
-	if err := g.plugin.CheckAnswer(c.Export, []byte(c.Input), r); err != nil {
+	if err := g.sandbox.plugin.CheckAnswer(c.Export, []byte(c.Input), r); err != nil {
 		return err
 	}
 	if r.GuestError {
@@ -38,7 +38,7 @@ func (g *guest) answer(c Call, r *plugin.CallResult) error {
 	case "process":
 		return processAnswer(c, r.Output)
 	case "provide":
-		return provideAnswer(g.plugin.Manifest(), r.Output)
+		return provideAnswer(g.sandbox.plugin.Manifest(), r.Output)
 	}
 	return nil
 }

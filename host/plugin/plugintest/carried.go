@@ -19,7 +19,7 @@ func unknownParts(g *guest) (broken []error) {
 			continue
 		}
 		c = c.with("messages", marked)
-		r, err := g.callFresh(c)
+		r, err := g.sandbox.callFresh(c)
 		if err != nil || r.GuestError {
 			broken = append(broken, c.problem("is answered with %s", shown(r, err)))
 			continue

@@ -208,8 +208,8 @@ func (c *goldenCase) check(g *guest, update bool) []string {
 		operate = r.record
 	}
 	got, err := c.run(g, operate)
-	if update && g.ctx.Err() != nil {
-		return problem(g.ctx.Err()) // not an outcome of the case
+	if update && g.sandbox.ctx.Err() != nil {
+		return problem(g.sandbox.ctx.Err()) // not an outcome of the case
 	}
 	if update {
 		r.problems = append(r.problems, problem(c.write(got, err, r.asked))...)
@@ -224,7 +224,7 @@ func (c *goldenCase) check(g *guest, update bool) []string {
 }
 
 func (c *goldenCase) run(g *guest, operate func(context.Context, string, []byte, plugin.Operation) ([]byte, error)) (*plugin.CallResult, error) {
-	p, err := g.runtime.Load(g.ctx, "case", g.wasm, &g.options)
+	p, err := g.sandbox.runtime.Load(g.sandbox.ctx, "case", g.sandbox.wasm, &g.sandbox.options)
 	if err != nil {
 		return &plugin.CallResult{}, err
 	}
@@ -233,7 +233,7 @@ func (c *goldenCase) run(g *guest, operate func(context.Context, string, []byte,
 	if err != nil {
 		return &plugin.CallResult{}, err
 	}
-	return p.Call(g.ctx, tenant, c.call.Export, []byte(c.call.Input), &plugin.CallOptions{
+	return p.Call(g.sandbox.ctx, tenant, c.call.Export, []byte(c.call.Input), &plugin.CallOptions{
 		State: state, View: c.view(), Operate: operate})
 }
 

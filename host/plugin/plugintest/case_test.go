@@ -30,7 +30,7 @@ func checkCases(t *testing.T, wasm []byte, cache, dir string, update bool) map[s
 	if g == nil {
 		return map[string][]string{"": first.Problems}
 	}
-	defer g.close()
+	defer g.sandbox.close()
 	found := map[string][]string{}
 	for _, r := range g.caseRules() {
 		found[strings.TrimPrefix(r.name, "case ")] = r.result(g).Problems
@@ -141,7 +141,7 @@ func TestAnInterruptedUpdateLeavesTheCase(t *testing.T) {
 	if g == nil {
 		t.Fatal(first.Problems)
 	}
-	defer g.close()
+	defer g.sandbox.close()
 	cancel()
 	if p := g.caseRules()[0].result(g).Problems; len(p) != 1 || !strings.Contains(p[0], "canceled") {
 		t.Errorf("problems %q, want that it was canceled", p)

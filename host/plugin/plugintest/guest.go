@@ -1,28 +1,20 @@
 package plugintest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/agenthost/agenthost/host/plugin"
-	"github.com/agenthost/agenthost/host/queue"
 )
 
-// guest is a plugin under test.
+// guest is a plugin under test, with the calls that the rules make of it.
 type guest struct {
-	ctx     context.Context // the lifetime of the test
-	runtime *plugin.Runtime
-	jobs    *queue.Queue // nil if the test's own options have one
-	wasm    []byte
-	options plugin.LoadOptions
-	plugin  *plugin.Plugin
+	sandbox sandbox
 	calls   []Call
 	repeats int
 	// uncalled are the parts without a made-up call: "tool NAME".
 	uncalled []string
-	stops    stops
 	cases    []*goldenCase
 	update   bool // rewrite the cases
 }
@@ -30,18 +22,11 @@ type guest struct {
 // callable are the exports that calls name.
 var callable = map[string]struct{}{"tool": {}, "process": {}, "route": {}, "provide": {}, "observe": {}}
 
-func (g *guest) close() {
-	if g.jobs != nil {
-		_ = g.jobs.Close()
-	}
-	_ = g.runtime.Close(context.WithoutCancel(g.ctx))
-}
-
 // complete fills in the defaults of the options.
 func (g *guest) complete() {
 	if len(g.calls) == 0 {
-		o := ordinary{observes: exportsObserve(g.wasm)}
-		o.addAll(g.plugin.Manifest())
+		o := ordinary{observes: exportsObserve(g.sandbox.wasm)}
+		o.addAll(g.sandbox.plugin.Manifest())
 		g.calls = append(o.calls, g.caseCalls()...)
 		for _, part := range o.uncalled {
 			if !g.named(part) {
@@ -153,77 +138,20 @@ func (g *guest) exports() (list []string) {
 	return list
 }
 
-// tenant is the tenant of all calls.
-const tenant = "acme"
-
-// call makes a call under the limits of the test. A plugin that reaches them is counted
-// in [stops].
-func (g *guest) call(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
-	if err := g.stops.reached(); err != nil {
-		return &plugin.CallResult{}, err
-	}
-	r, err := g.callOnce(p, c)
-	g.stops.count(r, err)
-	return r, err
-}
-
-func (g *guest) callOnce(p *plugin.Plugin, c Call) (*plugin.CallResult, error) {
-	return p.Call(g.ctx, tenant, c.Export, []byte(c.Input), nil)
-}
-
-// callFresh makes a call of a new instance.
-func (g *guest) callFresh(c Call) (*plugin.CallResult, error) {
-	if err := g.stops.reached(); err != nil {
-		return &plugin.CallResult{}, err
-	}
-	r, err := g.callUnder(c, g.options.Limits)
-	g.stops.count(r, err)
-	return r, err
-}
-
-// callUnder is callFresh under other limits, which a plugin may reach.
-func (g *guest) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, error) {
-	options := g.options
-	options.Limits = limits
-	p, err := g.runtime.Load(g.ctx, "fresh", g.wasm, &options)
-	if err != nil {
-		return &plugin.CallResult{}, err
-	}
-	defer p.Close()
-	return g.callOnce(p, c)
-}
-
 // compare compares the result of other for each call with that of a new instance, which
 // other gets as its argument.
 func (g *guest) compare(other func(Call, *plugin.CallResult) (*plugin.CallResult, error), says string) (broken []error) {
 	for _, c := range g.calls {
-		want, err := g.callFresh(c)
+		want, err := g.sandbox.callFresh(c)
 		if err != nil {
 			broken = append(broken, c.problem("%w", err))
 			continue
 		}
-		if got, err := other(c, want); err != nil || !sameResult(got, want) && !g.varies(c, want) {
+		if got, err := other(c, want); err != nil || !sameResult(got, want) && !g.sandbox.varies(c, want) {
 			broken = append(broken, c.problem("%s %s, and otherwise %s", says, shown(got, err), shown(want, nil)))
 		}
 	}
 	return broken
-}
-
-// reachesOut reports whether the plugin is granted an input, such as the clock, that may
-// differ in the next call, also of a new instance.
-func (g *guest) reachesOut() bool {
-	p := g.plugin.Granted()
-	return p.Clock || p.Random || p.Model || p.KV != "" && p.KV != plugin.None || len(p.HTTP) > 0
-}
-
-// varies reports whether such an input makes a call's answers differ: they are then not
-// compared.
-func (g *guest) varies(c Call, want *plugin.CallResult) bool {
-	if !g.reachesOut() {
-		return false
-	}
-	again, err := g.callFresh(c)
-	return err == nil && !sameResult(again, want)
 }
 
 func sameResult(a, b *plugin.CallResult) bool {

@@ -32,12 +32,12 @@ func (g *guest) integersOtherwise(c Call) error {
 	if !markEnvelope(&tree, member, schema) {
 		return nil
 	}
-	want, err := g.callFresh(c)
+	want, err := g.sandbox.callFresh(c)
 	if err != nil {
 		return err
 	}
 	for _, spelling := range integerSpellings {
-		got, err := g.callFresh(Call{c.Export, writing{integers: spelling}.write(tree)})
+		got, err := g.sandbox.callFresh(Call{c.Export, writing{integers: spelling}.write(tree)})
 		if err != nil || !g.sameValue(c, plainIntegers(got), plainIntegers(want)) {
 			return fmt.Errorf("with integers written as 2%s, it answers %s, and otherwise %s", spelling, shown(got, err), shown(want, nil))
 		}
@@ -50,7 +50,7 @@ func (g *guest) integersOtherwise(c Call) error {
 func (g *guest) schemaOf(c Call) (member string, schema json.RawMessage) {
 	var in struct{ Tool, Processor, Router, Provider string }
 	_ = json.Unmarshal([]byte(c.Input), &in) // an unreadable input names no part
-	m := g.plugin.Manifest()
+	m := g.sandbox.plugin.Manifest()
 	switch c.Export {
 	case "tool":
 		for _, t := range m.Tools {

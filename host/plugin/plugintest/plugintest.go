@@ -118,12 +118,12 @@ func check(ctx context.Context, wasm []byte, opts *Options, rules []*rule) iter.
 			yield(first)
 			return
 		}
-		defer g.close()
+		defer g.sandbox.close()
 		if !yield(first) {
 			return
 		}
 		for _, r := range append(rules, g.caseRules()...) {
-			if !yield(r.result(g)) || ctx.Err() != nil || g.stops.ended() {
+			if !yield(r.result(g)) || ctx.Err() != nil || g.sandbox.stops.ended() {
 				return
 			}
 		}
@@ -224,21 +224,22 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		out.Problems = []string{err.Error()}
 		return nil, out
 	}
-	g := &guest{ctx: ctx, runtime: rt, jobs: jobs, wasm: wasm, calls: opts.Calls, repeats: opts.Repeats,
+	g := &guest{calls: opts.Calls, repeats: opts.Repeats}
+	g.sandbox = sandbox{ctx: ctx, runtime: rt, jobs: jobs, wasm: wasm,
 		// A host may reuse an instance, so the test does, whatever the default.
 		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted, Extism: opts.Extism, Isolation: plugin.IsolationReuse}}
-	for _, err := range rt.Check(ctx, "guest", wasm, &g.options) {
+	for _, err := range rt.Check(ctx, "guest", wasm, &g.sandbox.options) {
 		out.Problems = append(out.Problems, err.Error())
 	}
 	if out.OK() {
-		if g.plugin, err = rt.Load(ctx, "guest", wasm, &g.options); err != nil {
+		if g.sandbox.plugin, err = rt.Load(ctx, "guest", wasm, &g.sandbox.options); err != nil {
 			out.Problems = append(out.Problems, err.Error())
-		} else if err := g.serves(); err != nil {
+		} else if err := g.sandbox.serves(); err != nil {
 			out.Problems = append(out.Problems, err.Error())
 		}
 	}
 	if !out.OK() {
-		g.close()
+		g.sandbox.close()
 		return nil, out
 	}
 	if opts.Cases != "" {
@@ -254,7 +255,7 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 		}
 	}
 	if !out.OK() {
-		g.close()
+		g.sandbox.close()
 		return nil, out
 	}
 	return g, out
@@ -286,16 +287,6 @@ func newRuntime(ctx context.Context, opts *plugin.Options) (*plugin.Runtime, *qu
 		return nil, nil, errors.Join(err, jobs.Close(), rt.Close(ctx))
 	}
 	return rt, jobs, nil
-}
-
-// serves returns why a host would not deploy the plugin as a new version: it does not
-// describe itself, or fails its health calls.
-func (g *guest) serves() error {
-	s, err := g.runtime.NewSlot(g.ctx, "serving", g.wasm, &plugin.SlotOptions{LoadOptions: g.options})
-	if err == nil {
-		s.Close()
-	}
-	return err
 }
 
 // checkCall refuses a call of the options that no rule could use.

@@ -15,7 +15,7 @@ func results(g *guest) (broken []error) {
 		}
 		var last error
 		for _, c := range g.callsOf(export) {
-			r, err := g.callFresh(c)
+			r, err := g.sandbox.callFresh(c)
 			if err == nil && !r.GuestError {
 				last = nil
 				break

@@ -3,7 +3,6 @@ package plugintest
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ var badInputs = []struct{ name, input string }{
 func badInput(g *guest) (broken []error) {
 	for _, export := range g.exports() {
 		for _, bad := range badInputs {
-			r, err := g.call(g.plugin, Call{export, bad.input})
+			r, err := g.sandbox.call(g.sandbox.plugin, Call{export, bad.input})
 			switch {
 			case err != nil:
 				if !trapped(bad.name, err) {
@@ -73,17 +72,17 @@ func errorObject(raw []byte) error {
 // afterErrors makes each call of an instance that has answered bad input.
 func afterErrors(g *guest) []error {
 	return g.compare(func(c Call, _ *plugin.CallResult) (*plugin.CallResult, error) {
-		p, err := g.runtime.Load(g.ctx, "after", g.wasm, &g.options)
+		p, err := g.sandbox.runtime.Load(g.sandbox.ctx, "after", g.sandbox.wasm, &g.sandbox.options)
 		if err != nil {
 			return &plugin.CallResult{}, err
 		}
 		defer p.Close()
 		for _, bad := range badInputs {
-			if g.stops.rule < maxRuleStops-1 { // leave room for the call itself
-				_, _ = g.call(p, Call{c.Export, bad.input}) // another rule checks the answer
+			if g.sandbox.stops.rule < maxRuleStops-1 { // leave room for the call itself
+				_, _ = g.sandbox.call(p, Call{c.Export, bad.input}) // another rule checks the answer
 			}
 		}
-		return g.call(p, c)
+		return g.sandbox.call(p, c)
 	}, "after bad input it answers")
 }
 
@@ -92,7 +91,7 @@ const later = `{"a":[1,null,9007199254740993]}`
 
 func unknownFields(g *guest) []error {
 	return g.compare(func(c Call, _ *plugin.CallResult) (*plugin.CallResult, error) {
-		return g.callFresh(c.with("x-later", json.RawMessage(later)))
+		return g.sandbox.callFresh(c.with("x-later", json.RawMessage(later)))
 	}, "with an unknown field it answers")
 }
 
@@ -104,7 +103,7 @@ const keptCalls = 200
 func keptInstances(g *guest) []error {
 	return g.compare(func(c Call, want *plugin.CallResult) (r *plugin.CallResult, err error) {
 		for range keptCalls {
-			if r, err = g.call(g.plugin, c); err != nil || !sameResult(r, want) {
+			if r, err = g.sandbox.call(g.sandbox.plugin, c); err != nil || !sameResult(r, want) {
 				break
 			}
 		}
@@ -130,7 +129,7 @@ func nothingReproducible(g *guest) string {
 	switch {
 	case len(g.reproducible()) == 0:
 		return "the plugin has no processor and no router"
-	case g.reachesOut():
+	case g.sandbox.reachesOut():
 		return "the plugin is granted what may change between two calls"
 	}
 	return ""
@@ -142,7 +141,7 @@ func sameAnswer(g *guest) (broken []error) {
 	for _, c := range g.reproducible() {
 		var first *plugin.CallResult
 		for i := range sameCalls {
-			r, err := g.call(g.plugin, c)
+			r, err := g.sandbox.call(g.sandbox.plugin, c)
 			if i == 0 {
 				first = r
 			}
@@ -151,8 +150,8 @@ func sameAnswer(g *guest) (broken []error) {
 				break
 			}
 		}
-		a, errA := g.callFresh(c)
-		b, errB := g.callFresh(c)
+		a, errA := g.sandbox.callFresh(c)
+		b, errB := g.sandbox.callFresh(c)
 		if errA == nil && errB == nil && a.Cost.Instructions != b.Cost.Instructions {
 			broken = append(broken, c.problem("costs a fresh instance %d instructions, and another %d", a.Cost.Instructions, b.Cost.Instructions))
 		}
@@ -167,12 +166,12 @@ const bulk = 4 << 20
 // does not check whether memory could grow would give another answer.
 func tightLimits(g *guest) (broken []error) {
 	for _, c := range g.calls {
-		small, err := g.callFresh(c)
+		small, err := g.sandbox.callFresh(c)
 		if err != nil {
 			broken = append(broken, c.problem("%w", err))
 			continue
 		}
-		for _, l := range tighter(g.options.Limits, small.Cost) {
+		for _, l := range tighter(g.sandbox.options.Limits, small.Cost) {
 			if err := g.squeeze(c, l.limits, l.bulky); err != nil {
 				broken = append(broken, c.problem("with too little %s %w", l.what, err))
 			}
@@ -202,15 +201,15 @@ func (g *guest) squeeze(c Call, l plugin.Limits, bulky bool) error {
 	if bulky {
 		c = c.with("x-later", json.RawMessage(strconv.Quote(strings.Repeat("x", bulk))))
 	}
-	want, err := g.callFresh(c)
+	want, err := g.sandbox.callFresh(c)
 	if err != nil {
 		return nil // the call fails even with room
 	}
-	got, err := g.callUnder(c, l)
+	got, err := g.sandbox.callUnder(c, l)
 	switch {
 	case host.CodeOf(err) == host.Canceled:
 		return err
-	case err != nil, got.GuestError, sameResult(got, want), g.varies(c, want):
+	case err != nil, got.GuestError, sameResult(got, want), g.sandbox.varies(c, want):
 		return nil
 	}
 	return fmt.Errorf("it answers %s, and otherwise %s", shown(got, nil), shown(want, nil))
@@ -239,7 +238,7 @@ func memory(g *guest) (broken []error) {
 // call fails. A module cannot give memory back: if memory shrinks, it had grown until the
 // instance was replaced.
 func (g *guest) grows(c Call) error {
-	p, err := g.lasting()
+	p, err := g.sandbox.lasting()
 	if err != nil {
 		return err
 	}
@@ -247,7 +246,7 @@ func (g *guest) grows(c Call) error {
 	var first, before, now int64
 	for round := range memoryRounds + 1 {
 		for range g.repeats {
-			r, err := g.call(p, c)
+			r, err := g.sandbox.call(p, c)
 			switch {
 			case err != nil:
 				return fmt.Errorf("again and again: %w", err)
@@ -265,14 +264,6 @@ func (g *guest) grows(c Call) error {
 		before = now
 	}
 	return fmt.Errorf("memory grows from %d to %d bytes in %d calls, after %d before", first, before, memoryRounds*g.repeats, g.repeats)
-}
-
-// lasting loads the plugin such that an instance is replaced only because of its own
-// behaviour: not for its number of calls, nor for being idle.
-func (g *guest) lasting() (*plugin.Plugin, error) {
-	options := g.options
-	options.Limits.MaxCallsPerInstance, options.Limits.IdleTime = math.MaxInt32, time.Hour
-	return g.runtime.Load(g.ctx, "lasting", g.wasm, &options)
 }
 
 // histories returns the calls with messages that a plugin may include in its answer.

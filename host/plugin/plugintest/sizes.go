@@ -60,16 +60,16 @@ func manyMembers(n int) string {
 // passesOver returns how an additional member changes the answer of a call. With mayErr an
 // error object or a failed call is allowed, too.
 func (g *guest) passesOver(c Call, value string, mayErr bool) error {
-	want, err := g.callFresh(c)
+	want, err := g.sandbox.callFresh(c)
 	if err != nil {
 		return err
 	}
 	want = g.withLater(c, want)
-	got, err := g.callFresh(c.with("x-later", json.RawMessage(value)))
+	got, err := g.sandbox.callFresh(c.with("x-later", json.RawMessage(value)))
 	switch {
 	case err == nil && g.sameValue(c, got, want):
 		return nil
-	case mayErr && g.ctx.Err() == nil && (err != nil || got.GuestError):
+	case mayErr && g.sandbox.ctx.Err() == nil && (err != nil || got.GuestError):
 		return nil
 	}
 	return fmt.Errorf("it answers %s, and otherwise %s", shown(got, err), shown(want, nil))

@@ -53,12 +53,12 @@ func (s *stops) ended() bool { return s.all >= maxStops }
 
 // bounded runs a rule for at most maxRuleTime.
 func (g *guest) bounded(check func(*guest) []error) (broken []error) {
-	whole := g.ctx
-	defer func() { g.ctx = whole }()
+	whole := g.sandbox.ctx
+	defer func() { g.sandbox.ctx = whole }()
 	cause := host.Errorf(host.DeadlineExceeded, "the rule is not decided after %s", maxRuleTime)
 	ctx, cancel := context.WithTimeoutCause(whole, maxRuleTime, cause)
 	defer cancel()
-	g.ctx, g.stops.rule = ctx, 0
+	g.sandbox.ctx, g.sandbox.stops.rule = ctx, 0
 	broken = check(g)
 	late := context.Cause(ctx) == error(cause)
 	if len(broken) > maxProblems {
@@ -67,8 +67,8 @@ func (g *guest) bounded(check func(*guest) []error) (broken []error) {
 	if late {
 		broken = append([]error{cause.WithHint("make the plugin's calls faster, or with --repeats fewer of them")}, broken...)
 	}
-	if g.stops.ended() {
-		broken = append(broken, fmt.Errorf("%d calls were ended by a limit, so the check ends here; find out with plugin call why they do not come back", g.stops.all))
+	if g.sandbox.stops.ended() {
+		broken = append(broken, fmt.Errorf("%d calls were ended by a limit, so the check ends here; find out with plugin call why they do not come back", g.sandbox.stops.all))
 	}
 	return broken
 }

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/agenthost/agenthost/pdk"
+	kits "github.com/agenthost/agenthost/pdk"
 )
 
 // vector is a golden vector of the contract; the README beside them describes it.
@@ -116,7 +116,7 @@ func (g *guest) callsLike(v *vector) (list []Call) {
 		if err != nil || done[part] || kind.export == "process" && history != "" && m[history] == nil {
 			continue
 		}
-		if r, err := g.callFresh(c); err != nil || r.GuestError {
+		if r, err := g.sandbox.callFresh(c); err != nil || r.GuestError {
 			continue
 		}
 		done[part] = true
@@ -139,10 +139,10 @@ func historyOf(document string) string {
 // readsVector returns how a plugin misreads a vector that is sent in place of call c.
 func (g *guest) readsVector(v *vector, c Call) error {
 	input, named := v.request(c)
-	r, err := g.callFresh(Call{c.Export, input})
+	r, err := g.sandbox.callFresh(Call{c.Export, input})
 	switch {
-	case g.ctx.Err() != nil:
-		return g.ctx.Err()
+	case g.sandbox.ctx.Err() != nil:
+		return g.sandbox.ctx.Err()
 	case v.deep && err == nil && r.GuestError:
 		return nil // a guest may refuse such nesting, but not trap on it
 	case v.Valid && (err != nil || r.GuestError):

@@ -19,7 +19,7 @@ import (
 // writtenOtherwise makes each call with other spellings of its input.
 func writtenOtherwise(g *guest) (broken []error) {
 	for _, c := range g.calls {
-		want, err := g.callFresh(c)
+		want, err := g.sandbox.callFresh(c)
 		if err != nil {
 			broken = append(broken, c.problem("%w", err))
 			continue
@@ -38,7 +38,7 @@ func writtenOtherwise(g *guest) (broken []error) {
 			if w.extra != "" {
 				want = later
 			}
-			got, err := g.callFresh(Call{c.Export, input})
+			got, err := g.sandbox.callFresh(Call{c.Export, input})
 			if err != nil || !g.sameValue(c, got, want) {
 				broken = append(broken, c.problem("%s, it answers %s, and otherwise %s", w.how, shown(got, err), shown(want, nil)))
 			}
@@ -50,7 +50,7 @@ func writtenOtherwise(g *guest) (broken []error) {
 // withLater returns the answer of a call with a small unknown field, or want if the call
 // fails: another rule reports that.
 func (g *guest) withLater(c Call, want *plugin.CallResult) *plugin.CallResult {
-	r, err := g.callFresh(c.with("x-later", json.RawMessage("1")))
+	r, err := g.sandbox.callFresh(c.with("x-later", json.RawMessage("1")))
 	if err != nil {
 		return want
 	}
@@ -328,7 +328,7 @@ func (g *guest) sameValue(c Call, got, want *plugin.CallResult) bool {
 	case !got.GuestError && sameJSON(got.Output, want.Output):
 		return true
 	}
-	return sameResult(got, want) || g.varies(c, want)
+	return sameResult(got, want) || g.sandbox.varies(c, want)
 }
 
 func errorCode(output []byte) string {
