@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -90,7 +91,7 @@ func TestAToolReadsArtifactsOfEarlierTurns(t *testing.T) {
 			t.Errorf("the run has made %+v", own)
 		}
 		refs, err := call.EarlierArtifacts(ctx)
-		if err != nil || len(refs) != 3 || refs[0].Name != "plan" || refs[1].Name != "notes" || refs[2].Name != "" || refs[2].Digest != host.ContentDigest([]byte("unnamed")) {
+		if err != nil || len(refs) != 3 || refs[0].Name != "plan" || refs[1].Name != "notes" || refs[2].Name != "" || refs[2].Digest != chat.ContentDigest([]byte("unnamed")) {
 			t.Errorf("EarlierArtifacts = %+v, %v", refs, err)
 		}
 		put(t, call, "plan", "second")

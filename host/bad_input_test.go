@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -91,7 +92,7 @@ func canBeReadBack(t testing.TB, messages []*host.Message) {
 	for _, m := range messages {
 		raw = append(m.AppendJSON(append(raw, ',')), '\n')
 	}
-	back, err := host.DecodeMessages([]byte("[" + strings.TrimPrefix(string(raw), ",") + "]"))
+	back, err := chat.DecodeMessages([]byte("[" + strings.TrimPrefix(string(raw), ",") + "]"))
 	if err != nil || len(back) != len(messages) {
 		t.Fatalf("what is stored does not come back: %v\n%s", err, raw)
 	}

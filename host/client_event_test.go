@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -97,7 +98,7 @@ func TestAdaptersErrorsAreForTheOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = h.Run(t.Context(), a, &host.Request{Text: "hi", Thread: "t", Run: "r1"})
-		if got := host.ClientError(err, "r1"); got == nil || got.Message != "internal error (run r1)" || got.Code != code || !strings.Contains(err.Error(), driverText) {
+		if got := fault.ForClient(err, "r1"); got == nil || got.Message != "internal error (run r1)" || got.Code != code || !strings.Contains(err.Error(), driverText) {
 			t.Errorf("code %s: a client reads %v, the caller %v", code, got, err)
 		}
 	}

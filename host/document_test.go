@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The kinds of errors of documents have the codes of the domain.
@@ -26,7 +27,7 @@ func TestErrorsOfDocumentsHaveCodes(t *testing.T) {
 		{"an operation without a path", func() error { return json.Unmarshal([]byte(`{"op":"remove"}`), new(host.PatchOp)) }, host.InvalidArgument},
 	} {
 		err := c.err()
-		if host.CodeOf(err) != c.want || host.AsError(err).Code != c.want {
+		if host.CodeOf(err) != c.want || fault.AsError(err).Code != c.want {
 			t.Errorf("%s: %v has code %q, want %q", c.name, err, host.CodeOf(err), c.want)
 		}
 	}
@@ -40,7 +41,7 @@ func TestClientsReadTheBoundsOfPatches(t *testing.T) {
 		"depth":      {{Op: "add", Path: "/b", Value: json.RawMessage(strings.Repeat("[", 600) + strings.Repeat("]", 600))}},
 	} {
 		_, err := d.Patch(ops)
-		if got := host.ClientError(err, "r"); got.Code != host.ResourceExhausted || got.Message != err.Error() {
+		if got := fault.ForClient(err, "r"); got.Code != host.ResourceExhausted || got.Message != err.Error() {
 			t.Errorf("%s: a client reads %v of %v", name, got, err)
 		}
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
@@ -57,7 +58,7 @@ func (r *run) runAgents(ctx context.Context) (reason FinishReason, err error) {
 		reason, err = r.loop(ctx)
 	}
 	if err == nil && ctx.Err() != nil {
-		err = ContextError(ctx)
+		err = fault.ContextError(ctx)
 	}
 	if err == nil {
 		err = r.hookNetworkFinish(ctx, reason)
@@ -77,7 +78,7 @@ func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
 	}
 	step := &replay.AnswerStep{
 		Agent: t.agent.name, First: !t.recorded, CreatedAt: t.result.CreatedAt, Round: t.result.Rounds, Message: answer,
-		Finish: t.result.FinishReason, Usage: t.result.Usage, Output: t.result.Output, Misfit: AsError(t.misfit),
+		Finish: t.result.FinishReason, Usage: t.result.Usage, Output: t.result.Output, Misfit: fault.AsError(t.misfit),
 		Cost: t.run.ledger.cost, Tokens: t.run.ledger.spent.tokens.Load(),
 	}
 	if t.run.events.depth == 0 {

@@ -1,8 +1,6 @@
 package host
 
 import (
-	"context"
-
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -41,19 +39,6 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 // CodeOf returns the code of the outermost [*Error] in err's chain: see [fault.CodeOf].
 func CodeOf(err error) Code { return fault.CodeOf(err) }
-
-// AsError returns err as an [*Error]: see [fault.AsError].
-func AsError(err error) *Error { return fault.AsError(err) }
-
-// ContextError returns why ctx ended: see [fault.ContextError].
-func ContextError(ctx context.Context) error { return fault.ContextError(ctx) }
-
-// ClientError returns err as a client, a stored snapshot or another tenant may read
-// it: see [fault.ForClient].
-func ClientError(err error, run string) *Error { return fault.ForClient(err, run) }
-
-// Disclose returns err as an error whose text clients may read: see [fault.Disclose].
-func Disclose(err error) *Error { return fault.Disclose(err) }
 
 // wrapError adds the operation to err's message and keeps its code: see [fault.Wrap].
 func wrapError(err error, format string, args ...any) error { return fault.Wrap(err, format, args...) }

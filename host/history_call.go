@@ -41,7 +41,7 @@ func (l *Limits) commit() timeLimit  { return timeLimit{"CommitTimeout", l.Commi
 func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T, error) {
 	var none T
 	if ctx.Err() != nil {
-		return none, ContextError(ctx)
+		return none, fault.ContextError(ctx)
 	}
 	callCtx, cancel := ctx, context.CancelFunc(func() {})
 	if c.limit.of > 0 {
@@ -53,7 +53,7 @@ func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T,
 		return value, fault.WithholdForeign(err)
 	}
 	if ctx.Err() != nil {
-		return none, ContextError(ctx)
+		return none, fault.ContextError(ctx)
 	}
 	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: err,
 		Message: "history took longer than the limit " + c.limit.name + " of " + c.limit.of.String()}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -294,7 +295,7 @@ func TestWhatAnAdapterHoldsIsNotChanged(t *testing.T) {
 	messages = append(messages, messages[2])[:len(messages)] // with room behind its end
 	k := &keeper{History: hosttest.NewHistory(), loaded: &host.Loaded{Messages: messages, State: json.RawMessage(`{"list":[1]}`), Head: "h"}}
 	snapshot := func() string {
-		return string(host.AppendMessagesJSON(nil, messages[:len(messages)+1])) + string(k.loaded.State)
+		return string(chat.AppendMessagesJSON(nil, messages[:len(messages)+1])) + string(k.loaded.State)
 	}
 	k.Seed("", "T", messages...) // so that the thread is not new
 	before := snapshot()
@@ -324,12 +325,12 @@ func TestWhatAnAdapterHoldsIsNotChanged(t *testing.T) {
 	if after := snapshot(); after != before {
 		t.Errorf("what the adapter returned became\n%s\nfrom\n%s", after, before)
 	}
-	given := string(host.AppendMessagesJSON(nil, k.turn.Messages()))
+	given := string(chat.AppendMessagesJSON(nil, k.turn.Messages()))
 	for _, m := range result.Results[0].Messages { // the caller's from here on
 		m.Parts[0] = &host.Text{Text: "changed by the caller"}
 		m.Agent = "changed"
 	}
-	if got := string(host.AppendMessagesJSON(nil, k.turn.Messages())); got != given {
+	if got := string(chat.AppendMessagesJSON(nil, k.turn.Messages())); got != given {
 		t.Errorf("what the adapter was given became\n%s\nfrom\n%s", got, given)
 	}
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
@@ -27,7 +28,7 @@ func (t *runThread) journaledHistory() *replay.LoadedStep {
 			return nil
 		}
 	}
-	raw := AppendMessagesJSON(nil, t.loaded.Messages)
+	raw := chat.AppendMessagesJSON(nil, t.loaded.Messages)
 	if len(raw) > maxJournaledHistory {
 		return nil
 	}
@@ -39,7 +40,7 @@ func readLoaded(s *replay.LoadedStep) (*Loaded, error) {
 	if s == nil {
 		return nil, nil
 	}
-	messages, err := DecodeMessages(s.Messages)
+	messages, err := chat.DecodeMessages(s.Messages)
 	if err == nil {
 		err = checkProviderStates(s.Providers)
 	}

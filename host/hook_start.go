@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // startEdits are the changes of an agent's Start hook in the rounds so far. They
@@ -177,6 +179,6 @@ func idAt(messages []*Message, i int) string {
 // sameSaid reports whether two messages differ in nothing but their ids and times.
 func sameSaid(a, b *Message) bool {
 	return a.Role == b.Role && a.Agent == b.Agent && slices.EqualFunc(a.Parts, b.Parts, func(x, y Part) bool {
-		return bytes.Equal(AppendPartJSON(nil, x), AppendPartJSON(nil, y))
+		return bytes.Equal(chat.AppendPartJSON(nil, x), chat.AppendPartJSON(nil, y))
 	})
 }

@@ -33,7 +33,7 @@ func callJournal[T any](ctx context.Context, g *guardedJournal, method, run stri
 		return value, err
 	}
 	if ctx.Err() != nil {
-		return none, ContextError(ctx)
+		return none, fault.ContextError(ctx)
 	}
 	return none, &Error{Code: DeadlineExceeded, Retryable: true, Err: err, Message: context.Cause(callCtx).Error()}
 }

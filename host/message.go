@@ -1,10 +1,6 @@
 package host
 
-import (
-	"encoding/json"
-
-	"github.com/agenthost/agenthost/host/chat"
-)
+import "github.com/agenthost/agenthost/host/chat"
 
 // The messages of a conversation are those of the package chat. The names that
 // programs with agents use are names of this package too.
@@ -77,43 +73,6 @@ func AssistantText(text string) *Message { return chat.AssistantText(text) }
 
 // NewID returns a fresh UUIDv7: unique, and sorting by the time it was made.
 func NewID() string { return chat.NewID() }
-
-// Extra holds JSON object members that this version does not know: see [chat.Extra].
-type Extra = chat.Extra
-
-// Member is one member of a JSON object.
-type Member = chat.Member
-
-// DecodeMessages reads a JSON array of messages: see [chat.DecodeMessages].
-func DecodeMessages(b []byte) ([]*Message, error) { return chat.DecodeMessages(b) }
-
-// AppendMessagesJSON appends a JSON array of messages to dst.
-func AppendMessagesJSON(dst []byte, messages []*Message) []byte {
-	return chat.AppendMessagesJSON(dst, messages)
-}
-
-// DecodeParts reads a JSON array of parts: see [chat.DecodeParts].
-func DecodeParts(b []byte) ([]Part, error) { return chat.DecodeParts(b) }
-
-// AppendPartJSON appends a part's JSON to dst.
-func AppendPartJSON(dst []byte, p Part) []byte { return chat.AppendPartJSON(dst, p) }
-
-// AppendJSONString appends s to dst as a JSON string: see [chat.AppendJSONString].
-func AppendJSONString(dst []byte, s string) []byte { return chat.AppendJSONString(dst, s) }
-
-// DecodeEdits reads the edits of the plugin contract: see [chat.DecodeEdits].
-func DecodeEdits(raw json.RawMessage) ([]Edit, error) { return chat.DecodeEdits(raw) }
-
-// EncodeEdits is the inverse of [DecodeEdits].
-func EncodeEdits(edits []Edit) json.RawMessage { return chat.EncodeEdits(edits) }
-
-// ApplyEdits returns the messages that edits lead to: see [chat.ApplyEdits].
-func ApplyEdits(messages []*Message, edits []Edit) ([]*Message, error) {
-	return chat.ApplyEdits(messages, edits)
-}
-
-// ContentDigest returns the digest of an artifact with that content.
-func ContentDigest(content []byte) string { return chat.ContentDigest(content) }
 
 // MaxIDBytes is the longest id of a thread, a run or a message, in every store.
 const MaxIDBytes = chat.MaxIDBytes

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -28,7 +29,7 @@ func TestInputThatIsNotUTF8IsRefused(t *testing.T) {
 		"a message's text":   {Input: message(&host.Text{Text: "caf\xe9"})},
 		"a media type":       {Input: message(&host.Media{MediaType: "image/\xff"})},
 		"a name of metadata": {Input: &host.Message{Role: host.User, Metadata: map[string]json.RawMessage{"\xff": json.RawMessage("1")}, Parts: []host.Part{&host.Text{Text: "hi"}}}},
-		"an unknown member":  {Input: message(&host.Text{Text: "hi", Extra: host.Extra{{Name: "\xff", Value: json.RawMessage("1")}}})},
+		"an unknown member":  {Input: message(&host.Text{Text: "hi", Extra: chat.Extra{{Name: "\xff", Value: json.RawMessage("1")}}})},
 		"a value":            {Input: message(&host.Data{Value: json.RawMessage("\"\xff\"")})},
 	} {
 		_, err := h.Run(context.Background(), agent, req)

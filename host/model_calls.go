@@ -59,12 +59,12 @@ func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level stri
 	out, done, err := Process(ctx, p, view)
 	if err != nil {
 		if !llm.IsOptional(p) || ctx.Err() != nil {
-			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = AsError(err), len(messages), -1, -1
+			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = fault.AsError(err), len(messages), -1, -1
 			c.events.emit(ev)
 			return nil, wrapError(err, "processor %q", p.Name())
 		}
 		c.events.logMasked("processor failed", err, "processor", p.Name())
-		out, done, ev.Skipped = messages, &Processed{}, AsError(err)
+		out, done, ev.Skipped = messages, &Processed{}, fault.AsError(err)
 	}
 	c.ledger.addCost(done.Cost)
 	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
@@ -121,7 +121,7 @@ func (c *modelCalls) listen(ctx context.Context, model Model, req *ModelRequest,
 		if chunk.Response != nil {
 			resp = chunk.Response
 		} else if ctx.Err() != nil {
-			return nil, shown, ContextError(ctx)
+			return nil, shown, fault.ContextError(ctx)
 		}
 		if shown > c.limits.ResponseBytes {
 			return resp, shown, llm.TooLong(c.limits.ResponseBytes)

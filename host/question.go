@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 
 	"github.com/agenthost/agenthost/host/runlog"
 )
@@ -185,14 +186,14 @@ func (h *Host) SettleExpired(ctx context.Context, target Target, tenant string) 
 	err = h.eachWaiting(ctx, target, tenant, WaitingFilter{Due: now}, func(rec *RunRecord) error {
 		switch waits, err := h.waitsForOthers(ctx, target, tenant, rec.Run, now); {
 		case ctx.Err() != nil:
-			return ContextError(ctx)
+			return fault.ContextError(ctx)
 		case waits || CodeOf(err) == Conflict || CodeOf(err) == NotFound:
 			return nil
 		}
 		result, err := h.Run(ctx, target, &Request{Tenant: tenant, Resume: rec.Run})
 		switch {
 		case ctx.Err() != nil:
-			return ContextError(ctx)
+			return fault.ContextError(ctx)
 		case err == nil, result != nil && result.Run != "" && CodeOf(err) == DeadlineExceeded:
 			n++
 		case CodeOf(err) == Conflict || CodeOf(err) == NotFound: // another was faster

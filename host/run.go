@@ -243,7 +243,7 @@ func (r *run) execute(ctx context.Context) error {
 func (r *run) loop(ctx context.Context) (FinishReason, error) {
 	for {
 		if ctx.Err() != nil {
-			return "", ContextError(ctx)
+			return "", fault.ContextError(ctx)
 		}
 		saved := r.journal.saved
 		if r.journal.saved = nil; saved == nil {
@@ -308,7 +308,7 @@ func withContextCode(ctx context.Context, err error) error {
 	if _, ok := cause.(runTimeout); ok && err != cause {
 		message = cause.Error() + ": " + message
 	}
-	return &Error{Code: CodeOf(ContextError(ctx)), Message: message, Err: err}
+	return &Error{Code: CodeOf(fault.ContextError(ctx)), Message: message, Err: err}
 }
 
 // finish sends the last event and returns the run's error.
@@ -318,7 +318,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 	}
 	result := &RunResult{
 		Run: r.scope.Run, Thread: r.scope.Thread, Branch: r.thread.branch, FinishReason: reason, Results: append([]*Result{}, r.conv.results...), Artifacts: r.ledger.artifacts,
-		Usage: r.ledger.usage, Cost: r.ledger.cost, Error: AsError(err), Replayed: r.events.replayed,
+		Usage: r.ledger.usage, Cost: r.ledger.cost, Error: fault.AsError(err), Replayed: r.events.replayed,
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()

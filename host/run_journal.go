@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
@@ -63,7 +64,7 @@ func (j *runJournal) recordEnd(ctx context.Context, reason FinishReason, failure
 	if !j.storesResults {
 		return nil
 	}
-	return j.recorder.Commit(ctx, replay.Entry{End: &replay.EndStep{Finish: reason, Error: ClientError(failure, j.scope.Run)}})
+	return j.recorder.Commit(ctx, replay.Entry{End: &replay.EndStep{Finish: reason, Error: fault.ForClient(failure, j.scope.Run)}})
 }
 
 // endRun ends the run in the journal: it cannot be resumed.

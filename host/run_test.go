@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -269,7 +270,7 @@ func TestLimitsEndARunAndAreNamed(t *testing.T) {
 		"calls of one answer":    {host.Limits{}, hosttest.NewModel(many), host.Request{Text: "x"}, "more than 128"},
 		"ResponseBytes, deltas":  {host.Limits{ResponseBytes: 10}, says("a long answer indeed"), host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"ResponseBytes, unknown": {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x","of":"another provider"}`)}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
-		"ResponseBytes, extras":  {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Text{Extra: host.Extra{{Name: "x", Value: json.RawMessage(`"a long value indeed"`)}}}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, extras":  {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Text{Extra: chat.Extra{{Name: "x", Value: json.RawMessage(`"a long value indeed"`)}}}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"ResponseBytes, media":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Media{MediaType: "image/png", Data: []byte("a large picture")}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"ResponseBytes, whole":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Reasoning{Text: "a long thought indeed"}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"InputBytes":             {host.Limits{InputBytes: 100}, says("x"), host.Request{Text: strings.Repeat("x", 100)}, "InputBytes of 100"},
@@ -406,7 +407,7 @@ func TestOddCallsLeaveAHistoryThatCanBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := host.DecodeMessages(host.AppendMessagesJSON(nil, result.Results[0].Messages))
+	back, err := chat.DecodeMessages(chat.AppendMessagesJSON(nil, result.Results[0].Messages))
 	if err != nil {
 		t.Fatalf("the messages cannot be read back: %v", err)
 	}

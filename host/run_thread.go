@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The thread of a run: open, load, store.
@@ -321,7 +322,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 		turn.Providers = r.thread.providers.json(failure != nil)
 	}
 	if failure != nil {
-		turn.Error = ClientError(failure, r.scope.Run)
+		turn.Error = fault.ForClient(failure, r.scope.Run)
 		if r.net.opts.DiscardOnFailure {
 			turn.Results, turn.State, turn.Artifacts, turn.Providers = nil, nil, nil, nil
 		}

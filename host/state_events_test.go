@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -259,7 +260,7 @@ func TestAttemptsOfAToolLeaveNothingToTheNext(t *testing.T) {
 				call.AddArtifact(host.Artifact{Name: fmt.Sprintf("plan %d", call.Attempt)}))
 			if call.Attempt == 1 {
 				err = errors.Join(err, host.Errorf(host.Unavailable, "not now"))
-				return host.AsError(host.Errorf(host.Unavailable, "not now: %v", err))
+				return fault.AsError(host.Errorf(host.Unavailable, "not now: %v", err))
 			}
 			return err
 		}, &host.ToolOptions{Retries: 2})}})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime/debug"
 	"time"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // toolGrace is how long a handler may take to return after its context has
@@ -45,7 +47,7 @@ func (tc *toolCalls) runHandler(ctx context.Context, tool *Tool, call *Call, ans
 	var a toolAnswer
 	defer func() {
 		if a.out == nil { // it panicked, or ended its goroutine
-			a.err = Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
+			a.err = fault.Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
 		}
 		if p := recover(); p != nil {
 			tc.events.logger.Error("tool panicked", "tool", tool.Name, "run", tc.events.scope.Run, "panic", p, "stack", string(debug.Stack()))

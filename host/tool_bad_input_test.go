@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -81,7 +82,7 @@ func TestBadArguments(t *testing.T) {
 			if result.Text() != "I see." {
 				t.Errorf("the run ends with %q", result.Text())
 			}
-			back, err := host.DecodeMessages(host.AppendMessagesJSON(nil, store.Messages("acme", "T")))
+			back, err := chat.DecodeMessages(chat.AppendMessagesJSON(nil, store.Messages("acme", "T")))
 			if err != nil || len(back) != 4 {
 				t.Errorf("%d messages are read back, %v; want 4", len(back), err)
 			}

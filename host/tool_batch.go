@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // eventQueue is how many events running tools may be ahead of the reader.
@@ -39,7 +41,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	t.addJoined()
 	t.run.events.sendState(t.run.state)
 	if ctx.Err() != nil {
-		return ContextError(ctx)
+		return fault.ContextError(ctx)
 	}
 	if len(t.run.routes.stack) > maxScheduledAgents {
 		return Errorf(ResourceExhausted, "tools schedule more than %d agents", maxScheduledAgents)
@@ -205,7 +207,7 @@ func (b *batch) emitFromTool(ctx context.Context, ev EventData) error {
 	case b.events <- ev:
 		return nil
 	case <-ctx.Done():
-		return ContextError(ctx)
+		return fault.ContextError(ctx)
 	case <-b.over:
 		return errCallEnded()
 	}
@@ -230,7 +232,7 @@ func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit
-				c.err = Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
+				c.err = fault.Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
 				c.ensureOutput(tc.events.scope.Run)
 				tc.concludeCall(ctx, c)
 			}

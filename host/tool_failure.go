@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/redact"
 )
 
@@ -29,7 +30,7 @@ func toolSentence(err error, run string) string {
 		return "The tool could not reach a server it needs."
 	case errors.As(err, &own):
 		if own.Withheld() { // an agent that is the tool: its model's server, its history
-			return toolWords(ClientError(own, run).Message)
+			return toolWords(fault.ForClient(own, run).Message)
 		}
 		return toolWords(own.Message)
 	case errors.Is(err, context.Canceled):

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -43,7 +44,7 @@ func FuzzToolCalls(f *testing.F) {
 			t.Fatalf("Run: %v", err)
 		}
 		messages := result.Results[0].Messages
-		back, err := host.DecodeMessages(host.AppendMessagesJSON(nil, messages))
+		back, err := chat.DecodeMessages(chat.AppendMessagesJSON(nil, messages))
 		if err != nil || len(back) != len(messages) {
 			t.Fatalf("%d of %d messages are read back, %v", len(back), len(messages), err)
 		}

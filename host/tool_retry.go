@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/foreign"
 )
 
@@ -43,7 +44,7 @@ func (t *Tool) mayPass(err error, timedOut bool) bool {
 	if timedOut {
 		return t.ReadOnly || t.Idempotent // the last attempt may still be at it
 	}
-	e := AsError(err)
+	e := fault.AsError(err)
 	return e.Retryable || e.Code == Unavailable
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/replay"
 )
 
@@ -159,7 +160,7 @@ func (t *turn) observe(ctx context.Context, failure error) {
 		t.run.ledger.addCost(cost)
 		if err != nil {
 			t.run.events.logMasked("provider failed", err, "provider", p.Name())
-			t.run.events.emit(&ProviderRan{Provider: p.Name(), Error: AsError(err), Cost: cost})
+			t.run.events.emit(&ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -192,7 +193,7 @@ func (a *app) answer(w http.ResponseWriter, v any) {
 
 // fail answers with {"error":{"code","message"}}.
 func (a *app) fail(w http.ResponseWriter, err error) {
-	e := host.ClientError(err, "")
+	e := fault.ForClient(err, "")
 	if e.Error() != err.Error() {
 		a.logger.Error("request", "error", err)
 	}

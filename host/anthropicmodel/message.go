@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -79,13 +80,13 @@ func (w *blockWriter) next() {
 
 func (w *blockWriter) begin(kind string) {
 	w.next()
-	w.b = host.AppendJSONString(append(w.b, `{"type":`...), kind)
+	w.b = chat.AppendJSONString(append(w.b, `{"type":`...), kind)
 	w.canMark = true
 }
 
 func (w *blockWriter) member(name, value string) {
-	w.b = host.AppendJSONString(append(w.b, ','), name)
-	w.b = host.AppendJSONString(append(w.b, ':'), value)
+	w.b = chat.AppendJSONString(append(w.b, ','), name)
+	w.b = chat.AppendJSONString(append(w.b, ':'), value)
 }
 
 func (w *blockWriter) end() { w.b = append(w.b, '}') }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -188,11 +189,11 @@ func (m *Model) head(req *host.ModelRequest, d *draft) []byte {
 	if req.MaxOutputTokens > 0 {
 		tokens = req.MaxOutputTokens
 	}
-	b := host.AppendJSONString([]byte(`{"model":`), m.name)
+	b := chat.AppendJSONString([]byte(`{"model":`), m.name)
 	b = strconv.AppendInt(append(b, `,"max_tokens":`...), int64(tokens+thinking), 10)
 	b = append(b, `,"stream":true`...)
 	if system != "" {
-		b = host.AppendJSONString(append(b, `,"system":[{"type":"text","text":`...), system)
+		b = chat.AppendJSONString(append(b, `,"system":[{"type":"text","text":`...), system)
 		if m.opts.Cache {
 			b = append(b, `,"cache_control":{"type":"ephemeral"}`...)
 		}
@@ -224,9 +225,9 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = host.AppendJSONString(append(b, `{"name":`...), t.Name)
+		b = chat.AppendJSONString(append(b, `{"name":`...), t.Name)
 		if t.Description != "" {
-			b = host.AppendJSONString(append(b, `,"description":`...), t.Description)
+			b = chat.AppendJSONString(append(b, `,"description":`...), t.Description)
 		}
 		parameters := bytes.TrimSpace(t.Parameters)
 		if len(parameters) == 0 {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/builtin"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
@@ -98,7 +100,7 @@ func TestNativeProcessorsAreThoseOfTheSandbox(t *testing.T) {
 				view.Own = own
 				out, done, err := host.Process(context.Background(), p, view)
 				if err != nil {
-					return "error " + string(host.CodeOf(err)) + ": " + host.AsError(err).Message
+					return "error " + string(host.CodeOf(err)) + ": " + fault.AsError(err).Message
 				}
 				return string(done.Report) + words(out)
 			}
@@ -115,7 +117,7 @@ func words(messages []*host.Message) string {
 	for _, m := range messages {
 		b.WriteString("\n" + string(m.Role))
 		for _, p := range m.Parts {
-			b.WriteString(" " + string(host.AppendPartJSON(nil, p)))
+			b.WriteString(" " + string(chat.AppendPartJSON(nil, p)))
 		}
 	}
 	return b.String()

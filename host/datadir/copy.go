@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 )
@@ -120,7 +121,7 @@ func copyStore(ctx context.Context, to, from string) (size int64, err error) {
 			return err
 		}
 		if ctx.Err() != nil {
-			return host.ContextError(ctx)
+			return fault.ContextError(ctx)
 		}
 		below, err := filepath.Rel(from, name)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // A store that is a link to another disk is copied, and links in it are not left out
@@ -70,7 +71,7 @@ func TestACopyThatHasNoRoomIsRefused(t *testing.T) {
 
 func wantRefusal(t *testing.T, err error, texts ...string) {
 	t.Helper()
-	e := host.AsError(err)
+	e := fault.AsError(err)
 	for _, text := range texts {
 		if e == nil || e.Code != host.ResourceExhausted || !strings.Contains(e.Message+" "+e.Hint, text) {
 			t.Errorf("%v, want code resource_exhausted with %q", err, text)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -39,7 +40,7 @@ func (v *Verification) addDamaged(tenant, thread string, err error) {
 		v.More = true
 		return
 	}
-	v.Damaged = append(v.Damaged, Damaged{tenant, thread, host.AsError(err)})
+	v.Damaged = append(v.Damaged, Damaged{tenant, thread, fault.AsError(err)})
 }
 
 // Verify reads the whole store: the tables, every entry, and every thread of every

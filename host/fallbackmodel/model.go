@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The defaults and bounds of [Options].
@@ -109,7 +110,7 @@ func (f *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 				yield(host.ModelChunk{}, afterAll(err, said))
 				return
 			}
-			if !yield(host.ModelChunk{Fallback: f.notice(i, order[n+1], host.AsError(err))}, nil) {
+			if !yield(host.ModelChunk{Fallback: f.notice(i, order[n+1], fault.AsError(err))}, nil) {
 				return
 			}
 		}
@@ -167,7 +168,7 @@ func (f *Model) judge(ctx context.Context, i int, err error) {
 	defer f.mu.Unlock()
 	f.cooled[i] = cooling{}
 	if err != nil {
-		f.cooled[i] = cooling{time.Now().Add(f.cooldown), host.AsError(err)}
+		f.cooled[i] = cooling{time.Now().Add(f.cooldown), fault.AsError(err)}
 	}
 }
 

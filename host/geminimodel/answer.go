@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -256,7 +257,7 @@ type vendor struct {
 	Signature string `json:"signature"`
 }
 
-func signatureExtra(signature string) host.Extra {
+func signatureExtra(signature string) chat.Extra {
 	if signature == "" {
 		return nil
 	}
@@ -264,7 +265,7 @@ func signatureExtra(signature string) host.Extra {
 	if err != nil {
 		return nil // a string has JSON
 	}
-	return host.Extra{{Name: vendorMember, Value: raw}}
+	return chat.Extra{{Name: vendorMember, Value: raw}}
 }
 
 // foreignType is the type of a part that holds an original part.

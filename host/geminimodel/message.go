@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -72,20 +73,20 @@ func (w *partWriter) next() {
 // text writes text, with its signature if it has one.
 func (w *partWriter) text(text, signature string) {
 	w.next()
-	w.b = host.AppendJSONString(append(w.b, `{"text":`...), text)
+	w.b = chat.AppendJSONString(append(w.b, `{"text":`...), text)
 	w.end(signature)
 }
 
 // end ends a part with its signature.
 func (w *partWriter) end(signature string) {
 	if signature != "" {
-		w.b = host.AppendJSONString(append(w.b, `,"thoughtSignature":`...), signature)
+		w.b = chat.AppendJSONString(append(w.b, `,"thoughtSignature":`...), signature)
 	}
 	w.b = append(w.b, '}')
 }
 
 // signature returns the signature of a part that goes back, "" for none.
-func (w *partWriter) signature(extra host.Extra) string {
+func (w *partWriter) signature(extra chat.Extra) string {
 	if w.form.signing == signNone {
 		return ""
 	}
@@ -104,7 +105,7 @@ func (w *partWriter) assistant(msg *host.Message) {
 		case *host.Reasoning:
 			if s := w.signature(p.Extra); s != "" {
 				w.next()
-				w.b = host.AppendJSONString(append(w.b, `{"thought":true,"text":`...), p.Text)
+				w.b = chat.AppendJSONString(append(w.b, `{"thought":true,"text":`...), p.Text)
 				w.end(s)
 			}
 		case *host.ToolCall:
@@ -136,7 +137,7 @@ func (w *partWriter) call(c *host.ToolCall) {
 	w.next()
 	w.b = append(w.b, `{"functionCall":{`...)
 	w.id(c.ID)
-	w.b = host.AppendJSONString(append(w.b, `"name":`...), modelhttp.ToolName(c.Name))
+	w.b = chat.AppendJSONString(append(w.b, `"name":`...), modelhttp.ToolName(c.Name))
 	w.b = append(append(w.b, `,"args":`...), modelhttp.ArgumentsObject(c.Arguments)...)
 	w.b = append(w.b, '}')
 	signature := w.signature(c.Extra)
@@ -150,7 +151,7 @@ func (w *partWriter) call(c *host.ToolCall) {
 // id writes the id of a call or result, if the service knows it.
 func (w *partWriter) id(id string) {
 	if id != "" && !strings.HasPrefix(id, MadeID) {
-		w.b = append(host.AppendJSONString(append(w.b, `"id":`...), id), ',')
+		w.b = append(chat.AppendJSONString(append(w.b, `"id":`...), id), ',')
 	}
 }
 
@@ -158,15 +159,15 @@ func (w *partWriter) result(r *host.ToolResult, tool string) {
 	w.next()
 	w.b = append(w.b, `{"functionResponse":{`...)
 	w.id(r.ID)
-	w.b = host.AppendJSONString(append(w.b, `"name":`...), modelhttp.ToolName(tool))
+	w.b = chat.AppendJSONString(append(w.b, `"name":`...), modelhttp.ToolName(tool))
 	w.b = append(w.b, `,"response":{`...)
 	switch {
 	case r.IsError:
-		w.b = host.AppendJSONString(append(w.b, `"error":`...), r.ContentText())
+		w.b = chat.AppendJSONString(append(w.b, `"error":`...), r.ContentText())
 	case json.Valid(r.Content):
 		w.b = append(append(w.b, `"output":`...), r.Content...)
 	default: // absent, or made by a program
-		w.b = host.AppendJSONString(append(w.b, `"output":`...), string(r.Content))
+		w.b = chat.AppendJSONString(append(w.b, `"output":`...), string(r.Content))
 	}
 	w.b = append(w.b, "}}}"...)
 }
@@ -174,7 +175,7 @@ func (w *partWriter) result(r *host.ToolResult, tool string) {
 // inline writes media as data, up to the end of the part.
 func (w *partWriter) inline(p *host.Media) {
 	w.next()
-	w.b = host.AppendJSONString(append(w.b, `{"inlineData":{"mimeType":`...), p.MediaType)
+	w.b = chat.AppendJSONString(append(w.b, `{"inlineData":{"mimeType":`...), p.MediaType)
 	w.b = append(w.b, `,"data":"`...)
 	w.b = append(base64.StdEncoding.AppendEncode(w.b, p.Data), `"}`...)
 }
@@ -209,9 +210,9 @@ func (w *partWriter) media(p *host.Media) error {
 	w.next()
 	w.b = append(w.b, `{"fileData":{`...)
 	if p.MediaType != "" {
-		w.b = append(host.AppendJSONString(append(w.b, `"mimeType":`...), p.MediaType), ',')
+		w.b = append(chat.AppendJSONString(append(w.b, `"mimeType":`...), p.MediaType), ',')
 	}
-	w.b = host.AppendJSONString(append(w.b, `"fileUri":`...), p.URL)
+	w.b = chat.AppendJSONString(append(w.b, `"fileUri":`...), p.URL)
 	w.b = append(w.b, "}}"...)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -111,8 +112,8 @@ func foreign(part string) host.Part {
 	return &host.Unknown{Kind: "gemini", JSON: json.RawMessage(`{"type":"gemini","part":` + part + `}`)}
 }
 
-func signed(signature string) host.Extra {
-	return host.Extra{{Name: "gemini", Value: json.RawMessage(`{"signature":"` + signature + `"}`)}}
+func signed(signature string) chat.Extra {
+	return chat.Extra{{Name: "gemini", Value: json.RawMessage(`{"signature":"` + signature + `"}`)}}
 }
 
 func TestAnswers(t *testing.T) {

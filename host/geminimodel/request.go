@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -152,7 +153,7 @@ var reserved = []string{"contents", "systemInstruction", "tools", "toolConfig", 
 func (q *question) head(instruction string) []byte {
 	b := []byte{'{'}
 	if instruction != "" {
-		b = host.AppendJSONString(append(b, `"systemInstruction":{"parts":[{"text":`...), instruction)
+		b = chat.AppendJSONString(append(b, `"systemInstruction":{"parts":[{"text":`...), instruction)
 		b = append(b, "}]},"...)
 	}
 	b = appendTools(b, q.req)
@@ -185,7 +186,7 @@ func (o *Options) thinking() []byte {
 	var members [][]byte
 	switch n := o.ThinkingTokens; {
 	case o.Effort != "":
-		members = append(members, host.AppendJSONString([]byte(`"thinkingLevel":`), o.Effort))
+		members = append(members, chat.AppendJSONString([]byte(`"thinkingLevel":`), o.Effort))
 	case n == DoNotThink:
 		members = append(members, []byte(`"thinkingBudget":0`))
 	case n != 0:
@@ -226,7 +227,7 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 	case host.ToolChoiceNone:
 		b = append(b, `"NONE"`...)
 	default:
-		b = append(host.AppendJSONString(append(b, `"ANY","allowedFunctionNames":[`...), string(c)), ']')
+		b = append(chat.AppendJSONString(append(b, `"ANY","allowedFunctionNames":[`...), string(c)), ']')
 	}
 	return append(b, "}},"...)
 }
@@ -239,9 +240,9 @@ func declarations(tools []host.ToolSpec) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = host.AppendJSONString(append(b, `{"name":`...), t.Name)
+		b = chat.AppendJSONString(append(b, `{"name":`...), t.Name)
 		if t.Description != "" {
-			b = host.AppendJSONString(append(b, `,"description":`...), t.Description)
+			b = chat.AppendJSONString(append(b, `,"description":`...), t.Description)
 		}
 		if parameters := bytes.TrimSpace(t.Parameters); hasMembers(parameters) {
 			b = append(append(b, `,"parametersJsonSchema":`...), parameters...)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The rules of TestHistory, in the order of historyRules.
@@ -218,7 +219,7 @@ func failedTurnIsKept(t *testing.T, a *abilities, opts *HistoryOptions) {
 	user, said := userSays("u1", "hello"), answer("a1", "half of it")
 	turn := turnOf(c.say("run", user), said)
 	turn.Status = host.FinishFailed
-	turn.Error = host.AsError(host.Errorf(host.Unavailable, "the model is down"))
+	turn.Error = fault.AsError(host.Errorf(host.Unavailable, "the model is down"))
 	c.mustStore("run", user, turn)
 	c.want(user, said)
 	if opts.Status == nil {

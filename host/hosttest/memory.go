@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // History is a history adapter in memory, for tests: it has every method that an
@@ -351,7 +352,7 @@ func (h *History) LockThread(ctx context.Context, req *host.HistoryRequest) (fun
 	case lock <- struct{}{}:
 		return h.begin(key, lock), nil
 	case <-ctx.Done():
-		return nil, host.ContextError(ctx)
+		return nil, fault.ContextError(ctx)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -56,7 +57,7 @@ var mutants = map[string]mutant{
 	"lists a digest of something else": historyMutant("--- FAIL: TestMutant/artifacts_of_a_thread_are_listed_and_read", &broken{
 		listed: func(refs []host.ArtifactRef) []host.ArtifactRef {
 			for i := range refs {
-				refs[i].Digest = host.ContentDigest(nil)
+				refs[i].Digest = chat.ContentDigest(nil)
 			}
 			return refs
 		}}),

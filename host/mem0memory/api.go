@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The bounds of a request.
@@ -86,7 +87,7 @@ func (a *api) do(ctx context.Context, c call, into any) error {
 				return errNonsense("what is not its protocol")
 			}
 			return nil
-		case attempt == maxAttempts || !host.AsError(err).Retryable || retry < 0 && !c.again || retry > longestWait:
+		case attempt == maxAttempts || !fault.AsError(err).Retryable || retry < 0 && !c.again || retry > longestWait:
 			return err
 		}
 		if err := sleep(ctx, max(retry, wait/2+rand.N(wait))); err != nil {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/mem0memory"
 	"github.com/agenthost/agenthost/host/memory"
 )
@@ -312,7 +313,7 @@ func TestTriesAgainWhatMayBe(t *testing.T) {
 	s = &server{answer: fails(1, 500)}
 	_, err := open(t, s, mem0memory.Options{}).Apply(t.Context(), ada, memory.Change{Kind: memory.Add, Text: "x"})
 	wantCode(t, "an addition whose outcome is unknown", err, host.Unavailable)
-	if len(s.asked) != 1 || !host.AsError(err).Retryable {
+	if len(s.asked) != 1 || !fault.AsError(err).Retryable {
 		t.Errorf("it is sent %d times: %v", len(s.asked), err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/retry"
 )
 
@@ -79,7 +80,7 @@ func (c *Call) run(ctx context.Context, try Try) error {
 			return nil
 		}
 		if !retry.Sleep(ctx, f.wait(attempt)) {
-			return c.server.ended(host.ContextError(ctx))
+			return c.server.ended(fault.ContextError(ctx))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // finishGrace is how long a server may be silent after it has said everything:
@@ -164,7 +165,7 @@ func (x *Exchange) nonsense(came []byte) *Fault {
 // endedFault is for an exchange that was cancelled.
 func (x *Exchange) endedFault() *Fault {
 	if !x.silent() {
-		return &Fault{Err: x.server.ended(host.ContextError(x.ctx))}
+		return &Fault{Err: x.server.ended(fault.ContextError(x.ctx))}
 	}
 	e := host.Errorf(host.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.allows()).
 		WithHint("the server is slow or stuck; raise the model's timeout or try again")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -298,7 +299,7 @@ func checkOutcome(t *testing.T, o outcome, code host.Code, says string) {
 	case code != "*" && host.CodeOf(o.err) != code:
 		t.Errorf("%v (%s), want code %s", o.err, host.CodeOf(o.err), code)
 	}
-	e := host.AsError(o.err)
+	e := fault.AsError(o.err)
 	if full := e.Error() + e.Hint; !strings.Contains(full, says) || len(full) > 1500 {
 		t.Errorf("%d bytes of error %q, want %q in it", len(full), full, says)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // AddParameters writes parameters into a request, a JSON object: each takes the place
@@ -100,7 +101,7 @@ func writeMembers(list []member) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(host.AppendJSONString(b, m.name), ':')
+		b = append(chat.AppendJSONString(b, m.name), ':')
 		b = append(b, m.value...)
 	}
 	return append(b, '}')

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // TextOf returns a message's parts as text, one after the other, for a model of
@@ -85,5 +86,5 @@ func ArgumentsObject(arguments json.RawMessage) []byte {
 	case valid:
 		return append(append([]byte(`{"value":`), raw...), '}')
 	}
-	return append(host.AppendJSONString([]byte(`{"value":`), string(raw)), '}')
+	return append(chat.AppendJSONString([]byte(`{"value":`), string(raw)), '}')
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -68,7 +69,7 @@ func roomFor(msg *host.Message) int {
 }
 
 func appendContent(dst []byte, text string) []byte {
-	return host.AppendJSONString(append(dst, `,"content":`...), text)
+	return chat.AppendJSONString(append(dst, `,"content":`...), text)
 }
 
 func appendResults(dst []byte, msg *host.Message) []byte {
@@ -77,7 +78,7 @@ func appendResults(dst []byte, msg *host.Message) []byte {
 			dst = append(dst, ',')
 		}
 		dst = appendContent(append(dst, `{"role":"tool"`...), resultText(r))
-		dst = host.AppendJSONString(append(dst, `,"tool_call_id":`...), r.ID)
+		dst = chat.AppendJSONString(append(dst, `,"tool_call_id":`...), r.ID)
 		dst = append(dst, '}')
 	}
 	return dst
@@ -129,9 +130,9 @@ func appendCall(dst []byte, c *host.ToolCall, model string) []byte {
 	if len(bytes.TrimSpace(c.Arguments)) == 0 {
 		arguments = "{}"
 	}
-	dst = host.AppendJSONString(append(dst, `{"id":`...), c.ID)
-	dst = host.AppendJSONString(append(dst, `,"type":"function","function":{"name":`...), modelhttp.ToolName(c.Name))
-	dst = host.AppendJSONString(append(dst, `,"arguments":`...), arguments)
+	dst = chat.AppendJSONString(append(dst, `{"id":`...), c.ID)
+	dst = chat.AppendJSONString(append(dst, `,"type":"function","function":{"name":`...), modelhttp.ToolName(c.Name))
+	dst = chat.AppendJSONString(append(dst, `,"arguments":`...), arguments)
 	return append(appendUnknown(append(dst, '}'), c, model), '}')
 }
 
@@ -166,14 +167,14 @@ func (m *Model) userPart(p host.Part) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := host.AppendJSONString([]byte(`{"type":"image_url","image_url":{"url":`), url)
+		b := chat.AppendJSONString([]byte(`{"type":"image_url","image_url":{"url":`), url)
 		return append(b, '}', '}'), nil
 	}
 	text := m.server.PartText(m.name, p)
 	if text == "" {
 		return nil, nil
 	}
-	return append(host.AppendJSONString([]byte(`{"type":"text","text":`), text), '}'), nil
+	return append(chat.AppendJSONString([]byte(`{"type":"text","text":`), text), '}'), nil
 }
 
 func hasMedia(msg *host.Message) bool {

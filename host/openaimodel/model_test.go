@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -135,7 +136,7 @@ func call(id, name, arguments string) host.Part {
 
 // thought is reasoning that came in a field.
 func thought(text, field string) host.Part {
-	return &host.Reasoning{Text: text, Extra: host.Extra{{Name: "openai", Value: json.RawMessage(`{"model":"m1","field":"` + field + `"}`)}}}
+	return &host.Reasoning{Text: text, Extra: chat.Extra{{Name: "openai", Value: json.RawMessage(`{"model":"m1","field":"` + field + `"}`)}}}
 }
 
 func TestAnswers(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -48,7 +49,7 @@ const (
 )
 
 // vendor returns a part's member of this protocol.
-func vendor(extra host.Extra) json.RawMessage {
+func vendor(extra chat.Extra) json.RawMessage {
 	for _, m := range extra {
 		if m.Name == vendorMember {
 			return m.Value
@@ -57,12 +58,12 @@ func vendor(extra host.Extra) json.RawMessage {
 	return nil
 }
 
-func vendorExtra(v any) host.Extra {
+func vendorExtra(v any) chat.Extra {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil // cannot happen: the server's data was read as JSON
 	}
-	return host.Extra{{Name: vendorMember, Value: raw}}
+	return chat.Extra{{Name: vendorMember, Value: raw}}
 }
 
 // thoughts returns the origins and texts of a message's reasoning, if it is
@@ -98,7 +99,7 @@ func appendReasoning(dst []byte, msg *host.Message, model string) []byte {
 	if text == "" {
 		return dst
 	}
-	return host.AppendJSONString(append(dst, `,"`+field+`":`...), text)
+	return chat.AppendJSONString(append(dst, `,"`+field+`":`...), text)
 }
 
 // sendsReasoning reports whether the reasoning of message i is sent back.
@@ -224,7 +225,7 @@ func (d *detail) growText(name string, v json.RawMessage) bool {
 func (d *detail) MarshalJSON() ([]byte, error) {
 	whole := maps.Clone(d.members)
 	for name, text := range d.texts {
-		whole[name] = host.AppendJSONString(nil, text.String())
+		whole[name] = chat.AppendJSONString(nil, text.String())
 	}
 	return json.Marshal(whole)
 }
@@ -247,9 +248,9 @@ const modelMember = "openai_model"
 
 // callExtra holds the unknown members that a server sent with a call, and the
 // model's name.
-func callExtra(unknown any, model string) host.Extra {
+func callExtra(unknown any, model string) chat.Extra {
 	extra := vendorExtra(unknown)
-	return append(extra, host.Member{Name: modelMember, Value: host.AppendJSONString(nil, model)})
+	return append(extra, chat.Member{Name: modelMember, Value: chat.AppendJSONString(nil, model)})
 }
 
 // isCallOf reports whether a call is that of a model. One that does not say may be.
@@ -289,7 +290,7 @@ func appendUnknown(dst []byte, c *host.ToolCall, model string) []byte {
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !isCallMember(name) {
-			dst = append(host.AppendJSONString(append(dst, ','), name), ':')
+			dst = append(chat.AppendJSONString(append(dst, ','), name), ':')
 			dst = append(dst, members[name]...)
 		}
 	}

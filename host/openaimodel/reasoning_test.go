@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -90,7 +91,7 @@ func TestReasoningIsNotForOthers(t *testing.T) {
 	r := &recorder{answers: thinkingCall[1:]}
 	m := serve(t, r.handle, &openaimodel.Options{Reasoning: openaimodel.ReasoningAlways})
 	for _, extra := range []string{`{"model":"m2","field":"reasoning_content"}`, `{"model":"m1","field":"role"}`, `{"model":"m1"}`, `7`} {
-		part := &host.Reasoning{Text: "Hm.", Extra: host.Extra{{Name: "openai", Value: json.RawMessage(extra)}}}
+		part := &host.Reasoning{Text: "Hm.", Extra: chat.Extra{{Name: "openai", Value: json.RawMessage(extra)}}}
 		o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, part, &host.Text{Text: "Yes."})}})
 		if want := `[{"role":"user","content":"hi"},{"role":"assistant","content":"Yes."}]`; o.err != nil || r.got[len(r.got)-1] != want {
 			t.Errorf("%s: %v, messages %s, want %s", extra, o.err, r.got[len(r.got)-1], want)
@@ -189,8 +190,8 @@ func TestUnknownMembersOfACallGoBack(t *testing.T) {
 
 // What another model's server sent with a call is not for this one.
 func TestCallsOfOthers(t *testing.T) {
-	extra := func(model string) host.Extra {
-		return host.Extra{{Name: "openai", Value: json.RawMessage(`{"cost":7}`)}, {Name: "openai_model", Value: host.AppendJSONString(nil, model)}}
+	extra := func(model string) chat.Extra {
+		return chat.Extra{{Name: "openai", Value: json.RawMessage(`{"cost":7}`)}, {Name: "openai_model", Value: chat.AppendJSONString(nil, model)}}
 	}
 	for name, c := range map[string]struct {
 		call *host.ToolCall
@@ -198,7 +199,7 @@ func TestCallsOfOthers(t *testing.T) {
 	}{
 		"its own":              {&host.ToolCall{ID: "a", Name: "look", Extra: extra("m1")}, `{"id":"a","type":"function","function":{"name":"look","arguments":"{}"},"cost":7}`},
 		"another's":            {&host.ToolCall{ID: "a", Name: "look", Extra: extra("m2")}, `{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}`},
-		"another protocol's":   {&host.ToolCall{ID: "a", Name: "look", Extra: host.Extra{{Name: "x", Value: json.RawMessage(`1`)}}}, `{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}`},
+		"another protocol's":   {&host.ToolCall{ID: "a", Name: "look", Extra: chat.Extra{{Name: "x", Value: json.RawMessage(`1`)}}}, `{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}`},
 		"a name made up":       {&host.ToolCall{ID: "a", Name: "multi_tool_use.parallel"}, `{"id":"a","type":"function","function":{"name":"multi_tool_use_parallel","arguments":"{}"}}`},
 		"a name that is long":  {&host.ToolCall{ID: "a", Name: strings.Repeat("x", 63) + "éé"}, `{"id":"a","type":"function","function":{"name":"` + strings.Repeat("x", 63) + `","arguments":"{}"}}`},
 		"a name without words": {&host.ToolCall{ID: "a"}, `{"id":"a","type":"function","function":{"name":"_","arguments":"{}"}}`},

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -78,7 +79,7 @@ func anyMessage(t *rapid.T) *host.Message {
 	id := rapid.StringMatching(`[a-z]{1,3}`)
 	part := rapid.Custom(func(t *rapid.T) host.Part {
 		text := anyText(t, "text")
-		quoted := json.RawMessage(host.AppendJSONString(nil, text))
+		quoted := json.RawMessage(chat.AppendJSONString(nil, text))
 		switch rapid.IntRange(0, 4).Draw(t, "part") {
 		case 0:
 			return &host.Data{Value: quoted}

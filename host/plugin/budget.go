@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -102,7 +103,7 @@ func (e *BudgetError) Error() string {
 }
 
 func budgetExhausted(e *BudgetError) error {
-	return host.Disclose(&host.Error{Code: host.ResourceExhausted, Message: e.Error(), Retryable: true, Err: e,
+	return fault.Disclose(&host.Error{Code: host.ResourceExhausted, Message: e.Error(), Retryable: true, Err: e,
 		Hint: fmt.Sprintf("it is refilled in %s", e.Refill.Round(time.Millisecond))})
 }
 

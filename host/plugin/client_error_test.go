@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // What a plugin said under internal, and its traps, are for the tenant that it was
@@ -34,7 +34,7 @@ func TestErrorsOfPluginsAreForTheirOwner(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = p.call(t.Context(), "acme", exportTool, []byte("{}"), nil, func(context.Context, []byte) error { return nil })
-			if got := host.ClientError(err, "r"); got == nil || !strings.Contains(got.Message, c.want) {
+			if got := fault.ForClient(err, "r"); got == nil || !strings.Contains(got.Message, c.want) {
 				t.Errorf("a client reads %v, want %q", got, c.want)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
@@ -139,7 +140,7 @@ func extismError(text string) []byte {
 	if strictjson.Unmarshal([]byte(text), &e) == nil && e.Message != "" {
 		return []byte(text)
 	}
-	return abi.ErrorObject(host.Disclose(host.Errorf(host.Internal, "%s", clean(text))))
+	return abi.ErrorObject(fault.Disclose(host.Errorf(host.Internal, "%s", clean(text))))
 }
 
 // startFunctions returns the functions that run before an instance's first call: the

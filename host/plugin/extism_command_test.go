@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
@@ -64,7 +65,7 @@ func TestACommandIsNoToolByItself(t *testing.T) {
 	command := wasmtest.Assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns)
 	rt := startRuntime(t, nil)
 	_, err := rt.Load(context.Background(), "x", command, nil)
-	if e := host.AsError(err); err == nil || e.Code != host.FailedPrecondition || !strings.Contains(e.Message, "it is a command") || !strings.Contains(e.Hint, "ExtismOptions.Tools") {
+	if e := fault.AsError(err); err == nil || e.Code != host.FailedPrecondition || !strings.Contains(e.Message, "it is a command") || !strings.Contains(e.Hint, "ExtismOptions.Tools") {
 		t.Errorf("a command is loaded without being named: %v", err)
 	}
 	both := wasmtest.Assemble(t, commandHead+"\nfunc $start _start : i64"+countRuns+"\nfunc $run run -> i32 : i64"+countRuns+" i32.const 0")

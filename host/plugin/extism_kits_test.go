@@ -16,6 +16,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/internal/longtest"
@@ -204,7 +205,7 @@ func TestExtismFunctionsAreTools(t *testing.T) {
 	if one.Name != "repeat" {
 		t.Errorf("the tool is called %q", one.Name)
 	}
-	if _, err := p.ExtismTool("missing", host.ToolSpec{}); host.CodeOf(err) != host.NotFound || !strings.Contains(err.Error()+host.AsError(err).Hint, "greet") {
+	if _, err := p.ExtismTool("missing", host.ToolSpec{}); host.CodeOf(err) != host.NotFound || !strings.Contains(err.Error()+fault.AsError(err).Hint, "greet") {
 		t.Errorf("a function that is not there: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 )
 
@@ -74,7 +75,7 @@ func ReadExtismManifest(raw []byte, dir string, maxBytes int) (*ExtismManifest, 
 	}
 	m, err := readExtismManifest(raw, dir, maxBytes)
 	if err != nil {
-		e := *host.AsError(err)
+		e := *fault.AsError(err)
 		e.Message, e.Err = "read Extism manifest: "+e.Message, err
 		return nil, &e
 	}

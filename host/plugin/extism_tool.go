@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 )
@@ -77,7 +78,7 @@ func plainContent(plugin, function string, raw []byte) (json.RawMessage, error) 
 	case json.Valid(raw) && utf8.Valid(raw):
 		return raw, nil
 	case utf8.Valid(raw):
-		return host.AppendJSONString(nil, string(raw)), nil
+		return chat.AppendJSONString(nil, string(raw)), nil
 	}
 	return nil, host.Errorf(host.Internal, "plugin %q: the output of %s is %d bytes that are not text", plugin, function, len(raw)).
 		WithHint("a model reads text; have the function answer with UTF-8")

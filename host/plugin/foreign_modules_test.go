@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -63,7 +64,7 @@ func TestForeignModulesAreRefusedWithOriginAndRemedy(t *testing.T) {
 			rt := startRuntime(t, nil)
 			var found *host.Error
 			for _, p := range rt.Check(context.Background(), "x", wasm, nil) {
-				if e := host.AsError(p); strings.Contains(e.Message, c.says) {
+				if e := fault.AsError(p); strings.Contains(e.Message, c.says) {
 					if found != nil {
 						t.Errorf("said twice: %q and %q", found.Message, e.Message)
 					}

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
@@ -298,7 +299,7 @@ func callNative(t testing.TB, p *Plugin, c *hostileCase) (string, error) {
 	}
 	answer, err := ask(t, p, c.door, nil)
 	if err == nil && c.door == exportProcess {
-		_, err = host.ApplyEdits([]*host.Message{host.UserText("a")}, answer.(*host.Processed).Edits)
+		_, err = chat.ApplyEdits([]*host.Message{host.UserText("a")}, answer.(*host.Processed).Edits)
 	}
 	if out, ok := answer.(*host.ToolOutput); ok && err == nil {
 		return string(out.Content), nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
@@ -113,7 +114,7 @@ func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte
 
 // forReader marks the part of a call's error that clients may read: all of it for a
 // tenant that owns the plugin, and otherwise the plugin's own error objects with a
-// code other than internal and data_loss. See [host.ClientError].
+// code other than internal and data_loss. See [fault.ForClient].
 func (bs *bindings) forReader(tenant string, err error) error {
 	if err == nil {
 		return nil
@@ -131,7 +132,7 @@ func (bs *bindings) forReader(tenant string, err error) error {
 			return err
 		}
 	}
-	return host.Disclose(err)
+	return fault.Disclose(err)
 }
 
 // isOwnedBy reports whether the plugin was loaded for that tenant, and not for

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -58,7 +59,7 @@ func (a *artifacts) body(of *host.Artifact) *artifactBody {
 	if b == nil {
 		b = &artifactBody{}
 		b.data, b.mediaType = of.Content()
-		b.digest = host.ContentDigest(b.data)
+		b.digest = chat.ContentDigest(b.data)
 		if a.bodies == nil {
 			a.bodies = map[artifactKey]*artifactBody{}
 		}
@@ -106,7 +107,7 @@ func (a *artifacts) write(req []byte) ([]byte, error) {
 		return nil, err
 	}
 	out := abi.NewObject(128)
-	out.Text("digest", host.ContentDigest(u.data))
+	out.Text("digest", chat.ContentDigest(u.data))
 	return out.End(), nil
 }
 
@@ -234,7 +235,7 @@ func (a *artifacts) open(ctx context.Context, ref *host.ArtifactRef) (*artifactB
 	b := &artifactBody{digest: ref.Digest}
 	b.data, b.mediaType = of.Content()
 	if b.digest == "" {
-		b.digest = host.ContentDigest(b.data)
+		b.digest = chat.ContentDigest(b.data)
 	}
 	if a.kept += int64(len(b.data)); a.opened == nil || a.kept > maxArtifactBytes {
 		a.opened, a.kept = map[*host.ArtifactRef]*artifactBody{}, int64(len(b.data))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -139,7 +140,7 @@ func (b *binding) noteFetch(out *egress.Request, resp *egress.Response) {
 // fetchError returns the error of a failed request for the guest. A denial is counted
 // and logged like any other.
 func (b *binding) fetchError(err error) error {
-	e := host.AsError(err)
+	e := fault.AsError(err)
 	if e.Code == host.PermissionDenied {
 		grant := e.Hint
 		if grant == "" {

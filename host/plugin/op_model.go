@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -80,7 +82,7 @@ func readGenerate(req []byte) (*generateRequest, *host.ModelRequest, error) {
 		return nil, nil, host.Errorf(host.Unimplemented, "request of model.generate: this host holds no answer to a schema").
 			WithHint("ask for JSON in words and check it")
 	}
-	messages, err := host.DecodeMessages(in.Messages)
+	messages, err := chat.DecodeMessages(in.Messages)
 	if err != nil || len(messages) == 0 {
 		return nil, nil, host.Errorf(host.InvalidArgument, "request of model.generate: it needs messages: %v", err)
 	}
@@ -145,7 +147,7 @@ func wholeAnswer(ctx context.Context, m host.Model, req *host.ModelRequest, max 
 // modelError returns a model's error for the guest: the upstream's words could hold
 // the operator's data.
 func modelError(err error) error {
-	e := host.AsError(err)
+	e := fault.AsError(err)
 	switch e.Code {
 	case host.Canceled, host.DeadlineExceeded, host.ResourceExhausted:
 	case host.InvalidArgument:

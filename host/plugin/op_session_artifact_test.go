@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
@@ -42,9 +43,9 @@ func TestAGuestReadsArtifactsOfEarlierTurns(t *testing.T) {
 			for _, row := range []struct{ request, member, want string }{
 				{`{"name":"plan"}`, "data", b64("the plan")},
 				{`{"name":"plan","offset":4}`, "data", b64("plan")},
-				{`{"digest":"` + host.ContentDigest([]byte("the plan")) + `"}`, "media_type", "text/plain"},
+				{`{"digest":"` + chat.ContentDigest([]byte("the plan")) + `"}`, "media_type", "text/plain"},
 				{`{"name":"another"}`, "code", "not_found"},
-				{`{"digest":"` + host.ContentDigest(nil) + `"}`, "code", "not_found"},
+				{`{"digest":"` + chat.ContentDigest(nil) + `"}`, "code", "not_found"},
 			} {
 				if got := s.turn(t, "artifact.read", row.request)[row.member]; got != row.want {
 					t.Errorf("artifact.read %s: %s is %v, want %s", row.request, row.member, got, row.want)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
@@ -448,7 +449,7 @@ func TestArtifactOperations(t *testing.T) {
 	}
 	begun := do("artifact.write", `{"name":"a.txt","media_type":"text/plain","data":"`+b64("hello ")+`"}`)
 	ended := do("artifact.write", fmt.Sprintf(`{"name":"a.txt","upload":%q,"data":%q,"last":true}`, begun["upload"], b64("world")))
-	if ended["digest"] != host.ContentDigest([]byte("hello world")) {
+	if ended["digest"] != chat.ContentDigest([]byte("hello world")) {
 		t.Errorf("the last piece answers %v", ended)
 	}
 	if got := call.Artifacts(); len(got) != 1 || got[0].Name != "a.txt" || string(got[0].Parts[0].(*host.Media).Data) != "hello world" {
@@ -456,7 +457,7 @@ func TestArtifactOperations(t *testing.T) {
 	}
 	for _, row := range []struct{ name, op, request, member, want string }{
 		{"all of it", "artifact.read", `{"name":"a.txt"}`, "data", b64("hello world")},
-		{"by digest", "artifact.read", `{"digest":"` + host.ContentDigest([]byte("hello world")) + `"}`, "media_type", "text/plain"},
+		{"by digest", "artifact.read", `{"digest":"` + chat.ContentDigest([]byte("hello world")) + `"}`, "media_type", "text/plain"},
 		{"a piece", "artifact.read", `{"name":"a.txt","offset":6,"length":3}`, "data", b64("wor")},
 		{"past its end", "artifact.read", `{"name":"a.txt","offset":100}`, "data", ""},
 		{"one that there is not", "artifact.read", `{"name":"b.txt"}`, "code", "not_found"},

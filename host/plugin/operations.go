@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
@@ -291,7 +292,7 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 		b = strconv.AppendInt(b, int64(n), 10)
 	}
 	b = append(b, `],"encoding":`...)
-	b = host.AppendJSONString(b, encoding)
+	b = chat.AppendJSONString(b, encoding)
 	b = append(b, `,"exact":`...)
 	return append(strconv.AppendBool(b, exact), '}'), nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
@@ -347,7 +348,7 @@ func (rt *Runtime) Load(ctx context.Context, id string, wasm []byte, opts *LoadO
 }
 
 func loadError(id string, err error) error {
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	e.Message, e.Err = "load plugin \""+id+"\": "+e.Message, err
 	return &e
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
@@ -284,7 +285,7 @@ func (s *Slot) failed(v *version, err error) (VersionState, error) {
 	s.runtime.opts.Logger.Warn("plugin version is not taken into service", "plugin", s.id, "version", v.number, "error", err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v.phase, v.err, v.since = Failed, host.AsError(err), time.Now()
+	v.phase, v.err, v.since = Failed, fault.AsError(err), time.Now()
 	s.lastErr = v.err
 	s.revisions.remember(v)
 	return v.state(), err

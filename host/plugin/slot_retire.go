@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
@@ -40,7 +41,7 @@ func (s *Slot) rollback(bad *version, last Phase, why error) *version {
 	s.current.Store(v)
 	logger := s.runtime.opts.Logger.With("plugin", s.id, "from", bad.number, "to", v.number)
 	if why != nil {
-		bad.err = host.AsError(why)
+		bad.err = fault.AsError(why)
 		s.lastErr = bad.err
 		logger.Warn("plugin is rolled back", "error", why)
 	} else {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -171,7 +172,7 @@ func (b *builder) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			return nil, host.ContextError(ctx)
+			return nil, fault.ContextError(ctx)
 		}
 		said := strings.TrimSpace(string(stderr.b))
 		return nil, host.Errorf(host.InvalidArgument, "build plugin %s: go %s: %w\n%s", b.dir, args[0], err, said).

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/internal/longtest"
@@ -315,7 +316,7 @@ func TestBudgetsEndAndRefill(t *testing.T) {
 		for _, what := range []string{"the call that uses it up", "the next one"} {
 			err := call("acme")
 			var used *BudgetError
-			if !errors.As(err, &used) || host.CodeOf(err) != host.ResourceExhausted || !host.AsError(err).Retryable {
+			if !errors.As(err, &used) || host.CodeOf(err) != host.ResourceExhausted || !fault.AsError(err).Retryable {
 				t.Fatalf("%s: %v, want a budget error that is retryable", what, err)
 			}
 			want := &BudgetError{Tenant: "acme", Budget: "Instructions", Limit: 10_000_000, Window: 10 * time.Second, Refill: 6 * time.Second}

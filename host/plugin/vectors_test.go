@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
@@ -152,7 +154,7 @@ func rewritten(t *testing.T, got any, document []byte) []byte {
 		case *host.ToolOutput:
 			value = map[string]any{"content": got.Content, "state": got.State, "artifacts": pointers(got.Artifacts), "schedule": got.Schedule, "interrupt": got.Interrupt}[name]
 		case *host.Processed:
-			value = map[string]any{"messages": got.Messages, "edits": host.EncodeEdits(got.Edits), "report": got.Report}[name]
+			value = map[string]any{"messages": got.Messages, "edits": chat.EncodeEdits(got.Edits), "report": got.Report}[name]
 		case *host.Route:
 			value = map[string]any{"next": got.Next, "delegate": got.Delegate, "reason": got.Reason}[name]
 		case *host.Provided:
@@ -216,7 +218,7 @@ func TestVectorsOfErrors(t *testing.T) {
 		}
 		want := decoded(t, v.document()).(map[string]any)
 		delete(want, "details") // unknown, and passed over
-		if got := abi.ErrorObject(host.Disclose(err)); !reflect.DeepEqual(any(want), decoded(t, got)) {
+		if got := abi.ErrorObject(fault.Disclose(err)); !reflect.DeepEqual(any(want), decoded(t, got)) {
 			t.Errorf("got %s, want %v", got, want)
 		}
 	})
@@ -236,9 +238,9 @@ func TestVectorsOfEdits(t *testing.T) {
 		for _, text := range in.Messages {
 			view = append(view, shorthand(text))
 		}
-		edits, err := host.DecodeEdits(longhand(t, in.Edits))
+		edits, err := chat.DecodeEdits(longhand(t, in.Edits))
 		if err == nil {
-			view, err = host.ApplyEdits(view, edits)
+			view, err = chat.ApplyEdits(view, edits)
 		}
 		if !sameError(t, v, err) {
 			return

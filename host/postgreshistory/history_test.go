@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/postgreshistory"
 )
@@ -36,13 +38,13 @@ func TestWhatModelsWrite(t *testing.T) {
 		&host.ToolCall{ID: "c\x00", Name: "look", Arguments: json.RawMessage(`{"deep":` + deep + `,"n":1e999,"s":"\ud800\u0000"}`)})
 	call.Agent = "cl\x00erk"
 	turn := turnOf(say(t, s, "t1", "r1", nul), call)
-	turn.Results[0].Agent, turn.Error = call.Agent, host.AsError(host.Errorf(host.Internal, "\x00"))
+	turn.Results[0].Agent, turn.Error = call.Agent, fault.AsError(host.Errorf(host.Internal, "\x00"))
 	turn.Artifacts = []host.Artifact{{Name: "a\x00b", Parts: []host.Part{&host.Text{Text: "\x00"}}}}
 	if err := s.AppendResults(t.Context(), request("t1", "r1", nul), turn); err != nil {
 		t.Fatal(err)
 	}
-	want := string(host.AppendMessagesJSON(nil, []*host.Message{nul, call}))
-	if got := string(host.AppendMessagesJSON(nil, get(t, s, "t1").Messages)); got != want {
+	want := string(chat.AppendMessagesJSON(nil, []*host.Message{nul, call}))
+	if got := string(chat.AppendMessagesJSON(nil, get(t, s, "t1").Messages)); got != want {
 		t.Errorf("messages come back as %.300s, want %.300s", got, want)
 	}
 	page, err := s.List(t.Context(), "acme", nil)
@@ -57,7 +59,7 @@ func TestTheTablesSayWhatATurnLeft(t *testing.T) {
 	user := text("u1", "hello")
 	answer := withID("a1", host.Assistant, &host.Text{Text: "hi"})
 	turn := turnOf(say(t, s, "t1", "r1", user), answer)
-	turn.Status, turn.Error = host.FinishFailed, host.AsError(host.Errorf(host.Unavailable, "the model is down"))
+	turn.Status, turn.Error = host.FinishFailed, fault.AsError(host.Errorf(host.Unavailable, "the model is down"))
 	turn.Usage = host.Usage{InputTokens: 3, OutputTokens: 4}
 	turn.Artifacts = []host.Artifact{{Name: "label", Parts: []host.Part{&host.Text{Text: "Lyon"}}}}
 	if err := s.AppendResults(t.Context(), request("t1", "r1", user), turn); err != nil {

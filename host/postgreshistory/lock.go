@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // LeaseTime is how long a host that died holds its threads.
@@ -80,7 +81,7 @@ func (s *Store) waitForLease(ctx context.Context, k key, holder string, waits bo
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return host.ContextError(ctx)
+			return fault.ContextError(ctx)
 		}
 	}
 }
@@ -145,7 +146,7 @@ func (l *lockTable) wait(ctx context.Context, k key, limit int) (leave func(), e
 	select {
 	case <-ctx.Done():
 		leave()
-		return nil, host.ContextError(ctx)
+		return nil, fault.ContextError(ctx)
 	default:
 	}
 	select {
@@ -153,7 +154,7 @@ func (l *lockTable) wait(ctx context.Context, k key, limit int) (leave func(), e
 		return leave, nil
 	case <-ctx.Done():
 		leave()
-		return nil, host.ContextError(ctx)
+		return nil, fault.ContextError(ctx)
 	}
 }
 

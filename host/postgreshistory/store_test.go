@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
@@ -73,7 +74,7 @@ func TestOpenRefuses(t *testing.T) {
 				s.Close()
 			}
 			full := ""
-			if e := host.AsError(err); e != nil {
+			if e := fault.AsError(err); e != nil {
 				full = e.Error() + e.Hint
 			}
 			if host.CodeOf(err) != c.code || !strings.Contains(full, c.says) || strings.Contains(full, "geheim") {
@@ -153,7 +154,7 @@ func TestAConnectionThatBreaks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := <-failed; host.CodeOf(err) != host.Unavailable || !host.AsError(err).Retryable {
+	if err := <-failed; host.CodeOf(err) != host.Unavailable || !fault.AsError(err).Retryable {
 		t.Errorf("AppendUserMessage: %v, want code %s, retryable", err, host.Unavailable)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/redismessages"
 	"github.com/agenthost/agenthost/host/threads"
@@ -73,7 +74,7 @@ func (s *messageSet) redis(ctx context.Context, at configfile.KeyPath, mc *confi
 	}
 	stores, err := redismessages.Open(ctx, address, &redismessages.Options{KeyPrefix: mc.KeyPrefix, MaxMessages: mc.MaxMessages, Logger: s.logger})
 	if err != nil {
-		e := *host.AsError(err)
+		e := *fault.AsError(err)
 		if e.Err = err; e.Hint == "" {
 			e.Hint = "look at " + mc.AddressEnv + ", and whether the server runs"
 		}

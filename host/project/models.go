@@ -13,6 +13,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fallbackmodel"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
@@ -100,7 +101,7 @@ func (s *modelSet) override(ctx context.Context, name string) error {
 // flagError names --model in the error of a model from the command line, and suggests
 // a configured one.
 func (s *modelSet) flagError(name string, err error) error {
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	e.Message, e.Err = "--model: "+e.Message, err
 	if near := termtext.Nearest(name, slices.Sorted(maps.Keys(s.config.Models))); near != "" {
 		e.Hint = fmt.Sprintf("did you mean %q, which %s has? Otherwise %s", near, s.config.Name, e.Hint)

@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
@@ -180,7 +181,7 @@ func (m *Modules) Read(ctx context.Context, rt *plugin.Runtime, where string, pr
 	}
 	manifest, err := plugin.ReadExtismManifest(raw, filepath.Dir(where), 0)
 	if err != nil {
-		e := *host.AsError(err)
+		e := *fault.AsError(err)
 		e.Message, e.Err = where+": "+e.Message, err
 		return nil, &e
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/builtin"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -121,7 +122,7 @@ func (s *pluginSet) loadOne(ctx context.Context, name string) (parts, error) {
 // ofPlugin adds the plugin's name to an error about its source, unless the error names
 // it.
 func ofPlugin(name string, err error) error {
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	if strings.Contains(e.Message, strconv.Quote(name)) {
 		return err
 	}

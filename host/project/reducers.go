@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/reduce"
@@ -43,7 +44,7 @@ func reducerOf[C any](number string, asks bool, fn func(s *reducerSet, at config
 		}
 		r, err := fn(s, at, c)
 		if err != nil {
-			e := host.AsError(s.config.Wrap(err, at))
+			e := fault.AsError(s.config.Wrap(err, at))
 			if e.Hint == "" {
 				e.Hint = fmt.Sprintf("write: config: {%s: 20}, or config: 20; the keys are: %s", number, strings.Join(jsonNames(&c), ", "))
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/retry"
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -110,7 +111,7 @@ func (d *dispatcher) work(t *tenant, w *waitingJob) (gone amount) {
 		return amount{}
 	}
 	if c.record.Attempts > d.attempts {
-		c.giveUp(host.Disclose(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", d.attempts)))
+		c.giveUp(fault.Disclose(host.Errorf(host.Internal, "its process ended while it ran, or it was given up before: %d attempts", d.attempts)))
 		return amount{}
 	}
 	failure := c.run(d.call)
@@ -156,7 +157,7 @@ func (d *dispatcher) call(ctx context.Context, job *host.Job) (err error) {
 func passing(err error) bool {
 	switch host.CodeOf(err) {
 	case host.InvalidArgument, host.PermissionDenied, host.Unauthenticated, host.NotFound, host.Unimplemented, host.AlreadyExists:
-		return host.AsError(err).Retryable
+		return fault.AsError(err).Retryable
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -136,7 +137,7 @@ func digestOf(k kv.Key) string {
 // storedError returns an error as the record keeps it, for its tenant to read: the full
 // text is in the log.
 func (r *record) storedError(err error) *host.Error {
-	e := *host.ClientError(err, r.Scope.Run)
+	e := *fault.ForClient(err, r.Scope.Run)
 	if len(e.Message) > maxErrorBytes {
 		e.Message = strings.ToValidUTF8(e.Message[:maxErrorBytes], "")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/queue"
 )
@@ -28,7 +29,7 @@ func TestTheBytesOfATenantAreBounded(t *testing.T) {
 	}
 	_, err := q.Enqueue(t.Context(), largeJob("acme"))
 	wantCode(t, "a job over MaxBytes", err, host.ResourceExhausted)
-	if !strings.Contains(err.Error(), "MaxBytes") || !strings.Contains(err.Error(), "5000") || !host.AsError(err).Retryable {
+	if !strings.Contains(err.Error(), "MaxBytes") || !strings.Contains(err.Error(), "5000") || !fault.AsError(err).Retryable {
 		t.Errorf("the refusal is %v, want one that names the limit and is retryable", err)
 	}
 	leave(t, q, jobOf("acme", "1")) // a small one fits

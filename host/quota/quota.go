@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The defaults of [Budget].
@@ -225,7 +226,7 @@ func (q *Quotas) AskModel(ctx context.Context, tenant, model string) (time.Durat
 		return wait, nil
 	case <-ctx.Done():
 		q.giveBack(tenant, model)
-		return time.Since(began), host.AsError(host.ContextError(ctx))
+		return time.Since(began), fault.AsError(fault.ContextError(ctx))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Store keeps the messages of one thread. Safe for concurrent use, in any number
@@ -31,7 +32,7 @@ var errThere = errors.New("the list ends with it")
 // Options.MaxMessages, are one transaction.
 func (s *Store) AddMessages(ctx context.Context, messages []*host.Message) error {
 	if err := ctx.Err(); err != nil {
-		return wrap(host.ContextError(ctx), "add to thread %q", s.thread)
+		return wrap(fault.ContextError(ctx), "add to thread %q", s.thread)
 	}
 	if len(messages) == 0 {
 		return nil
@@ -127,7 +128,7 @@ func (s *Store) cut(ctx context.Context, c redis.Cmdable, messages []*host.Messa
 // from the end. The window parts no call from its results.
 func (s *Store) ListMessages(ctx context.Context) ([]*host.Message, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, wrap(host.ContextError(ctx), "list thread %q", s.thread)
+		return nil, wrap(fault.ContextError(ctx), "list thread %q", s.thread)
 	}
 	window := s.stores.opts.Window
 	var first, end *redis.StringSliceCmd

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/redismessages"
 )
@@ -141,7 +142,7 @@ func TestABrokenConnection(t *testing.T) {
 			return exec && !arrived, exec && arrived
 		}
 		err = s.AddMessages(t.Context(), turn)
-		if host.CodeOf(err) != host.Unavailable || !host.AsError(err).Retryable {
+		if host.CodeOf(err) != host.Unavailable || !fault.AsError(err).Retryable {
 			t.Errorf("arrived %t: %v; want code %s, retryable", arrived, err, host.Unavailable)
 		}
 		w.breaks = nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -346,7 +347,7 @@ func appendParts(dst []host.Part, raw json.RawMessage) []host.Part {
 	case itemCall:
 		return append(dst, &host.ToolCall{ID: it.CallID, Name: it.Name, Arguments: json.RawMessage(it.Arguments)})
 	case itemReasoning:
-		return append(dst, &host.Reasoning{Text: it.thought(), Extra: host.Extra{{Name: itemMember, Value: raw}}})
+		return append(dst, &host.Reasoning{Text: it.thought(), Extra: chat.Extra{{Name: itemMember, Value: raw}}})
 	}
 	whole, err := json.Marshal(struct {
 		Type string          `json:"type"`
@@ -366,7 +367,7 @@ func (c *contentPart) part() host.Part {
 	}
 	p := &host.Text{Text: text}
 	if len(c.Annotations) > 0 && string(c.Annotations) != "[]" && string(c.Annotations) != "null" {
-		p.Extra = host.Extra{{Name: "annotations", Value: c.Annotations}}
+		p.Extra = chat.Extra{{Name: "annotations", Value: c.Annotations}}
 	}
 	return p
 }

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -114,7 +116,7 @@ func question(text string) *host.ModelRequest {
 var reasoningItem = `{"id":"rs_1","type":"reasoning","encrypted_content":"gAAAA-secret","summary":[{"type":"summary_text","text":"An order is asked for."},{"type":"summary_text","text":"Two, in fact."}]}`
 
 func thought() host.Part {
-	return &host.Reasoning{Text: "An order is asked for.\n\nTwo, in fact.", Extra: host.Extra{{Name: "openai_item", Value: json.RawMessage(reasoningItem)}}}
+	return &host.Reasoning{Text: "An order is asked for.\n\nTwo, in fact.", Extra: chat.Extra{{Name: "openai_item", Value: json.RawMessage(reasoningItem)}}}
 }
 
 func call(id, arguments string) host.Part {
@@ -145,7 +147,7 @@ func TestAnswers(t *testing.T) {
 			want(host.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
 		{"keeps items of the service's own tools, and citations", true, recorded(t, "search"),
 			kept(want(host.FinishStop, &host.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"weather"}}}`)},
-				&host.Text{Text: "Rain.", Extra: host.Extra{{Name: "annotations", Value: json.RawMessage(`[{"type":"url_citation","start_index":0,"end_index":5,"url":"https://example.com","title":"Weather"}]`)}}}), "resp_1")},
+				&host.Text{Text: "Rain.", Extra: chat.Extra{{Name: "annotations", Value: json.RawMessage(`[{"type":"url_citation","start_index":0,"end_index":5,"url":"https://example.com","title":"Weather"}]`)}}}), "resp_1")},
 		{"maps incomplete", false, recorded(t, "incomplete"), want(host.FinishLength, &host.Text{Text: "Hello"})},
 		{"names the response that the service keeps", true, recorded(t, "stored"), kept(want(host.FinishStop, hello), "resp_1")},
 		{"names the conversation that the service keeps", true, recorded(t, "conversation"), kept(want(host.FinishStop, hello), "conv_1")},
@@ -346,14 +348,14 @@ func TestForgottenConversation(t *testing.T) {
 		req := question("hi")
 		req.Conversation = "resp_7"
 		o := ask(t.Context(), m, req)
-		if host.CodeOf(o.err) != host.NotFound || !strings.Contains(host.AsError(o.err).Hint, "send it whole") {
+		if host.CodeOf(o.err) != host.NotFound || !strings.Contains(fault.AsError(o.err).Hint, "send it whole") {
 			t.Errorf("%s: %v (%s)", name, o.err, host.CodeOf(o.err))
 		}
 	}
 	_, m := start(t, nil, says(404, "application/json", `{"error":{"message":"The model does not exist","code":"model_not_found"}}`))
 	req := question("hi")
 	req.Conversation = "resp_7"
-	if o := ask(t.Context(), m, req); host.CodeOf(o.err) != host.NotFound || !strings.Contains(host.AsError(o.err).Hint, "/v1/models") {
+	if o := ask(t.Context(), m, req); host.CodeOf(o.err) != host.NotFound || !strings.Contains(fault.AsError(o.err).Hint, "/v1/models") {
 		t.Errorf("an unknown model: %v", o.err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -82,16 +83,16 @@ var reserved = []string{"model", "input", "instructions", "stream", "store", "ba
 // head writes the request but for its input and its last brace.
 func (q *question) head(instructions string) []byte {
 	m, req := q.model, q.req
-	b := host.AppendJSONString([]byte(`{"model":`), m.name)
+	b := chat.AppendJSONString([]byte(`{"model":`), m.name)
 	b = strconv.AppendBool(append(b, `,"stream":true,"store":`...), m.opts.Store)
 	if instructions != "" {
-		b = host.AppendJSONString(append(b, `,"instructions":`...), instructions)
+		b = chat.AppendJSONString(append(b, `,"instructions":`...), instructions)
 	}
 	switch id := req.Conversation; {
 	case strings.HasPrefix(id, conversationPrefix):
-		b = host.AppendJSONString(append(b, `,"conversation":`...), id)
+		b = chat.AppendJSONString(append(b, `,"conversation":`...), id)
 	case id != "":
-		b = host.AppendJSONString(append(b, `,"previous_response_id":`...), id)
+		b = chat.AppendJSONString(append(b, `,"previous_response_id":`...), id)
 	}
 	if q.encrypted {
 		b = append(b, `,"include":["reasoning.encrypted_content"]`...)
@@ -106,7 +107,7 @@ func (q *question) head(instructions string) []byte {
 		b = strconv.AppendInt(append(b, `,"max_output_tokens":`...), int64(n), 10)
 	}
 	if o := req.Output; o != nil && !q.noFormat {
-		b = host.AppendJSONString(append(b, `,"text":{"format":{"type":"json_schema","name":`...), o.Name)
+		b = chat.AppendJSONString(append(b, `,"text":{"format":{"type":"json_schema","name":`...), o.Name)
 		b = append(append(b, `,"schema":`...), o.Schema...)
 		b = append(strconv.AppendBool(append(b, `,"strict":`...), o.Strict), '}', '}')
 	}
@@ -122,7 +123,7 @@ func reasoning(effort, summary string) []byte {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = host.AppendJSONString(append(host.AppendJSONString(b, f.name), ':'), f.value)
+		b = chat.AppendJSONString(append(chat.AppendJSONString(b, f.name), ':'), f.value)
 	}
 	return append(b, '}')
 }
@@ -144,9 +145,9 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = host.AppendJSONString(append(b, `{"type":"function","name":`...), t.Name)
+		b = chat.AppendJSONString(append(b, `{"type":"function","name":`...), t.Name)
 		if t.Description != "" {
-			b = host.AppendJSONString(append(b, `,"description":`...), t.Description)
+			b = chat.AppendJSONString(append(b, `,"description":`...), t.Description)
 		}
 		parameters := bytes.TrimSpace(t.Parameters)
 		if len(parameters) == 0 {
@@ -164,11 +165,11 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 	switch c := req.ToolChoice; c {
 	case "":
 	case host.ToolChoiceAuto, host.ToolChoiceNone:
-		b = host.AppendJSONString(append(b, `,"tool_choice":`...), string(c))
+		b = chat.AppendJSONString(append(b, `,"tool_choice":`...), string(c))
 	case host.ToolChoiceAny:
 		b = append(b, `,"tool_choice":"required"`...)
 	default:
-		b = append(host.AppendJSONString(append(b, `,"tool_choice":{"type":"function","name":`...), string(c)), '}')
+		b = append(chat.AppendJSONString(append(b, `,"tool_choice":{"type":"function","name":`...), string(c)), '}')
 	}
 	if req.SerialTools {
 		b = append(b, `,"parallel_tool_calls":false`...)
@@ -214,12 +215,12 @@ func (w *itemWriter) next() {
 
 func (w *itemWriter) begin(kind string) {
 	w.next()
-	w.b = host.AppendJSONString(append(w.b, `{"type":`...), kind)
+	w.b = chat.AppendJSONString(append(w.b, `{"type":`...), kind)
 }
 
 func (w *itemWriter) member(name, value string) {
-	w.b = host.AppendJSONString(append(w.b, ','), name)
-	w.b = host.AppendJSONString(append(w.b, ':'), value)
+	w.b = chat.AppendJSONString(append(w.b, ','), name)
+	w.b = chat.AppendJSONString(append(w.b, ':'), value)
 }
 
 func (w *itemWriter) end() { w.b = append(w.b, '}') }
@@ -372,19 +373,19 @@ func (m *Model) inputPart(p host.Part) ([]byte, error) {
 		if text == "" {
 			return nil, nil
 		}
-		return append(host.AppendJSONString([]byte(`{"type":"input_text","text":`), text), '}'), nil
+		return append(chat.AppendJSONString([]byte(`{"type":"input_text","text":`), text), '}'), nil
 	}
 	switch {
 	case media.MediaType == "application/pdf" && len(media.Data) > 0:
-		return append(host.AppendJSONString([]byte(`{"type":"input_file","filename":"file.pdf","file_data":`), dataURL(media)), '}'), nil
+		return append(chat.AppendJSONString([]byte(`{"type":"input_file","filename":"file.pdf","file_data":`), dataURL(media)), '}'), nil
 	case media.MediaType == "application/pdf":
-		return append(host.AppendJSONString([]byte(`{"type":"input_file","file_url":`), media.URL), '}'), nil
+		return append(chat.AppendJSONString([]byte(`{"type":"input_file","file_url":`), media.URL), '}'), nil
 	case strings.HasPrefix(media.MediaType, "image/") || media.MediaType == "" && len(media.Data) == 0:
 		url := media.URL
 		if len(media.Data) > 0 {
 			url = dataURL(media)
 		}
-		return append(host.AppendJSONString([]byte(`{"type":"input_image","image_url":`), url), '}'), nil
+		return append(chat.AppendJSONString([]byte(`{"type":"input_image","image_url":`), url), '}'), nil
 	}
 	return nil, host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; the Responses API takes images and PDF only", media.MediaType).
 		WithHint("have a processor or a tool turn it into text first")

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
@@ -29,7 +30,7 @@ func TestInput(t *testing.T) {
 		{"what came from others is left out, and empty arguments are an object", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
 			&host.Reasoning{Text: "Hm.", Signature: "s"}, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic"}`)},
 			&host.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":7}`)},
-			&host.Reasoning{Text: "x", Extra: host.Extra{{Name: "openai_item", Value: json.RawMessage(`{"type":"reasoning","id":"rs_1","summary":[]}`)}}},
+			&host.Reasoning{Text: "x", Extra: chat.Extra{{Name: "openai_item", Value: json.RawMessage(`{"type":"reasoning","id":"rs_1","summary":[]}`)}}},
 			&host.Text{Text: "Yes."}, &host.ToolCall{ID: "a", Name: "look"}, &host.Media{MediaType: "image/png"})},
 			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]},
 			  {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes."}]},
@@ -42,7 +43,7 @@ func TestInput(t *testing.T) {
 			item(`{"type":"function_call_output","call_id":"a","output":"yes"}`),
 			item(`{"type":"computer_call_output","call_id":"a","output":{"type":"computer_screenshot","file_id":"file_of_another"}}`),
 			item(`{"type":"custom_tool_call_output","call_id":"a","output":[{"type":"input_file","file_id":"file_of_another"}]}`),
-			&host.Reasoning{Extra: host.Extra{{Name: "openai_item", Value: json.RawMessage(`{"type":"message","role":"system","content":"x","encrypted_content":"x"}`)}}},
+			&host.Reasoning{Extra: chat.Extra{{Name: "openai_item", Value: json.RawMessage(`{"type":"message","role":"system","content":"x","encrypted_content":"x"}`)}}},
 			item(`{"type":"message","type":"web_search_call","id":"ws_1"}`), &host.Text{Text: "Yes."})},
 			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]},
 			  {"type":"web_search_call","id":"ws_1"},
@@ -77,7 +78,7 @@ func TestInput(t *testing.T) {
 func TestStoredReasoningGoesBackByID(t *testing.T) {
 	s, m := start(t, &responsesmodel.Options{Store: true}, recorded(t, "stored"))
 	item := `{"type":"reasoning","id":"rs_1","summary":[]}`
-	msg := host.NewMessage(host.Assistant, &host.Reasoning{Extra: host.Extra{{Name: "openai_item", Value: json.RawMessage(item)}}}, &host.ToolCall{ID: "a", Name: "look"})
+	msg := host.NewMessage(host.Assistant, &host.Reasoning{Extra: chat.Extra{{Name: "openai_item", Value: json.RawMessage(item)}}}, &host.ToolCall{ID: "a", Name: "look"})
 	if o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), msg}}); o.err != nil {
 		t.Fatal(o.err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -225,7 +226,7 @@ func (b *background) settle(ctx context.Context, t *turn, failure error) {
 	if failure == nil {
 		failure = host.Errorf(host.Internal, "the turn left no snapshot")
 	}
-	e := host.ClientError(failure, t.run)
+	e := fault.ForClient(failure, t.run)
 	if done || b.storeFailedInput(ctx, t, e) {
 		if err := b.records.remove(ctx, t.tenant, t.session, t.run); err != nil {
 			b.served.logError("the record of a turn stays", t.run, err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -213,7 +214,7 @@ func (c *Chat) begin(ctx context.Context) error {
 	case c.busy <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return host.AsError(host.ContextError(ctx))
+		return fault.AsError(fault.ContextError(ctx))
 	}
 }
 

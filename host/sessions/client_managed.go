@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // clientManaged is for sessions that clients keep: a session comes whole with the
@@ -138,7 +139,7 @@ func (c *clientManaged) finish(ctx context.Context, t *turn, out *Output) error 
 		}
 		if _, err := c.encode(&state); err != nil {
 			state, out.Messages, out.Questions = *t.clientSession, nil, nil
-			out.FinishReason, out.Error = host.FinishFailed, host.AsError(err)
+			out.FinishReason, out.Error = host.FinishFailed, fault.AsError(err)
 		}
 	}
 	var err error
@@ -149,7 +150,7 @@ func (c *clientManaged) finish(ctx context.Context, t *turn, out *Output) error 
 	}
 	out.State, err = c.shown(ctx, &state)
 	if err != nil { // nothing is shown, and nothing is lost: the client still has what it sent
-		out.State, out.FinishReason, out.Error = nil, host.FinishFailed, host.AsError(err)
+		out.State, out.FinishReason, out.Error = nil, host.FinishFailed, fault.AsError(err)
 		out.Messages, out.Questions = nil, nil
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
@@ -137,7 +138,7 @@ func tool(t testing.TB, name string, fn func(context.Context, *host.Call) (strin
 		if err != nil {
 			return nil, err
 		}
-		return &host.ToolOutput{Content: host.AppendJSONString(nil, text)}, nil
+		return &host.ToolOutput{Content: chat.AppendJSONString(nil, text)}, nil
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ const maxRequestBytes = 2 << 20
 //
 // A turn that failed is status 200 with its error in the output. A request that
 // cannot be run is answered with the status of its error, as
-// {"error":{"code","message","hint"?}}. Clients read errors as [host.ClientError]
+// {"error":{"code","message","hint"?}}. Clients read errors as [fault.ForClient]
 // has them; the whole text goes to the logger of Options.Host.
 func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handler {
 	h := &handler{s, tenant}
@@ -248,7 +248,7 @@ func (h *handler) answer(w http.ResponseWriter, result any, err error) {
 	body := map[string]any{"result": result}
 	if err != nil {
 		h.logMasked(err)
-		e := host.ClientError(err, "")
+		e := fault.ForClient(err, "")
 		body = map[string]any{"error": e}
 		e.SetRetryAfter(w.Header())
 		w.WriteHeader(e.Code.HTTPStatus())

@@ -12,6 +12,7 @@ import (
 	"net/url"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -118,7 +119,7 @@ func withEnd(ev host.Event) (host.Event, error) {
 
 func lostAt(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
-		return host.AsError(host.ContextError(ctx))
+		return fault.AsError(fault.ContextError(ctx))
 	}
 	if cause == nil {
 		cause = io.ErrUnexpectedEOF

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -138,7 +139,7 @@ func (r *runningTurns) waitFor(ctx context.Context, tenant, run string, poll tim
 	case <-ended:
 	case <-timer.C:
 	case <-ctx.Done():
-		return host.AsError(host.ContextError(ctx))
+		return fault.AsError(fault.ContextError(ctx))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // FinishDetached ends the stream of a turn that continues in the background.
@@ -66,7 +67,7 @@ func (o *Output) forClient(run string) *Output {
 		return o
 	}
 	c := *o
-	c.Error = host.ClientError(o.Error, run)
+	c.Error = fault.ForClient(o.Error, run)
 	return &c
 }
 
@@ -99,7 +100,7 @@ const turnEnded = "turn.ended"
 func (s *Service) Turn(ctx context.Context, req *Request) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
 		if err := s.turn(ctx, req, yield); err != nil {
-			yield(host.Event{}, host.AsError(err))
+			yield(host.Event{}, fault.AsError(err))
 		}
 	}
 }
@@ -241,7 +242,7 @@ func (t *turn) streamRun(ctx context.Context, yield func(host.Event, error) bool
 	case left:
 		return
 	case misuse != nil && t.seq == 0 && t.result == nil:
-		yield(host.Event{}, host.AsError(misuse))
+		yield(host.Event{}, fault.AsError(misuse))
 		return
 	case misuse != nil: // the view failed
 		t.served.logError("the view of a turn failed", t.run, misuse)
@@ -269,7 +270,7 @@ func (t *turn) pass(ctx context.Context, events iter.Seq2[host.Event, error], yi
 func (t *turn) yieldEnd(ctx context.Context, yield func(host.Event, error) bool) {
 	out, err := t.output(context.WithoutCancel(ctx))
 	if err != nil {
-		yield(host.Event{}, host.AsError(err))
+		yield(host.Event{}, fault.AsError(err))
 		return
 	}
 	yield(t.ended(out), nil)
@@ -329,14 +330,14 @@ func (t *turn) output(ctx context.Context) (*Output, error) {
 	var err error
 	if out.Messages, err = t.served.view.Messages(ctx, out.Messages); err != nil { // nothing is shown, and nothing is lost
 		out.Messages, out.Questions = nil, nil
-		out.FinishReason, out.Error = host.FinishFailed, host.AsError(err)
+		out.FinishReason, out.Error = host.FinishFailed, fault.AsError(err)
 	}
 	return out, nil
 }
 
 func (t *turn) failure() *host.Error {
 	if t.err != nil {
-		return host.AsError(t.err)
+		return fault.AsError(t.err)
 	}
 	if t.result == nil {
 		return host.Errorf(host.Internal, "the turn ended without a result")

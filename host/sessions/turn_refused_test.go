@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/quota"
@@ -80,7 +81,7 @@ func TestRefusedRunsLeaveNothing(t *testing.T) {
 			if w.Code != 429 || !strings.HasPrefix(w.Header().Get("Retry-After"), "3") || host.CodeOf(err) != host.ResourceExhausted {
 				t.Errorf("thread %q, durable %t: %d %v %v", thread, durable, w.Code, w.Header(), err)
 			}
-			if e := host.AsError(err); e.Limit != "Tokens" || e.RetryAfter <= 0 {
+			if e := fault.AsError(err); e.Limit != "Tokens" || e.RetryAfter <= 0 {
 				t.Errorf("the caller gets %+v", e)
 			}
 		}

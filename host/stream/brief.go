@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // Brief returns the encoder of the unchanged events without their repeated
@@ -33,9 +34,9 @@ func (b *brief) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 		return dst, unwritable(ev, err)
 	}
 	line := strconv.AppendInt([]byte(`{"seq":`), ev.Seq, 10)
-	line = host.AppendJSONString(append(line, `,"type":`...), ev.Data.Type())
+	line = chat.AppendJSONString(append(line, `,"type":`...), ev.Data.Type())
 	if ev.Agent != "" {
-		line = host.AppendJSONString(append(line, `,"agent":`...), ev.Agent)
+		line = chat.AppendJSONString(append(line, `,"agent":`...), ev.Agent)
 	}
 	line = append(append(append(line, `,"data":`...), data...), '}')
 	return append(dst, Frame{Data: line}), nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The defaults of [ServeOptions].
@@ -37,7 +38,7 @@ type ServeOptions struct {
 // when it happens. A run that cannot begin is answered with its error's HTTP status
 // and {"error":{"code","message","hint"?}}, which is also the last frame, named
 // error, of a stream that ends before its run; a run's own failure is in its last
-// event. Clients read errors as [host.ClientError] has them; Serve returns the
+// event. Clients read errors as [fault.ForClient] has them; Serve returns the
 // whole one, for the log. It returns when the run has ended, or with code canceled
 // when the client has disconnected or has read nothing for WriteTimeout: leaving
 // the loop over events ends the run that yields them, unless it is a [Live] one.
@@ -165,7 +166,7 @@ func (s *response) keepAlive() {
 func (s *response) fail(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := host.ClientError(err, s.run)
+	e := fault.ForClient(err, s.run)
 	body, _ := json.Marshal(map[string]any{"error": e})
 	switch {
 	case s.over:
@@ -180,7 +181,7 @@ func (s *response) fail(err error) error {
 	default:
 		_ = s.write(AppendSSE(nil, Frame{Event: "error", Data: body}))
 	}
-	return host.AsError(err)
+	return fault.AsError(err)
 }
 
 func (s *response) close() {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // DefaultKept is how many of the last events a live run keeps for its readers.
@@ -129,7 +130,7 @@ func (l *Live) Events(ctx context.Context, from int64) iter.Seq2[host.Event, err
 				select {
 				case <-wait:
 				case <-ctx.Done():
-					yield(host.Event{}, host.AsError(host.ContextError(ctx)))
+					yield(host.Event{}, fault.AsError(fault.ContextError(ctx)))
 					return
 				}
 			}
@@ -168,7 +169,7 @@ func (l *Live) Wait(ctx context.Context) (*host.RunResult, error) {
 	select {
 	case <-l.over:
 	case <-ctx.Done():
-		return nil, host.AsError(host.ContextError(ctx))
+		return nil, fault.AsError(fault.ContextError(ctx))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
@@ -26,9 +27,9 @@ type reference struct {
 // message that may not be is decoded here first: an unreadable message would
 // make the whole thread unreadable.
 func (d *draft) entry(ctx context.Context, messages []*host.Message) ([]byte, error) {
-	content := host.AppendMessagesJSON(nil, messages)
+	content := chat.AppendMessagesJSON(nil, messages)
 	if slices.ContainsFunc(messages, holdsJSON) {
-		if _, err := host.DecodeMessages(content); err != nil {
+		if _, err := chat.DecodeMessages(content); err != nil {
 			return nil, host.Errorf(host.InvalidArgument, "message %q cannot be stored: %w", messages[0].ID, err)
 		}
 	}
@@ -88,7 +89,7 @@ func (l log) decode(ctx context.Context, c content, e kv.Entry) (logEntry, error
 	if err != nil {
 		return logEntry{}, err
 	}
-	messages, err := host.DecodeMessages(content)
+	messages, err := chat.DecodeMessages(content)
 	if err != nil || !ok || len(messages) == 0 {
 		return logEntry{}, damaged("message %d of thread %q is damaged", first, l.from.thread)
 	}

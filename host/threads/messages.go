@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // MessagesOptions are settings of message stores. The zero value of each is its
@@ -95,7 +96,7 @@ func (m *messageStore) request() *host.HistoryRequest {
 // not stored again.
 func (m *messageStore) AddMessages(ctx context.Context, messages []*host.Message) error {
 	if err := ctx.Err(); err != nil {
-		return wrap(host.ContextError(ctx), "append to thread %q", m.thread)
+		return wrap(fault.ContextError(ctx), "append to thread %q", m.thread)
 	}
 	if len(messages) == 0 {
 		return nil
@@ -130,7 +131,7 @@ func (m *messageStore) reduce(ctx context.Context) error {
 // ListMessages implements [host.MessageStore].
 func (m *messageStore) ListMessages(ctx context.Context) ([]*host.Message, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, wrap(host.ContextError(ctx), "read thread %q", m.thread)
+		return nil, wrap(fault.ContextError(ctx), "read thread %q", m.thread)
 	}
 	if m.stores.Trigger != host.AfterMessageAdded {
 		if err := m.reduce(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -82,7 +83,7 @@ func TestATurnRefusedInARaceWritesNothing(t *testing.T) {
 					events++
 				}
 			}
-			if e := host.AsError(err); err == nil || e.Code != host.ResourceExhausted || e.Limit != "Tokens" || e.RetryAfter != time.Minute || events > 0 {
+			if e := fault.AsError(err); err == nil || e.Code != host.ResourceExhausted || e.Limit != "Tokens" || e.RetryAfter != time.Minute || events > 0 {
 				t.Errorf("%d events, %v; want the quota's refusal alone", events, err)
 			}
 			if wrote := driver.written.Load() - before; wrote > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -102,8 +103,8 @@ func (d *draft) mark(ctx context.Context, messages []*host.Message) error {
 		}
 	}
 	if kept := messages[:len(messages)-same]; len(kept) > 0 {
-		content := host.AppendMessagesJSON(nil, kept)
-		if _, err := host.DecodeMessages(content); err != nil {
+		content := chat.AppendMessagesJSON(nil, kept)
+		if _, err := chat.DecodeMessages(content); err != nil {
 			return host.Errorf(host.InvalidArgument, "what a reducer made of thread %q cannot be stored: %w", d.thread.rec.ID, err)
 		}
 		if m.Kept, err = d.tx.putBlob(ctx, d.thread.contents(), content); err != nil {
@@ -144,7 +145,7 @@ func (t *Moment) reduced(ctx context.Context, window int) ([]*host.Message, erro
 		if err != nil {
 			return nil, err
 		}
-		if out, err = host.DecodeMessages(raw); err != nil {
+		if out, err = chat.DecodeMessages(raw); err != nil {
 			return nil, damaged("reduced messages of thread %q are damaged", t.rec.ID)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -163,7 +164,7 @@ func (r *repairer) replace(ctx context.Context, c content, at uint64, id string,
 		}
 		writes = append(writes, kv.Put(c.message(m.ID), position))
 	}
-	value := host.AppendMessagesJSON([]byte{formatJSON}, []*host.Message{m})
+	value := chat.AppendMessagesJSON([]byte{formatJSON}, []*host.Message{m})
 	_, err := r.contents.part.apply(ctx, kv.Tx{Writes: append(writes, kv.Put(c.logAt(at), value))})
 	if err != nil {
 		return wrap(err, "repair thread %q", r.contents.thread)

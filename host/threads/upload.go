@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -75,7 +76,7 @@ func (tn *Tenant) Upload(ctx context.Context, id string, r io.Reader, limit int6
 		err = errors.Join(err, w.discard(context.WithoutCancel(ctx)))
 	}
 	if err != nil {
-		return nil, host.AsError(err)
+		return nil, fault.AsError(err)
 	}
 	return ref, nil
 }

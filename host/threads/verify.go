@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
@@ -199,7 +199,7 @@ func (v *verifier) uploads(ctx context.Context, t *Moment, c content) error {
 		}
 		n, err := io.Copy(io.Discard, r)
 		if err != nil {
-			return host.AsError(err)
+			return fault.AsError(err)
 		}
 		v.out.Blobs++
 		v.out.Bytes += n

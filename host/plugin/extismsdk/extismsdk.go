@@ -11,6 +11,7 @@ import (
 	extism "github.com/extism/go-sdk"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -217,7 +218,7 @@ func operate(ctx context.Context, p *extism.CurrentPlugin, opAt, requestAt uint6
 // envelope is {"ok": ...} or {"error": {...}}.
 func envelope(response []byte, err error) ([]byte, error) {
 	if err != nil {
-		return json.Marshal(map[string]*host.Error{"error": host.AsError(err)})
+		return json.Marshal(map[string]*host.Error{"error": fault.AsError(err)})
 	}
 	if len(response) == 0 {
 		response = []byte("{}")

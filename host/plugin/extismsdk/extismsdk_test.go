@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/internal/longtest"
@@ -214,8 +215,8 @@ func TestLoadIsRefused(t *testing.T) {
 		{"a plugin that is not Extism's", extismsdk.Name, []byte("\x00asm\x01\x00\x00\x00"), host.FailedPrecondition, "leave the engine out"},
 	} {
 		_, err := rt.Load(t.Context(), "x", c.wasm, &plugin.LoadOptions{Engine: c.engine})
-		if host.CodeOf(err) != c.code || !strings.Contains(host.AsError(err).Hint, c.hint) {
-			t.Errorf("%s: %v (%s, hint %q)", c.name, err, host.CodeOf(err), host.AsError(err).Hint)
+		if host.CodeOf(err) != c.code || !strings.Contains(fault.AsError(err).Hint, c.hint) {
+			t.Errorf("%s: %v (%s, hint %q)", c.name, err, host.CodeOf(err), fault.AsError(err).Hint)
 		}
 		if problems := rt.Check(t.Context(), "x", c.wasm, &plugin.LoadOptions{Engine: c.engine}); len(problems) != 1 {
 			t.Errorf("%s: Check finds %v", c.name, problems)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -60,7 +61,7 @@ func processAnswer(c Call, output []byte) error {
 	if err := json.Unmarshal(output, &a); err != nil || a.Edits == nil {
 		return err
 	}
-	edits, err := host.DecodeEdits(a.Edits)
+	edits, err := chat.DecodeEdits(a.Edits)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func processAnswer(c Call, output []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = host.ApplyEdits(view, edits)
+	_, err = chat.ApplyEdits(view, edits)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -279,7 +280,7 @@ func failure(got *plugin.CallResult, err error) json.RawMessage {
 	case err == nil:
 		return nil
 	}
-	b, _ := json.Marshal(host.AsError(err)) // of strings and a boolean
+	b, _ := json.Marshal(fault.AsError(err)) // of strings and a boolean
 	return b
 }
 

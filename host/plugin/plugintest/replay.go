@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -55,7 +56,7 @@ func (r *replay) record(ctx context.Context, op string, request []byte, next plu
 	response, err := next(ctx, op, request)
 	done := operation{Op: op, Request: value(request), Response: value(response)}
 	if err != nil {
-		done.Error, done.Response = host.AsError(err), nil
+		done.Error, done.Response = fault.AsError(err), nil
 	}
 	r.asked = append(r.asked, done)
 	return response, err

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -293,7 +294,7 @@ func exportUpload(o *exportWriter, digest string, r io.Reader) error {
 			break
 		}
 		if err != nil {
-			return host.AsError(err)
+			return fault.AsError(err)
 		}
 	}
 	o.text("]}")

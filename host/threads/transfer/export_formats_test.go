@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
@@ -56,7 +57,7 @@ func TestExportOfEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want, have := host.AppendMessagesJSON(nil, loaded.Messages), host.AppendMessagesJSON(nil, got.Messages); !bytes.Equal(want, have) {
+	if want, have := chat.AppendMessagesJSON(nil, loaded.Messages), chat.AppendMessagesJSON(nil, got.Messages); !bytes.Equal(want, have) {
 		t.Errorf("messages are %s, want %s", have, want)
 	}
 	if string(got.State) != `{"big":12345678901234567890}` || len(got.Snapshots) != 1 || got.Snapshots[0].ID != "r1" {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // A message with members of OpenAI's chat API that this package has no place for is
@@ -140,7 +141,7 @@ func originalOpenAI(m *host.Message) json.RawMessage {
 func partsJSON(m *host.Message) []byte {
 	var b []byte
 	for _, p := range m.Parts {
-		b = host.AppendPartJSON(b, p)
+		b = chat.AppendPartJSON(b, p)
 	}
 	return b
 }
@@ -216,7 +217,7 @@ func (in *openAIInput) result(m *host.Message, names map[string]string) error {
 		return err
 	}
 	text := (&host.Message{Parts: parts}).Text()
-	m.Parts = []host.Part{&host.ToolResult{ID: id, Name: name, Content: host.AppendJSONString(nil, text)}}
+	m.Parts = []host.Part{&host.ToolResult{ID: id, Name: name, Content: chat.AppendJSONString(nil, text)}}
 	return nil
 }
 
@@ -246,7 +247,7 @@ func addCall(m *host.Message, id string, f openAIFunction) error {
 	}
 	arguments := json.RawMessage(f.Arguments)
 	if !json.Valid(arguments) || isString(arguments) {
-		arguments = host.AppendJSONString(nil, f.Arguments) // a model's text need not be JSON
+		arguments = chat.AppendJSONString(nil, f.Arguments) // a model's text need not be JSON
 	}
 	m.Parts = append(m.Parts, &host.ToolCall{ID: id, Name: f.Name, Arguments: arguments})
 	return nil
@@ -314,7 +315,7 @@ func openAIPartOf(raw json.RawMessage) (host.Part, error) {
 // unknownPart stands for a part that only the original has.
 func unknownPart(kind string) host.Part {
 	kind = unknownOpenAI + kind
-	raw := append([]byte(`{"type":`), host.AppendJSONString(nil, kind)...)
+	raw := append([]byte(`{"type":`), chat.AppendJSONString(nil, kind)...)
 	return &host.Unknown{Kind: kind, JSON: append(raw, '}')}
 }
 

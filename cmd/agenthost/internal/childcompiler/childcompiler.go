@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -139,7 +140,7 @@ func Main(args []string, in io.Reader, out io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	_ = json.NewEncoder(out).Encode(host.AsError(err)) // a parent that has exited needs no answer
+	_ = json.NewEncoder(out).Encode(fault.AsError(err)) // a parent that has exited needs no answer
 	return exitRefused
 }
 

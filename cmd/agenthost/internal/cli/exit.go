@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/project"
 )
 
@@ -56,7 +57,7 @@ func Exit(stderr io.Writer, err error, asJSON bool) int {
 		_ = ui.PrintJSON(stderr, writtenError{commandLineError(err)}) // a failed write to stderr has no other place to be reported
 		return ExitUsage
 	case asJSON:
-		_ = ui.PrintJSON(stderr, writtenError{host.AsError(err)})
+		_ = ui.PrintJSON(stderr, writtenError{fault.AsError(err)})
 		return exitCode(err)
 	case isUsage:
 		var hinted *hintedUsage

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
@@ -87,7 +88,7 @@ func (a Answers) Process(ctx context.Context, name string, raw []byte) (*host.Pr
 // readMessages reads the messages of an answer of a part: a kind and a name.
 func (a Answers) readMessages(ctx context.Context, e Export, kind, name string, raw json.RawMessage) (all []*host.Message, err error) {
 	err = a.inPieces(ctx, e, "messages", raw, maxAnswerMessages, func(piece []byte) error {
-		list, err := host.DecodeMessages(piece)
+		list, err := chat.DecodeMessages(piece)
 		all = append(all, list...)
 		return a.partError(kind, name, err)
 	})
@@ -97,7 +98,7 @@ func (a Answers) readMessages(ctx context.Context, e Export, kind, name string, 
 // readEdits reads the edits of a processor's answer.
 func (a Answers) readEdits(ctx context.Context, name string, raw json.RawMessage) (all []host.Edit, err error) {
 	err = a.inPieces(ctx, Process, "edits", raw, maxAnswerEdits, func(piece []byte) error {
-		list, err := host.DecodeEdits(piece)
+		list, err := chat.DecodeEdits(piece)
 		all = append(all, list...)
 		return a.partError("processor", name, err)
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
@@ -13,7 +14,7 @@ import (
 // host's own failures, which the caller writes to the log. Its sentences are cut where
 // they repeat what the guest has sent.
 func ErrorObject(err error) []byte {
-	e := *host.ClientError(err, "")
+	e := *fault.ForClient(err, "")
 	e.Message, e.Hint = shorten(e.Message), shorten(e.Hint)
 	b, jsonErr := json.Marshal(&e)
 	if jsonErr != nil {

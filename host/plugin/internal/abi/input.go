@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // ToolInput is the envelope of a call of the tool of that name in the manifest, with the
@@ -164,7 +165,7 @@ func (o *Object) last(res *host.Result) {
 		if i > 0 {
 			o.B = append(o.B, ',')
 		}
-		o.B = host.AppendPartJSON(o.B, part)
+		o.B = chat.AppendPartJSON(o.B, part)
 	}
 	o.B = append(o.B, ']')
 	o.Text("finish_reason", string(res.FinishReason))
@@ -236,7 +237,7 @@ func (o *Object) texts(name string, list []string) {
 		if i > 0 {
 			o.B = append(o.B, ',')
 		}
-		o.B = host.AppendJSONString(o.B, s)
+		o.B = chat.AppendJSONString(o.B, s)
 	}
 	o.B = append(o.B, ']')
 }
@@ -264,7 +265,7 @@ func (o *Object) Message(name string, m *host.Message) {
 
 func (o *Object) messages(name string, list []*host.Message) {
 	o.Key(name)
-	o.B = host.AppendMessagesJSON(o.B, list)
+	o.B = chat.AppendMessagesJSON(o.B, list)
 }
 
 func (o *Object) scope(s host.Scope) {
@@ -335,8 +336,8 @@ func (o *Object) toolRows(messages []*host.Message) {
 		o.B = append(strconv.AppendInt(o.B, int64(i), 10), ',')
 		o.B = append(strconv.AppendInt(o.B, int64(j), 10), ',')
 		o.B = append(append(o.B, kind...), ',')
-		o.B = append(host.AppendJSONString(o.B, id), ',')
-		o.B = append(host.AppendJSONString(o.B, name), ']')
+		o.B = append(chat.AppendJSONString(o.B, id), ',')
+		o.B = append(chat.AppendJSONString(o.B, name), ']')
 	}
 	for i, m := range messages {
 		for j, part := range m.Parts {

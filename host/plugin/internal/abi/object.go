@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // Object writes a JSON object. Names need no escaping.
@@ -29,7 +29,7 @@ func (o *Object) Key(name string) {
 // Text writes a member that is a text.
 func (o *Object) Text(name, v string) {
 	o.Key(name)
-	o.B = host.AppendJSONString(o.B, v)
+	o.B = chat.AppendJSONString(o.B, v)
 }
 
 // Int writes a member that is an integer.

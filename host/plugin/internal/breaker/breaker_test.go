@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // judged is a version's breaker with calls to it.
@@ -56,7 +57,7 @@ func TestBreakerOpensAndBacksOff(t *testing.T) {
 
 		_, err := j.Admit("p", "a")
 		var open *OpenError
-		if !errors.As(err, &open) || host.CodeOf(err) != host.Unavailable || !open.Retry.Equal(time.Now().Add(time.Second)) || !host.AsError(err).Retryable {
+		if !errors.As(err, &open) || host.CodeOf(err) != host.Unavailable || !open.Retry.Equal(time.Now().Add(time.Second)) || !fault.AsError(err).Retryable {
 			t.Errorf("Admit: %v, want unavailable with when to retry", err)
 		}
 		if want := `plugin "p" is not called for another 1s: its calls failed, the last so: trapped`; err.Error() != want {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
@@ -211,7 +212,7 @@ func (m *Meter) Settle(spent int64, now time.Time) error {
 
 // BudgetStop adds the plugin and the stopped call to an error of a tenant's budget.
 func (m *Meter) BudgetStop(err error) error {
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	e.Message = fmt.Sprintf("%s was stopped: %s", m.Subject(), e.Message)
 	return &e
 }

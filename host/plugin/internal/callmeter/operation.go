@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Operation is the context of a host operation, for as long as it runs in the call's
@@ -75,7 +75,7 @@ func Yield(ctx context.Context) error {
 		return o.Pace()
 	}
 	if ctx.Err() != nil {
-		return host.ContextError(ctx)
+		return fault.ContextError(ctx)
 	}
 	return nil
 }

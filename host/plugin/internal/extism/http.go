@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
@@ -73,7 +74,7 @@ func (s *State) fetch(head, body uint64) uint64 {
 
 // stopFetch ends the call with an error that has the code and the hint of err.
 func (s *State) stopFetch(err error) {
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	e.Message, e.Err = s.memory.meter.Subject()+": http_request: "+e.Message, err
 	s.memory.meter.Stop(&e)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -55,7 +56,7 @@ func (c *Config) Wrap(err error, at KeyPath) error {
 	if err == nil {
 		return nil
 	}
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	var named located
 	if !errors.As(err, &named) {
 		e.Message, err = c.Position(at)+": "+e.Message, located{err}

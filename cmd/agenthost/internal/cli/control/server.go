@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The bounds of a server.
@@ -248,7 +249,7 @@ func (s *Server) reply(conn net.Conn, lines *bufio.Reader, line []byte) error {
 		}
 	}
 	if err != nil {
-		a = answer{Error: host.AsError(err)}
+		a = answer{Error: fault.AsError(err)}
 	}
 	_ = conn.SetDeadline(time.Now().Add(IdleTime))
 	return write(conn, a)

@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Events is the result of a handler that sends events before its answer: each is sent
@@ -73,7 +73,7 @@ func (s *Server) stream(conn net.Conn, lines *bufio.Reader, cancel context.Cance
 		_ = conn.SetWriteDeadline(time.Now().Add(IdleTime))
 		a := answer{Event: ev}
 		if err != nil {
-			a = answer{Error: host.AsError(err)}
+			a = answer{Error: fault.AsError(err)}
 		}
 		if werr := write(conn, a); werr != nil || err != nil {
 			return werr

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -224,7 +225,7 @@ func backupError(file string, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := host.AsError(datadir.Error("", err))
+	e := fault.AsError(datadir.Error("", err))
 	e.Message = "backup " + file + ": " + err.Error()
 	switch {
 	case errors.Is(err, badgerkv.ErrKeyFile):

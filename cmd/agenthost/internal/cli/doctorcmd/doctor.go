@@ -24,6 +24,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -127,7 +128,7 @@ func (d *checkup) printFindings(list []finding) error {
 
 // failed is the finding of an error.
 func failed(name string, err error) finding {
-	e := host.AsError(err)
+	e := fault.AsError(err)
 	return finding{Name: name, Status: broken, Text: strings.ReplaceAll(strings.TrimSuffix(e.Error(), "; "+e.Hint), "\n", " "), Hint: e.Hint}
 }
 

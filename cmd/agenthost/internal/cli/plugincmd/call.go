@@ -18,6 +18,8 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/tokens"
@@ -227,7 +229,7 @@ func (r *rawCall) readMessages() (err error) {
 	if raw == nil {
 		return nil
 	}
-	if r.messages, err = host.DecodeMessages(raw); err != nil && r.flags.messages != "" {
+	if r.messages, err = chat.DecodeMessages(raw); err != nil && r.flags.messages != "" {
 		return r.usage("--messages: %w", err)
 	}
 	if err == nil && r.messages == nil {
@@ -328,7 +330,7 @@ func (r *rawCall) refused(err error) error {
 	if r.export != "describe" || !errors.As(err, &guest) {
 		return err
 	}
-	if err := ui.PrintJSON(r.local.term.Out, host.AsError(guest)); err != nil {
+	if err := ui.PrintJSON(r.local.term.Out, fault.AsError(guest)); err != nil {
 		return err
 	}
 	return cli.QuietExit(host.Internal.ExitCode())

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/grantwords"
@@ -258,7 +259,7 @@ func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm
 		}
 	}
 	if err != nil {
-		in.ManifestError = host.AsError(err)
+		in.ManifestError = fault.AsError(err)
 		return nil
 	}
 	in.Manifest, in.Permissions = in.manifest.JSON(), &in.manifest.Permissions

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -117,7 +118,7 @@ func (l *local) check(ctx context.Context, rt *plugin.Runtime, file string, asJS
 	}
 	result := checkResult{File: file, OK: len(problems) == 0, Problems: []*host.Error{}}
 	for _, p := range problems {
-		result.Problems = append(result.Problems, host.AsError(p))
+		result.Problems = append(result.Problems, fault.AsError(p))
 	}
 	if asJSON {
 		err = ui.PrintJSON(l.term.Out, result)

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // tryResult is the output of processors try --json.
@@ -79,7 +81,7 @@ func (t *processorsTrial) process(ctx context.Context, messages []*host.Message)
 	if r.History, err = t.size(ctx, messages); err != nil {
 		return nil, err
 	}
-	var fault error
+	var failure error
 	for _, p := range t.chain {
 		step, out, err := t.step(ctx, p, messages, origin)
 		if err != nil {
@@ -88,15 +90,15 @@ func (t *processorsTrial) process(ctx context.Context, messages []*host.Message)
 		r.Processors = append(r.Processors, step)
 		messages = out
 		if step.Error != nil {
-			fault = host.Errorf(step.Error.Code, "processor %q: %w", p.Name(), step.Error)
+			failure = host.Errorf(step.Error.Code, "processor %q: %w", p.Name(), step.Error)
 			break
 		}
 	}
 	if r.Result, err = t.size(ctx, messages); err != nil {
 		return nil, err
 	}
-	r.Messages = host.AppendMessagesJSON(nil, messages)
-	return r, fault
+	r.Messages = chat.AppendMessagesJSON(nil, messages)
+	return r, failure
 }
 
 func (t *processorsTrial) view(messages []*host.Message) *host.View {
@@ -114,16 +116,16 @@ func (t *processorsTrial) view(messages []*host.Message) *host.View {
 // step applies one processor. A processor's failure is part of the step.
 func (t *processorsTrial) step(ctx context.Context, p link, messages []*host.Message, origin map[string]int) (step tryStep, out []*host.Message, err error) {
 	step = tryStep{Processor: p.Name(), Level: p.level, Changes: []viewChange{}}
-	out, done, fault := host.Process(ctx, p.Processor, t.view(messages))
+	out, done, failure := host.Process(ctx, p.Processor, t.view(messages))
 	switch {
-	case fault == nil:
+	case failure == nil:
 		step.Report, step.Cost = done.Report, done.Cost
 	case ctx.Err() != nil:
-		return step, nil, fault
+		return step, nil, failure
 	case p.optional:
-		out, step.Skipped = messages, host.AsError(fault)
+		out, step.Skipped = messages, fault.AsError(failure)
 	default:
-		out, step.Error = messages, host.AsError(fault)
+		out, step.Error = messages, fault.AsError(failure)
 	}
 	if step.Before, err = t.size(ctx, messages); err != nil {
 		return step, nil, err

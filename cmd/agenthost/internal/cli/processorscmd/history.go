@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/datadir"
 )
 
@@ -45,7 +46,7 @@ func readHistory(stdin io.Reader, name string) (messages []*host.Message, err er
 
 // hasContent recognises a message in the form of a chat API.
 func hasContent(m *host.Message) bool {
-	return len(m.Parts) == 0 && slices.ContainsFunc(m.Extra, func(e host.Member) bool { return e.Name == "content" || e.Name == "tool_calls" })
+	return len(m.Parts) == 0 && slices.ContainsFunc(m.Extra, func(e chat.Member) bool { return e.Name == "content" || e.Name == "tool_calls" })
 }
 
 func parseHistory(b []byte) ([]*host.Message, error) {
@@ -53,10 +54,10 @@ func parseHistory(b []byte) ([]*host.Message, error) {
 	case len(b) == 0:
 		return nil, fmt.Errorf("there is nothing in it")
 	case b[0] == '[':
-		return host.DecodeMessages(b)
+		return chat.DecodeMessages(b)
 	}
 	if list := files.Member(b, "messages"); list != nil {
-		return host.DecodeMessages(list)
+		return chat.DecodeMessages(list)
 	}
 	var messages []*host.Message
 	n := 0

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/transfer"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -168,7 +169,7 @@ func (g *group) importFile(ctx context.Context, file, thread string, format tran
 
 // importHint adds a command-line hint to an error without one.
 func importHint(err error, file string) error {
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	e.Err = err
 	e.Message = strings.Replace(e.Message, "import:", "import "+cmp.Or(file, "-")+":", 1)
 	switch {
@@ -233,7 +234,7 @@ func (g *group) importTraining(ctx context.Context, file, prefix string, in io.R
 
 // lineError says which conversation of a file an error is about.
 func lineError(err error, before int) error {
-	e := *host.AsError(err)
+	e := *fault.AsError(err)
 	e.Message = fmt.Sprintf("conversation %d: %s", before+1, e.Message)
 	if e.Hint == "" {
 		e.Hint = fmt.Sprintf("mend it and import the file again: of the %s before it nothing is stored twice", ui.Plural(before, "conversation"))

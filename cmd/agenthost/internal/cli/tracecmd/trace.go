@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/trace"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
@@ -65,7 +66,7 @@ func (g *group) options() (*trace.ReadOptions, error) {
 
 // hinted adds the command that records runs to the error of a directory without any.
 func (g *group) hinted(err error) error {
-	e := host.AsError(err)
+	e := fault.AsError(err)
 	if e.Code != host.NotFound || e.Hint != "" {
 		return err
 	}
