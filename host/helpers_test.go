@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -63,12 +62,3 @@ func readDocument(t interface{ Fatalf(string, ...any) }, raw string) *host.Docum
 }
 
 func encode(m *host.Message) string { return string(m.AppendJSON(nil)) }
-
-// ids returns the ids of messages, joined.
-func ids(messages []*host.Message) string {
-	var b strings.Builder
-	for _, m := range messages {
-		b.WriteString(m.ID)
-	}
-	return b.String()
-}
