@@ -236,7 +236,9 @@ func (inst *instance) begin(limits *Limits, input []byte, c *callmeter.Call) {
 	inst.call.begin(limits, input)
 	inst.restored, inst.used = false, c.Start
 	inst.wasi.Reset()
-	inst.extism.Begin(inst.tenant, input, extism.Limits{OutputBytes: limits.OutputBytes, VarBytes: limits.VarBytes})
+	if inst.extism != nil {
+		inst.extism.Begin(inst.tenant, input, extism.Limits{OutputBytes: limits.OutputBytes, VarBytes: limits.VarBytes})
+	}
 	inst.meter.Begin(c)
 }
 

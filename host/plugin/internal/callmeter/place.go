@@ -168,11 +168,10 @@ func (h *Host) enterUninterruptible(tenant string, d *deadline) (*fairsched.Flow
 
 // EndGrowth ends the growth that BeginGrowth began, if any. It reports whether one was in
 // progress, and then queues the call again; Unscheduled says whether that failed.
-func (m *Meter) EndGrowth() bool {
+func (m *Meter) EndGrowth() bool { return m.place.growing != nil && m.endGrowth() }
+
+func (m *Meter) endGrowth() bool {
 	p := &m.place
-	if p.growing == nil {
-		return false
-	}
 	m.host.Uninterruptible.Leave(p.growing, p.grown, true)
 	p.growing = nil
 	m.EndBlocking()
