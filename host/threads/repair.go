@@ -3,10 +3,12 @@ package threads
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // DamagedText is the text of the messages that [Tenant.Repair] puts in the place of
@@ -44,13 +46,12 @@ func (tn *Tenant) Repair(ctx context.Context, id string) (*Repaired, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &repairer{contents: t.contents(), out: Repaired{Messages: []string{}}}
+	r := &repairer{contents: t.contents(), shown: map[content][]view.Part{}, out: Repaired{Messages: []string{}}}
+	if err := r.findShown(ctx, t); err != nil {
+		return nil, err
+	}
 	for rank := range r.contents.ownRank() + 1 {
-		end := uint64(0) // not known of the log of another thread
-		if rank == r.contents.ownRank() {
-			end = t.rec.Messages
-		}
-		if err := r.repairLog(ctx, r.contents.at(rank), end); err != nil {
+		if err := r.repairLog(ctx, r.contents.at(rank)); err != nil {
 			return nil, err
 		}
 	}
@@ -63,18 +64,57 @@ func (tn *Tenant) Repair(ctx context.Context, id string) (*Repaired, error) {
 // repairer replaces damaged entries of the contents of a thread.
 type repairer struct {
 	contents contents
+	shown    map[content][]view.Part // of the logs, by the thread and its heads
 	out      Repaired
+}
+
+// findShown finds the parts of logs that a thread and the heads that it has left behind
+// show, as far as the heads can be read. [Tenant.PruneHeads] removes other entries.
+func (r *repairer) findShown(ctx context.Context, t *Moment) error {
+	r.addShown(t)
+	for h, err := range t.lineage().all(ctx) {
+		if host.CodeOf(err) == host.DataLoss {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch then, err := t.moment(ctx, h.Point); {
+		case err == nil:
+			r.addShown(then)
+		case host.CodeOf(err) != host.DataLoss:
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *repairer) addShown(t *Moment) {
+	for _, p := range t.messageList().Parts() {
+		c := t.contents().at(p.At.Rank)
+		r.shown[c] = append(r.shown[c], p)
+	}
+}
+
+// shows reports whether the thread or a head shows the message at a position of a log.
+func (r *repairer) shows(c content, at uint64) bool {
+	return slices.ContainsFunc(r.shown[c], func(p view.Part) bool { return p.At.Seq <= at && at < p.To })
 }
 
 // readableEntry is where an entry of a log that can be read begins and ends.
 type readableEntry struct{ first, end uint64 }
 
-// repairLog replaces what cannot be read of a content's log up to end, or up to the last
-// message that the content's index has.
-func (r *repairer) repairLog(ctx context.Context, c content, end uint64) error {
+// repairLog replaces the messages of a content's log that cannot be read: those of damaged
+// entries, and the missing ones that the thread shows. Where nothing shows a message, its
+// entry may have been removed.
+func (r *repairer) repairLog(ctx context.Context, c content) error {
 	ids, err := r.idsOf(ctx, c)
 	if err != nil {
 		return err
+	}
+	end := uint64(0)
+	for _, p := range r.shown[c] {
+		end = max(end, p.To)
 	}
 	for seq := range ids {
 		end = max(end, seq+1)
@@ -83,9 +123,18 @@ func (r *repairer) repairLog(ctx context.Context, c content, end uint64) error {
 	if err != nil {
 		return err
 	}
+	for at := range damagedAt {
+		end = max(end, at+1)
+	}
 	next := uint64(0)
 	for _, e := range append(readable, readableEntry{end, end}) {
+		afterDamage := false // the damaged entry may have had several messages
 		for at := next; at < e.first; at++ {
+			_, isDamaged := damagedAt[at]
+			afterDamage = afterDamage || isDamaged
+			if !isDamaged && !r.shows(c, at) && (!afterDamage || ids[at] == "") {
+				continue
+			}
 			if err := r.replace(ctx, c, at, ids[at], damagedAt[at]); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +120,41 @@ func TestRepairOfAForkRepairsItsParentsLog(t *testing.T) {
 		if _, err := s.For("").Verify(t.Context(), thread); err != nil {
 			t.Errorf("Verify of %s: %v", thread, err)
 		}
+	}
+}
+
+// The entries that PruneHeads has removed are not lost, and a thread without damage stays
+// as it is.
+func TestRepairLeavesWhatWasPruned(t *testing.T) {
+	s, d := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 1)
+	for i := range 3 {
+		threadtest.TalkWithIDs(t, s, "t1", i+1, i+2)
+		threadtest.Rewind(t, s, "t1", threads.At{Snapshot: "r0"})
+	}
+	threadtest.TalkWithIDs(t, s, "t1", 4, 6)
+	if got, err := s.For("").PruneHeads(t.Context(), "t1", threads.PruneHeadsOptions{Keep: 1}); err != nil || len(got.Branches) != 2 {
+		t.Fatalf("PruneHeads = %+v, %v", got, err)
+	}
+	before := threadtest.KeysOf(t, d, threads.DefaultTenant)
+	got, err := s.For("").Repair(t.Context(), "t1")
+	if err != nil || len(got.Messages) > 0 || got.State {
+		t.Errorf("Repair = %+v, %v, want nothing", got, err)
+	}
+	if after := threadtest.KeysOf(t, d, threads.DefaultTenant); !slices.Equal(before, after) {
+		t.Errorf("Repair has made %d keys of %d", len(after), len(before))
+	}
+
+	keys := keysWith(t, d, "/log/")
+	for _, key := range keys {
+		damageAt(t, d, key)
+	}
+	got, err = s.For("").Repair(t.Context(), "t1")
+	if err != nil || len(got.Messages) != len(keys) {
+		t.Errorf("Repair = %+v, %v, want the %d messages that were there", got, err, len(keys))
+	}
+	if _, err := s.For("").Verify(t.Context(), "t1"); err != nil {
+		t.Error(err)
 	}
 }
 
