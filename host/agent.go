@@ -264,7 +264,7 @@ func TemplateInstructions(text string) (InstructionsFunc, error) {
 
 // toolSet is a list of tools with names that occur once.
 type toolSet struct {
-	specs  []ToolSpec
+	specs  []llm.ToolSpec
 	byName map[string]*Tool
 	live   bool // one of them may change
 }
@@ -294,7 +294,7 @@ func (s toolSet) current(ctx context.Context) toolSet {
 	if !s.live {
 		return s
 	}
-	now := toolSet{byName: make(map[string]*Tool, len(s.byName)), specs: make([]ToolSpec, len(s.specs))}
+	now := toolSet{byName: make(map[string]*Tool, len(s.byName)), specs: make([]llm.ToolSpec, len(s.specs))}
 	for i, spec := range s.specs {
 		t := s.byName[spec.Name].current(ctx)
 		now.byName[spec.Name], now.specs[i] = t, t.ToolSpec

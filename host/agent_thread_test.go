@@ -16,7 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // keepingModel is a model whose service keeps the conversation, as long as it is told
@@ -37,10 +40,10 @@ func newKeepingModel(replies ...hosttest.Reply) *keepingModel {
 	return &keepingModel{Model: hosttest.NewModel(replies...), waits: map[string]map[string]bool{}}
 }
 
-func (k *keepingModel) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (k *keepingModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if err := k.check(req); err != nil {
-			yield(host.ModelChunk{}, err)
+			yield(llm.Chunk{}, err)
 			return
 		}
 		for chunk, err := range k.Model.Generate(ctx, req) {
@@ -54,7 +57,7 @@ func (k *keepingModel) Generate(ctx context.Context, req *host.ModelRequest) ite
 	}
 }
 
-func (k *keepingModel) check(req *host.ModelRequest) error {
+func (k *keepingModel) check(req *llm.Request) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ordered = append(k.ordered, req.Conversation+"< "+strings.Join(brief(req.Messages), " "))
@@ -80,7 +83,7 @@ func (k *keepingModel) check(req *host.ModelRequest) error {
 	return nil
 }
 
-func (k *keepingModel) keep(resp *host.ModelResponse) string {
+func (k *keepingModel) keep(resp *llm.Response) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.n++
@@ -269,7 +272,7 @@ func TestTheServiceWinsOverAStore(t *testing.T) {
 		h := newHost(t, &host.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		for ev, e := range h.Stream(t.Context(), a, &host.Request{Text: "hi", AgentThread: thread}) {
 			if err = e; e == nil {
-				if d, ok := ev.Data.(*host.ThreadDecided); ok {
+				if d, ok := ev.Data.(*runevent.ThreadDecided); ok {
 					decided = append(decided, string(d.Kind)+" over "+d.Store)
 				}
 			}
@@ -442,7 +445,7 @@ func TestAQuestionInAThread(t *testing.T) {
 				h := newHost(t, &host.Options{Journal: hosttest.NewJournal()})
 				thread := newThread(t, a, nil)
 				r, err := h.Run(t.Context(), a, &host.Request{Text: "one", AgentThread: thread})
-				if err != nil || r.FinishReason != host.FinishInterrupted {
+				if err != nil || r.FinishReason != chat.FinishInterrupted {
 					t.Fatalf("%v, %v", r, err)
 				}
 				thread = again(t, a, thread)
@@ -528,7 +531,7 @@ func (k *keepingModel) last() string { return fmt.Sprintf("resp_%d", k.n-1) }
 
 func TestRunsOfOneThreadWaitForEachOther(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if len(req.Messages) == 1 {
 			close(entered)
 			<-leave

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // AgentToolOptions are the optional parts of an agent as a tool.
@@ -26,7 +29,7 @@ type AgentToolOptions struct {
 // artifacts become the run's, agents that its tools schedule are scheduled, and
 // its tokens and tool calls count. It gets the model that it would have as an
 // agent of the network, and the processors of the history and the network apply
-// to it. Its events arrive on the stream as [ToolProgress] of the kind "agent",
+// to it. Its events arrive on the stream as [runevent.ToolProgress] of the kind "agent",
 // whose data is the event. Nothing but the result joins the conversation.
 //
 // Agents may be tools of agents that are tools, [MaxAgentDepth] deep. When one asks
@@ -41,7 +44,7 @@ func NewAgentTool(agent *Agent, opts *AgentToolOptions) (*Tool, error) {
 	if opts == nil {
 		opts = &AgentToolOptions{}
 	}
-	spec := ToolSpec{Name: opts.Name, Description: opts.Description, Parameters: json.RawMessage(agentToolSchema)}
+	spec := llm.ToolSpec{Name: opts.Name, Description: opts.Description, Parameters: json.RawMessage(agentToolSchema)}
 	if spec.Name == "" {
 		spec.Name = agent.name
 	}
@@ -129,7 +132,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 		n.ledger.usage = n.ledger.usage.Add(result.Usage)
 		out.Content = resultContent(result)
 	}
-	if err == nil && result.FinishReason == FinishInterrupted {
+	if err == nil && result.FinishReason == chat.FinishInterrupted {
 		out.inside = &replay.Inside{Agent: agent.name, Input: n.conv.input, Result: result, Calls: n.journal.openCalls}
 		for _, call := range replay.Asking(n.journal.openCalls) {
 			q := *call.Question
@@ -154,5 +157,5 @@ func (c *Call) forward(ev Event, _ error) bool {
 	if err != nil {
 		return true // an event without JSON is not worth the run
 	}
-	return c.emit(&ToolProgress{ID: c.ID, Name: c.Tool, Kind: agentEvent, Data: raw}) == nil
+	return c.emit(&runevent.ToolProgress{ID: c.ID, Name: c.Tool, Kind: agentEvent, Data: raw}) == nil
 }

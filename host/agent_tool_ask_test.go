@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // bureau is an agent whose tools are a tool and another agent; that has tools, one
@@ -43,7 +45,7 @@ func newBureau(t *testing.T, depth int) *bureau {
 			return name + " done", nil
 		}, opts)
 	}
-	b.inner = hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	b.inner = hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if n := results(req); n > 0 {
 			return hosttest.Say(fmt.Sprintf("inner has %d results", n))
 		}
@@ -60,7 +62,7 @@ func newBureau(t *testing.T, depth int) *bureau {
 			t.Fatal(err)
 		}
 		name := agent.Name()
-		model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			if results(req) > 0 {
 				return hosttest.Say("between says: " + lastResult(req))
 			}
@@ -75,7 +77,7 @@ func newBureau(t *testing.T, depth int) *bureau {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.outer = hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	b.outer = hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if results(req) > 0 {
 			return hosttest.Say("outer says: " + lastResult(req))
 		}
@@ -85,14 +87,14 @@ func newBureau(t *testing.T, depth int) *bureau {
 	return b
 }
 
-func results(req *host.ModelRequest) (n int) {
+func results(req *llm.Request) (n int) {
 	for _, m := range req.Messages {
 		n += len(m.ToolResults())
 	}
 	return n
 }
 
-func lastResult(req *host.ModelRequest) string {
+func lastResult(req *llm.Request) string {
 	r := req.Messages[len(req.Messages)-1].ToolResults()
 	return r[len(r)-1].ContentText()
 }
@@ -148,7 +150,7 @@ func TestAnAgentToolAsksAPerson(t *testing.T) {
 			t.Run(fmt.Sprintf("depth %d, %s", depth, name), func(t *testing.T) {
 				b := newBureau(t, depth)
 				r := b.mustRun(&host.Request{Text: "pay"})
-				if r.FinishReason != host.FinishInterrupted || len(r.Questions) != 1 {
+				if r.FinishReason != chat.FinishInterrupted || len(r.Questions) != 1 {
 					t.Fatalf("finished %s with %d questions", r.FinishReason, len(r.Questions))
 				}
 				q := r.Questions[0]
@@ -164,7 +166,7 @@ func TestAnAgentToolAsksAPerson(t *testing.T) {
 				first := r.Usage
 				r = b.mustRun(&host.Request{Resume: r.Run, Answers: []host.Answer{c.answer}})
 				want := "outer says: " + strings.Repeat("between says: ", depth) + c.says
-				if r.Text() != want || r.FinishReason != host.FinishStop {
+				if r.Text() != want || r.FinishReason != chat.FinishStop {
 					t.Errorf("it says %q and finishes %s, want %q", r.Text(), r.FinishReason, want)
 				}
 				b.wantOnce(c.ran...)
@@ -269,7 +271,7 @@ func (b *bureau) toTheEnd(journal host.Journal) (last *host.RunResult, killed bo
 				req = &host.Request{Resume: r.Run}
 			}
 			continue
-		case r.FinishReason != host.FinishInterrupted:
+		case r.FinishReason != chat.FinishInterrupted:
 			return r, killed
 		}
 		var answers []host.Answer

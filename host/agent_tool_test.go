@@ -9,6 +9,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // expert returns an agent that answers with a script, as a tool.
@@ -49,7 +51,7 @@ func TestAnAgentAsATool(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch d := ev.Data.(type) {
-		case *host.ToolProgress:
+		case *runevent.ToolProgress:
 			var of struct{ Type, Agent string }
 			if err := json.Unmarshal(d.Data, &of); err != nil || d.Kind != "agent" || of.Agent != "expert" {
 				t.Errorf("progress %s %s, %v", d.Kind, d.Data, err)
@@ -57,9 +59,9 @@ func TestAnAgentAsATool(t *testing.T) {
 			if !strings.HasSuffix(of.Type, ".delta") {
 				inside = append(inside, of.Type)
 			}
-		case *host.StatePatched:
+		case *runevent.StatePatched:
 			patches++
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			result = d.Result
 		}
 	}
@@ -136,10 +138,10 @@ func TestAnAgentToolIsBoundByItsRun(t *testing.T) {
 		}
 		return out, nil
 	})
-	inner := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	inner := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		return hosttest.Reply{Text: "ok", Usage: host.Usage{InputTokens: 60, OutputTokens: 40}}
 	})
-	outer := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	outer := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		return hosttest.Call("expert", `{"request":"secret"}`)
 	})
 	clerk := newAgent(t, &host.AgentOptions{Description: "x", Model: outer, Tools: []*host.Tool{expert(t, &host.AgentOptions{Model: inner})}})
@@ -168,7 +170,7 @@ func TestAnAgentToolIsBoundByItsRun(t *testing.T) {
 func TestAgentToolDepth(t *testing.T) {
 	// Each agent calls the one below it, however deep.
 	caller := func(name string) *hosttest.Model {
-		return hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		return hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			last := req.Messages[len(req.Messages)-1]
 			if results := last.ToolResults(); len(results) > 0 {
 				return hosttest.Say(strings.Trim(string(results[0].Content), `"`))

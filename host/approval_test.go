@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // desk is an agent with a tool that looks and one that refunds, which a person
@@ -66,7 +68,7 @@ func (d *desk) run(req *host.Request) *host.RunResult {
 func (d *desk) ask() (*host.RunResult, *host.Question) {
 	d.t.Helper()
 	r := d.run(&host.Request{Thread: "T1", Text: "refund it"})
-	if r.FinishReason != host.FinishInterrupted || len(r.Questions) != 1 {
+	if r.FinishReason != chat.FinishInterrupted || len(r.Questions) != 1 {
 		d.t.Fatalf("Run ended with %s and %d questions, want interrupted and 1", r.FinishReason, len(r.Questions))
 	}
 	return r, r.Questions[0]
@@ -113,7 +115,7 @@ func TestApprovalRunsTheCallOnce(t *testing.T) {
 		t.Errorf("before the answer: looked %d times, refunded %v; want once and never", d.looked, d.refunds)
 	}
 	r := d.run(&host.Request{Resume: asked.Run, Answers: []host.Answer{{Question: q.ID, Decision: host.Approve}}})
-	if r.FinishReason != host.FinishStop || r.Text() != "done" || r.Thread != "T1" || r.Run == asked.Run {
+	if r.FinishReason != chat.FinishStop || r.Text() != "done" || r.Thread != "T1" || r.Run == asked.Run {
 		t.Errorf("Run = %s %q in %s", r.FinishReason, r.Text(), r.Thread)
 	}
 	if d.looked != 1 || len(d.refunds) != 1 || !strings.Contains(d.refunds[0], asked.Run) {
@@ -264,7 +266,7 @@ func TestWithoutAJournalNothingCanBeResumed(t *testing.T) {
 	d := newDesk(t, &host.ToolOptions{Approve: host.ApproveAlways("Refund?")}, refundReplies("done")...)
 	h := newHost(t, &host.Options{Model: d.model})
 	r, err := h.Run(t.Context(), d.agent, &host.Request{Text: "refund it"})
-	if err != nil || r.FinishReason != host.FinishInterrupted || len(r.Questions) != 1 {
+	if err != nil || r.FinishReason != chat.FinishInterrupted || len(r.Questions) != 1 {
 		t.Fatalf("Run = %+v, %v", r, err)
 	}
 	_, err = h.Run(t.Context(), d.agent, &host.Request{Resume: r.Run, Answers: []host.Answer{{Question: r.Questions[0].ID, Decision: host.Deny}}})
@@ -332,7 +334,7 @@ func TestRulesOfApproval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ran int
-			refund, err := host.NewRawTool(host.ToolSpec{Name: "refund", Parameters: json.RawMessage(`{"type":"object"}`)},
+			refund, err := host.NewRawTool(llm.ToolSpec{Name: "refund", Parameters: json.RawMessage(`{"type":"object"}`)},
 				func(context.Context, *host.Call) (*host.ToolOutput, error) {
 					ran++
 					return &host.ToolOutput{Content: json.RawMessage(`"refunded"`)}, nil
@@ -372,7 +374,7 @@ func TestRulesOfApproval(t *testing.T) {
 // A tool that asks is called again with each answer; the key stays.
 func TestToolThatAsksTwice(t *testing.T) {
 	var seen []string
-	book, err := host.NewRawTool(host.ToolSpec{Name: "book", Parameters: json.RawMessage(`{"type":"object"}`)},
+	book, err := host.NewRawTool(llm.ToolSpec{Name: "book", Parameters: json.RawMessage(`{"type":"object"}`)},
 		func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 			answers := ""
 			for _, r := range call.Resumed {
@@ -419,7 +421,7 @@ func TestToolThatAsksTwice(t *testing.T) {
 // Who routes sees one run, whatever was asked in between.
 func TestAnsweredRunGoesOnInItsNetwork(t *testing.T) {
 	var routed []string
-	ask, err := host.NewClientTool(host.ToolSpec{Name: "locate", Parameters: json.RawMessage(`{"type":"object"}`)})
+	ask, err := host.NewClientTool(llm.ToolSpec{Name: "locate", Parameters: json.RawMessage(`{"type":"object"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +487,7 @@ func TestLimitsOfArtifactsGoOnAfterAQuestion(t *testing.T) {
 			make := host.NewTool("make", "makes", func(_ context.Context, call *host.Call, _ struct{}) (string, error) {
 				return "made", call.AddArtifact(artifact)
 			}, nil)
-			ask, err := host.NewRawTool(host.ToolSpec{Name: "ask"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+			ask, err := host.NewRawTool(llm.ToolSpec{Name: "ask"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 				if len(call.Resumed) > 0 {
 					return nil, nil
 				}

@@ -10,12 +10,13 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // artifactTool is a tool that does fn with its call.
 func artifactTool(t *testing.T, name string, fn func(ctx context.Context, call *host.Call) error) *host.Tool {
 	t.Helper()
-	tool, err := host.NewRawTool(host.ToolSpec{Name: name, Description: "Works with artifacts.", Parameters: json.RawMessage(`{"type":"object"}`)},
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: name, Description: "Works with artifacts.", Parameters: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 			return &host.ToolOutput{}, fn(ctx, call)
 		}, nil)

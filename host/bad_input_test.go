@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Wrong arguments of tools are in tool_bad_input_test.go, faults of adapters in
@@ -53,11 +54,11 @@ func TestBadAnswersOfModels(t *testing.T) {
 		"an empty text":                 {[]hosttest.Reply{calls(&host.Text{})}, nil, ""},
 		"a result of a tool":            {[]hosttest.Reply{calls(&host.ToolResult{ID: "1", Name: "work", Content: json.RawMessage(`"mine"`)}, &host.Text{Text: "done"})}, nil, "done"},
 		"data that is no JSON":          {[]hosttest.Reply{calls(&host.Data{Value: json.RawMessage("{")}, &host.Text{Text: "done"})}, nil, "done"},
-		"a call, and says that it ends": {[]hosttest.Reply{{Parts: []host.Part{call("1", "work", "{}")}, FinishReason: host.FinishStop}, done}, []string{work}, "done"},
-		"no call, and says that it has": {[]hosttest.Reply{{Text: "done", FinishReason: host.FinishToolCalls}}, nil, "done"},
+		"a call, and says that it ends": {[]hosttest.Reply{{Parts: []host.Part{call("1", "work", "{}")}, FinishReason: chat.FinishStop}, done}, []string{work}, "done"},
+		"no call, and says that it has": {[]hosttest.Reply{{Text: "done", FinishReason: chat.FinishToolCalls}}, nil, "done"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tool, err := host.NewRawTool(host.ToolSpec{Name: "work", Parameters: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+			tool, err := host.NewRawTool(llm.ToolSpec{Name: "work", Parameters: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
 				return &host.ToolOutput{Content: json.RawMessage(`"worked"`)}, nil
 			}, nil)
 			if err != nil {
@@ -191,26 +192,26 @@ func TestBadRouters(t *testing.T) {
 		code   host.Code
 		says   string
 	}{
-		"names nobody":           {says(nil), 0, host.FinishStop, "", ""},
-		"names an empty list":    {says(&host.Route{Next: []string{}}), 0, host.FinishStop, "", ""},
-		"names a stranger":       {says(host.Next("z")), 0, host.FinishFailed, host.InvalidArgument, `router "bad" names the agent "z", which network "n" does not have; its agents are: a`},
-		"names a stranger, late": {says(host.Next("a", "z")), 0, host.FinishFailed, host.InvalidArgument, `the agent "z"`},
-		"names an empty name":    {says(host.Next("")), 0, host.FinishFailed, host.InvalidArgument, `the agent ""`},
-		"goes on for ever":       {says(host.Next("a")), 3, host.FinishMaxIterations, "", ""},
-		"fills the stack":        {says(host.Next(strings.Split(strings.Repeat("a", 33), "")...)), 1, host.FinishFailed, host.ResourceExhausted, "more than 64 agents"},
-		"delegates to itself":    {says(&host.Route{Delegate: "bad"}), 0, host.FinishFailed, host.InvalidArgument, `delegates to "bad"`},
+		"names nobody":           {says(nil), 0, chat.FinishStop, "", ""},
+		"names an empty list":    {says(&host.Route{Next: []string{}}), 0, chat.FinishStop, "", ""},
+		"names a stranger":       {says(host.Next("z")), 0, chat.FinishFailed, host.InvalidArgument, `router "bad" names the agent "z", which network "n" does not have; its agents are: a`},
+		"names a stranger, late": {says(host.Next("a", "z")), 0, chat.FinishFailed, host.InvalidArgument, `the agent "z"`},
+		"names an empty name":    {says(host.Next("")), 0, chat.FinishFailed, host.InvalidArgument, `the agent ""`},
+		"goes on for ever":       {says(host.Next("a")), 3, chat.FinishMaxIterations, "", ""},
+		"fills the stack":        {says(host.Next(strings.Split(strings.Repeat("a", 33), "")...)), 1, chat.FinishFailed, host.ResourceExhausted, "more than 64 agents"},
+		"delegates to itself":    {says(&host.Route{Delegate: "bad"}), 0, chat.FinishFailed, host.InvalidArgument, `delegates to "bad"`},
 		"fails": {does(func(context.Context, *host.RouteRequest) (*host.Route, error) { return nil, fmt.Errorf("no rules") }),
-			0, host.FinishFailed, host.Internal, `router "bad": no rules`},
+			0, chat.FinishFailed, host.Internal, `router "bad": no rules`},
 		"fails with a code": {does(func(context.Context, *host.RouteRequest) (*host.Route, error) {
 			return nil, host.Errorf(host.NotFound, "no rules")
-		}), 0, host.FinishFailed, host.NotFound, `router "bad": no rules`},
+		}), 0, chat.FinishFailed, host.NotFound, `router "bad": no rules`},
 		"panics": {does(func(context.Context, *host.RouteRequest) (*host.Route, error) { panic("no rules") }),
-			0, host.FinishFailed, host.Internal, `router "bad": it panicked: no rules`},
+			0, chat.FinishFailed, host.Internal, `router "bad": it panicked: no rules`},
 		"never returns": {does(func(ctx context.Context, _ *host.RouteRequest) (*host.Route, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}),
-			0, host.FinishFailed, host.DeadlineExceeded, "limit RunTimeout of 1m0s"},
+			0, chat.FinishFailed, host.DeadlineExceeded, "limit RunTimeout of 1m0s"},
 		"spoils its request": {does(func(_ context.Context, req *host.RouteRequest) (*host.Route, error) {
 			if req.CallCount > 0 && (req.Last == nil || req.Last.Agent != "a" || len(req.Results) != req.CallCount || req.Agents[0].Name != "a") {
 				return nil, fmt.Errorf("it sees its own writing: %+v", req)
@@ -222,7 +223,7 @@ func TestBadRouters(t *testing.T) {
 			clear(req.Stack)
 			clear(req.Messages)
 			return host.Next("a"), nil
-		}), 3, host.FinishMaxIterations, "", ""},
+		}), 3, chat.FinishMaxIterations, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -264,7 +265,7 @@ func TestBadPatchesOfTools(t *testing.T) {
 		"too large":              {[]host.PatchOp{{Op: "add", Path: "/x", Value: json.RawMessage(`"` + strings.Repeat("x", host.DefaultLimits().StateBytes) + `"`)}}, "limit StateBytes of 262144"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			returns, err := host.NewRawTool(host.ToolSpec{Name: "returns"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+			returns, err := host.NewRawTool(llm.ToolSpec{Name: "returns"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
 				return &host.ToolOutput{State: c.patch, Schedule: []string{"clerk"}, Artifacts: []host.Artifact{{Name: "a"}}}, nil
 			}, nil)
 			if err != nil {

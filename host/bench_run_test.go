@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -202,16 +204,16 @@ type oneCallModel struct{}
 
 var (
 	benchUsage = host.Usage{InputTokens: 10, OutputTokens: 5}
-	benchCall  = &host.ModelResponse{FinishReason: host.FinishToolCalls, Usage: benchUsage,
+	benchCall  = &llm.Response{FinishReason: chat.FinishToolCalls, Usage: benchUsage,
 		Parts: []host.Part{&host.ToolCall{ID: "c1", Name: "look", Arguments: json.RawMessage(`{"order":1042}`)}}}
-	benchText = &host.ModelResponse{FinishReason: host.FinishStop, Usage: benchUsage, Parts: []host.Part{&host.Text{Text: "It is shipped."}}}
+	benchText = &llm.Response{FinishReason: chat.FinishStop, Usage: benchUsage, Parts: []host.Part{&host.Text{Text: "It is shipped."}}}
 )
 
 func (oneCallModel) Name() string { return "bench" }
-func (oneCallModel) Generate(_ context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (oneCallModel) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if len(req.Messages) == 2 {
-			yield(host.ModelChunk{Response: benchCall}, nil)
+			yield(llm.Chunk{Response: benchCall}, nil)
 			return
 		}
 		sayShipped(yield)
@@ -222,12 +224,12 @@ func (oneCallModel) Generate(_ context.Context, req *host.ModelRequest) iter.Seq
 type textModel struct{}
 
 func (textModel) Name() string { return "bench" }
-func (textModel) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+func (textModel) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return sayShipped
 }
 
-func sayShipped(yield func(host.ModelChunk, error) bool) {
-	if yield(host.ModelChunk{Text: "It is shipped."}, nil) {
-		yield(host.ModelChunk{Response: benchText}, nil)
+func sayShipped(yield func(llm.Chunk, error) bool) {
+	if yield(llm.Chunk{Text: "It is shipped."}, nil) {
+		yield(llm.Chunk{Response: benchText}, nil)
 	}
 }

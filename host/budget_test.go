@@ -8,12 +8,13 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // costly is a tool that has used a million instructions.
 func costly(t testing.TB) *host.Tool {
 	t.Helper()
-	tl, err := host.NewRawTool(host.ToolSpec{Name: "costly", Description: "Costs.", Parameters: json.RawMessage(`{"type":"object"}`)},
+	tl, err := host.NewRawTool(llm.ToolSpec{Name: "costly", Description: "Costs.", Parameters: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *host.Call) (*host.ToolOutput, error) {
 			return &host.ToolOutput{Cost: &host.Cost{Instructions: 1_000_000}}, nil
 		}, nil)
@@ -25,7 +26,7 @@ func costly(t testing.TB) *host.Tool {
 
 func TestRunsAreHeldToTheirInstructions(t *testing.T) {
 	rounds := 0
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		rounds++
 		return hosttest.Call("costly", "{}").Call("costly", "{}")
 	})

@@ -9,7 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Decision 46: a host without a journal can be answered, by who keeps the checkpoint.
@@ -25,7 +28,7 @@ type asker struct {
 func newAsker(t *testing.T, replies ...hosttest.Reply) *asker {
 	t.Helper()
 	a := &asker{model: hosttest.NewModel(replies...)}
-	book, err := host.NewRawTool(host.ToolSpec{Name: "book", Description: "Books."}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+	book, err := host.NewRawTool(llm.ToolSpec{Name: "book", Description: "Books."}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 		if len(call.Resumed) == 0 {
 			return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "Window or aisle?"}}, nil
 		}
@@ -50,7 +53,7 @@ func TestAHostWithoutAJournalIsAnsweredWithTheCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := &host.Checkpoint{}
+	kept := &runevent.Checkpoint{}
 	if err := json.Unmarshal(raw, kept); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +62,7 @@ func TestAHostWithoutAJournalIsAnsweredWithTheCheckpoint(t *testing.T) {
 		"without answers":      {Checkpoint: kept},
 		"with something new":   {Checkpoint: kept, Answers: answers, Text: "and more"},
 		"of another run":       {Checkpoint: kept, Answers: answers, Resume: "another"},
-		"an empty one":         {Checkpoint: &host.Checkpoint{}, Answers: answers},
+		"an empty one":         {Checkpoint: &runevent.Checkpoint{}, Answers: answers},
 		"without conversation": {Checkpoint: kept.WithoutConversation(), Answers: answers},
 		"by its run alone":     {Resume: kept.Run(), Answers: answers},
 	} {
@@ -176,7 +179,7 @@ func TestAgentsUsedAsToolsDoNotAskClients(t *testing.T) {
 	}
 	agent := newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(hosttest.Call("booker", `{"request":"x"}`), hosttest.Say("Sorry.")), Tools: []*host.Tool{inner}})
 	r, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "go", ClientCheckpoint: true})
-	if err != nil || r.FinishReason != host.FinishStop || r.Text() != "Sorry." {
+	if err != nil || r.FinishReason != chat.FinishStop || r.Text() != "Sorry." {
 		t.Fatalf("Run = %s %q: %v", r.FinishReason, r.Text(), err)
 	}
 	last := a.model.Requests()[1].Messages
@@ -203,14 +206,14 @@ func TestCountsOfAClientsCheckpointStayWithinLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged := strings.NewReplacer(`"iterations":0`, `"iterations":9223372036854775807`, `"rounds":1`, `"rounds":9223372036854775807`).Replace(string(raw))
-	back := &host.Checkpoint{}
+	back := &runevent.Checkpoint{}
 	if err := json.Unmarshal([]byte(forged), back); err != nil || forged == string(raw) {
 		t.Fatal(err)
 	}
 	messages := append([]*host.Message{host.UserText("go")}, asked.Results[0].Messages...)
 	r, err := newHost(t, nil).Run(t.Context(), net, &host.Request{Checkpoint: back.ForClient(), ClientCheckpoint: true, Messages: messages,
 		Answers: []host.Answer{{Question: asked.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`"window"`)}}})
-	if err != nil || r.FinishReason != host.FinishMaxIterations || len(r.Results) != 1 || r.Results[0].Rounds < 0 {
+	if err != nil || r.FinishReason != chat.FinishMaxIterations || len(r.Results) != 1 || r.Results[0].Rounds < 0 {
 		t.Errorf("Run ended %s with %d results: %v; want one, at the limit", r.FinishReason, len(r.Results), err)
 	}
 }

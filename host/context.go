@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Call is one call of a tool, and the tool's way to the run it happens in. A
@@ -115,7 +116,7 @@ func (c *Call) Emit(kind string, data any) error {
 	if n > c.limits.EventsPerCall {
 		return Errorf(ResourceExhausted, "tool %s emits more than the limit EventsPerCall of %d", c.Tool, c.limits.EventsPerCall)
 	}
-	return c.emit(&ToolProgress{ID: c.ID, Name: c.Tool, Kind: kind, Data: raw})
+	return c.emit(&runevent.ToolProgress{ID: c.ID, Name: c.Tool, Kind: kind, Data: raw})
 }
 
 // AddArtifact adds something the call made to the run: named ones replace the

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/replay"
 )
@@ -53,7 +54,7 @@ func (r *run) runAgents(ctx context.Context) (reason FinishReason, err error) {
 	case r.startFailure != nil:
 		err = r.startFailure
 	case r.stoppedAtStart:
-		reason = FinishStop
+		reason = chat.FinishStop
 	default:
 		reason, err = r.loop(ctx)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // callsOnce is a model that calls a tool and then says that it is done.
@@ -17,12 +19,12 @@ type callsOnce struct{ tool string }
 
 func (callsOnce) Name() string { return "calls once" }
 
-func (m callsOnce) Generate(_ context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	resp := &host.ModelResponse{Parts: []host.Part{&host.ToolCall{ID: "1", Name: m.tool, Arguments: json.RawMessage(`{}`)}}}
+func (m callsOnce) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	resp := &llm.Response{Parts: []host.Part{&host.ToolCall{ID: "1", Name: m.tool, Arguments: json.RawMessage(`{}`)}}}
 	if len(req.Messages[len(req.Messages)-1].ToolResults()) > 0 {
 		resp.Parts = []host.Part{&host.Text{Text: "done"}}
 	}
-	return func(yield func(host.ModelChunk, error) bool) { yield(host.ModelChunk{Response: resp}, nil) }
+	return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{Response: resp}, nil) }
 }
 
 // busy is a tool that changes the state more often than one patch may, all in
@@ -106,7 +108,7 @@ func TestChangesThatAreToldHaveBounds(t *testing.T) {
 			follower := newState(t, `{}`)
 			for _, ev := range events {
 				switch d := ev.Data.(type) {
-				case *host.StatePatched:
+				case *runevent.StatePatched:
 					bytes := 0
 					for _, op := range d.Ops {
 						bytes += len(op.Value)
@@ -117,7 +119,7 @@ func TestChangesThatAreToldHaveBounds(t *testing.T) {
 					if bytes > 2<<20 || len(d.Ops) > 10_000 {
 						t.Errorf("event %d has %d operations of %d bytes", ev.Seq, len(d.Ops), bytes)
 					}
-				case *host.RunFinished:
+				case *runevent.RunFinished:
 					if got := string(follower.JSON()); got != string(d.Result.State) {
 						t.Errorf("the events lead to a state of %d bytes, want that of %d", len(got), len(d.Result.State))
 					}

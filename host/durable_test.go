@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // mortal is a journal whose process dies: it stores a number of commits, and
@@ -75,7 +77,7 @@ type answers struct{ o *office }
 
 func (answers) Name() string { return "deterministic" }
 
-func (a answers) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+func (a answers) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	results := 0
 	for _, m := range req.Messages {
 		results += len(m.ToolResults())
@@ -101,12 +103,12 @@ func (a answers) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2
 		"helper after 1": {&host.Text{Text: "helped"}},
 		"second after 6": {&host.Text{Text: "all done"}},
 	}[key]
-	return func(yield func(host.ModelChunk, error) bool) {
+	return func(yield func(llm.Chunk, error) bool) {
 		if parts == nil {
-			yield(host.ModelChunk{}, host.Errorf(host.Internal, "nobody expected to be asked as %s", key))
+			yield(llm.Chunk{}, host.Errorf(host.Internal, "nobody expected to be asked as %s", key))
 			return
 		}
-		yield(host.ModelChunk{Response: &host.ModelResponse{Parts: parts, FinishReason: host.FinishStop, Usage: host.Usage{InputTokens: 10, OutputTokens: 1}}}, nil)
+		yield(llm.Chunk{Response: &llm.Response{Parts: parts, FinishReason: chat.FinishStop, Usage: host.Usage{InputTokens: 10, OutputTokens: 1}}}, nil)
 	}
 }
 
@@ -346,14 +348,14 @@ func TestUnknownOutcomeIsAQuestion(t *testing.T) {
 			o := newOffice(t)
 			run := o.crash(chargeBegun)
 			r, err := o.process(1000, &host.Request{Resume: run})
-			if err != nil || r.Run != run || r.FinishReason != host.FinishInterrupted || len(r.Questions) != 1 {
+			if err != nil || r.Run != run || r.FinishReason != chat.FinishInterrupted || len(r.Questions) != 1 {
 				t.Fatalf("resume = %+v, %v; want the same run to ask", r, err)
 			}
 			if q := r.Questions[0]; q.Kind != host.AskUnknown || q.Tool != "charge" || q.ToolCall != "a" || o.world["look b"] != 1 {
 				t.Errorf("question %+v, world %v; want one about the charge, and the rest of its batch done", q, o.world)
 			}
 			c.answer.Question = r.Questions[0].ID
-			if r, err = o.process(1000, &host.Request{Resume: run, Answers: []host.Answer{c.answer}}); err != nil || r.FinishReason != host.FinishStop {
+			if r, err = o.process(1000, &host.Request{Resume: run, Answers: []host.Answer{c.answer}}); err != nil || r.FinishReason != chat.FinishStop {
 				t.Fatalf("resume = %+v, %v", r, err)
 			}
 			if o.world["charge a"] != c.charges || o.world["look b"] != 1 {
@@ -381,7 +383,7 @@ func TestOldOwnerStoresNothing(t *testing.T) {
 	}
 	o.unlocked = true
 	r, err := o.process(1000, &host.Request{Thread: "T1", Text: "go"})
-	if taken != nil || slow.FinishReason != host.FinishStop {
+	if taken != nil || slow.FinishReason != chat.FinishStop {
 		t.Fatalf("the second owner: %+v, %v", slow, taken)
 	}
 	if host.CodeOf(err) != host.Conflict && host.CodeOf(err) != host.NotFound {
@@ -420,7 +422,7 @@ func TestResumesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
 	}
-	if r, err := o.process(1000, &host.Request{Resume: run}); err != nil || r.FinishReason != host.FinishStop {
+	if r, err := o.process(1000, &host.Request{Resume: run}); err != nil || r.FinishReason != chat.FinishStop {
 		t.Errorf("resume = %+v, %v", r, err)
 	}
 	if _, err := o.process(1000, &host.Request{Resume: run}); host.CodeOf(err) != host.FailedPrecondition {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 var errLeft = errors.New("the customer closed the tab")
@@ -21,15 +23,15 @@ func TestCustomCausesOfCancellationAreCancellations(t *testing.T) {
 		reason host.FinishReason
 		ctx    func(context.Context) (context.Context, func())
 	}{
-		{"canceled", host.Canceled, host.FinishCanceled, func(ctx context.Context) (context.Context, func()) {
+		{"canceled", host.Canceled, chat.FinishCanceled, func(ctx context.Context) (context.Context, func()) {
 			ctx, cancel := context.WithCancelCause(ctx)
 			return ctx, func() { cancel(errLeft) }
 		}},
-		{"a deadline", host.DeadlineExceeded, host.FinishFailed, func(ctx context.Context) (context.Context, func()) {
+		{"a deadline", host.DeadlineExceeded, chat.FinishFailed, func(ctx context.Context) (context.Context, func()) {
 			ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errLeft)
 			return ctx, func() { defer cancel(); <-ctx.Done() }
 		}},
-		{"a cause with a code", host.Conflict, host.FinishFailed, func(ctx context.Context) (context.Context, func()) {
+		{"a cause with a code", host.Conflict, chat.FinishFailed, func(ctx context.Context) (context.Context, func()) {
 			ctx, cancel := context.WithCancelCause(ctx)
 			return ctx, func() { cancel(host.Errorf(host.Conflict, "taken over")) }
 		}},
@@ -46,7 +48,7 @@ func TestCustomCausesOfCancellationAreCancellations(t *testing.T) {
 						}
 						return nil
 					}
-					model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+					model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 						if err := at("in the model"); err != nil {
 							return hosttest.Fail(err)
 						}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // notebook is a history adapter of one's own: any value with some of the four
@@ -84,7 +85,7 @@ func (n *notebook) add(req *host.HistoryRequest, messages ...*host.Message) {
 func ExampleNewHistory() {
 	notes := &notebook{threads: map[[2]string]*host.Loaded{}}
 	history, _ := host.NewHistory(notes, nil)
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		return hosttest.Say(fmt.Sprintf("I see %d messages.", len(req.Messages)))
 	})
 	agent, _ := host.NewAgent("clerk", &host.AgentOptions{Model: model, History: history})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // One agent, one tool, one question. The model is scripted; a real one is any
@@ -186,13 +187,13 @@ func ExampleHost_Stream() {
 			return
 		}
 		switch d := ev.Data.(type) {
-		case *host.ToolStarted:
+		case *runevent.ToolStarted:
 			fmt.Println("calls", d.Name)
-		case *host.ToolProgress:
+		case *runevent.ToolProgress:
 			fmt.Println(d.Kind, string(d.Data))
-		case *host.TextDelta:
+		case *runevent.TextDelta:
 			fmt.Print(d.Text)
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			fmt.Println("\nended:", d.FinishReason)
 		}
 	}

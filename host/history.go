@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // A history adapter keeps conversations. It is any value with at least one of
@@ -190,7 +192,7 @@ type Turn struct {
 // Completed reports whether the turn was completed, without a question.
 func (t *Turn) Completed() bool {
 	switch t.Status {
-	case FinishFailed, FinishCanceled, FinishInterrupted:
+	case chat.FinishFailed, chat.FinishCanceled, chat.FinishInterrupted:
 		return false
 	}
 	return t.Error == nil && len(t.Results) > 0

@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // The table in the comment of ThreadCreator, row by row, for an agent on its own
@@ -75,7 +76,7 @@ func (h *lockNotes) LockThread(ctx context.Context, req *host.HistoryRequest) (f
 // name and agent.
 func targetOf(t *testing.T, alone bool, adapter any) host.Target {
 	t.Helper()
-	opts := &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("done") })}
+	opts := &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("done") })}
 	if alone {
 		opts.History = newHistory(t, adapter)
 		return newAgent(t, opts)

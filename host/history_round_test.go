@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 func eachRound(t *testing.T, adapter any) *host.History {
@@ -72,7 +73,7 @@ func TestWhatWasSaidIsInTheThreadWhileTheModelIsAsked(t *testing.T) {
 	history := hosttest.NewHistory()
 	look := tool("look", func(context.Context, *host.Call) (string, error) { return "seen", nil })
 	var stored []int
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		stored = append(stored, len(history.Messages("", "T")))
 		if len(stored) < 3 {
 			return hosttest.Call("look", "{}")

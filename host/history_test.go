@@ -12,7 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // faultyHistory fails in one of its methods.
@@ -262,7 +265,7 @@ func TestTheHostsHistoryIsTheDefault(t *testing.T) {
 func TestRacingTurnsWait(t *testing.T) {
 	history := hosttest.NewHistory()
 	inside := make(chan struct{}, 1)
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		select {
 		case inside <- struct{}{}:
 			defer func() { <-inside }()
@@ -310,7 +313,7 @@ func TestWhatATurnHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn := history.Turns()[0]
-	if turn.Head != "1" || turn.Status != host.FinishStop || turn.Error != nil || string(turn.State) != `{"n":1}` ||
+	if turn.Head != "1" || turn.Status != chat.FinishStop || turn.Error != nil || string(turn.State) != `{"n":1}` ||
 		len(turn.Artifacts) != 1 || turn.Usage.Total() != 4 || len(turn.Results) != 1 || turn.Results[0].Agent != "a" || turn.Results[0].Rounds != 2 {
 		t.Errorf("the turn is %+v", turn)
 	}
@@ -337,10 +340,10 @@ func TestStateOfTheRunStaysOutOfThreads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := events[1].Data.(*host.StatePatched); string(p.Ops[0].Value) != `{"n":1}` {
+		if p := events[1].Data.(*runevent.StatePatched); string(p.Ops[0].Value) != `{"n":1}` {
 			t.Errorf("the run begins with state %s", p.Ops[0].Value)
 		}
-		if got := events[len(events)-1].Data.(*host.RunFinished).Result.State; string(got) != `{"n":2}` {
+		if got := events[len(events)-1].Data.(*runevent.RunFinished).Result.State; string(got) != `{"n":2}` {
 			t.Errorf("the run ends with state %s", got)
 		}
 	}
@@ -353,7 +356,7 @@ func TestStateOfTheRunStaysOutOfThreads(t *testing.T) {
 
 func TestStateIsOverlaidMemberByMember(t *testing.T) {
 	history := hosttest.NewHistory()
-	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("x") })})
+	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("x") })})
 	network, err := host.NewNetwork("n", []*host.Agent{agent}, &host.NetworkOptions{
 		Router: order("clerk"), History: newHistory(t, history), State: json.RawMessage(`{"a":{"of":"network"},"b":"network","c":"network"}`)})
 	if err != nil {

@@ -167,7 +167,7 @@ func (a *Agent) hookError(err error, name string) error {
 }
 
 // hookResponse asks the Response hook.
-func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
+func (t *turn) hookResponse(ctx context.Context, resp *llm.Response) error {
 	hook := t.agent.opts.Hooks.Response
 	if hook == nil {
 		return nil
@@ -180,7 +180,7 @@ func (t *turn) hookResponse(ctx context.Context, resp *ModelResponse) error {
 	t.run.events.sendState(t.run.state)
 	own := *resp
 	own.Parts, own.FinishReason = at.Parts, at.FinishReason
-	checked, err := llm.Normalize(&ModelRequest{}, &own, t.run.limits.ResponseBytes)
+	checked, err := llm.Normalize(&llm.Request{}, &own, t.run.limits.ResponseBytes)
 	if err != nil {
 		return t.agent.hookError(err, "response")
 	}

@@ -43,7 +43,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	}
 	t.run.events.sendState(t.run.state)
 	if at.Stop {
-		t.result.FinishReason = FinishStop
+		t.result.FinishReason = chat.FinishStop
 		return nil, true, nil
 	}
 	edited, err := t.agent.hookMessages(at.Messages, messages, "start")

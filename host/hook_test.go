@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -98,7 +99,7 @@ func TestStartHookStops(t *testing.T) {
 	if err != nil || finished || len(model.Requests()) != 1 {
 		t.Fatalf("%v, finish hook called: %v, %d requests; want one request and no finish", err, finished, len(model.Requests()))
 	}
-	if r := result.Results[0]; r.FinishReason != host.FinishStop || len(r.Messages) != 2 {
+	if r := result.Results[0]; r.FinishReason != chat.FinishStop || len(r.Messages) != 2 {
 		t.Errorf("result %s after %q, want stop after the call and its result", r.FinishReason, said(r.Messages))
 	}
 }
@@ -153,7 +154,7 @@ func TestResponseHookTakesACallOut(t *testing.T) {
 func TestFinishHookEditsWhatIsStored(t *testing.T) {
 	store := hosttest.NewHistory()
 	hooks := host.Hooks{Finish: func(_ context.Context, at *host.FinishHook) error {
-		if at.Rounds != 1 || at.FinishReason != host.FinishStop {
+		if at.Rounds != 1 || at.FinishReason != chat.FinishStop {
 			t.Errorf("finish after %d rounds with %s", at.Rounds, at.FinishReason)
 		}
 		at.Messages = []*host.Message{host.AssistantText("edited")}
@@ -298,7 +299,7 @@ func TestStopAfterTool(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			result, model, err := runWith(t, &host.AgentOptions{Tools: []*host.Tool{lookUp()}, StopWhen: host.StopAfterTool("look")}, nil,
 				hosttest.Call("look", test.arguments), hosttest.Say("done"))
-			if err != nil || len(model.Requests()) != test.requests || result.FinishReason != host.FinishStop {
+			if err != nil || len(model.Requests()) != test.requests || result.FinishReason != chat.FinishStop {
 				t.Errorf("%v, %d requests, %s; want %d and stop", err, len(model.Requests()), result.FinishReason, test.requests)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Host runs agents and networks. It holds the defaults and limits of every run
@@ -181,11 +182,11 @@ type Request struct {
 
 	// Checkpoint is that of the run to resume, on a host without a journal; Resume may
 	// stay empty. Messages and Providers are those of the conversation, if the
-	// checkpoint is without ([Checkpoint.WithoutConversation]), and State is the custom
-	// state if a client had it ([Checkpoint.ForClient]). A checkpoint can be answered
+	// checkpoint is without ([runevent.Checkpoint.WithoutConversation]), and State is the custom
+	// state if a client had it ([runevent.Checkpoint.ForClient]). A checkpoint can be answered
 	// again and again: a call of it has the same idempotency key each time, but for one
 	// that a client had, whose calls are new ones.
-	Checkpoint *Checkpoint
+	Checkpoint *runevent.Checkpoint
 
 	// ClientCheckpoint says that a client will keep the checkpoint, and may change it:
 	// the run asks for nothing but results of client tools and answers to a tool's own
@@ -199,7 +200,7 @@ type Result = chat.Result
 
 // Stream runs an agent or a network and yields its events. The run happens in the
 // caller's goroutine, between one event and the next: a slow reader slows its own
-// run and no other. A failure is in [RunFinished] and is then yielded as the last
+// run and no other. A failure is in [runevent.RunFinished] and is then yielded as the last
 // error. Breaking out of the loop cancels the run; its finished messages are stored
 // before the loop is left.
 //
@@ -240,7 +241,7 @@ func (h *Host) Run(ctx context.Context, target Target, req *Request) (*RunResult
 		if err != nil {
 			return result, err
 		}
-		if done, ok := ev.Data.(*RunFinished); ok {
+		if done, ok := ev.Data.(*runevent.RunFinished); ok {
 			result = done.Result
 		}
 	}

@@ -64,7 +64,7 @@ func (h *Host) guardJournal(history *History) guardedJournal {
 }
 
 // KeepsRuns reports whether interrupted runs of a target are in a journal, the
-// host's or its history's. If not, each leaves a [Checkpoint].
+// host's or its history's. If not, each leaves a [runevent.Checkpoint].
 func (h *Host) KeepsRuns(target Target) bool {
 	return h.journalOf(h.historyOf(target.network())) != nil
 }

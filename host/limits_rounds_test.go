@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // looping calls a tool for as long as it may, and notes what it is asked with.
 func looping(choices *[]host.ToolChoice) host.Model {
-	return hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	return hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		*choices = append(*choices, req.ToolChoice)
 		if req.ToolChoice == host.ToolChoiceNone {
 			return hosttest.Say("That is all I found.")
@@ -64,7 +66,7 @@ func TestRunsThatWouldNeverEnd(t *testing.T) {
 			if got.Rounds != tt.rounds || got.Text() != tt.text || got.Limit != tt.limit || len(choices) != tt.rounds {
 				t.Errorf("%d rounds, %d calls, %q, limit %q; want %d, %q, %q", got.Rounds, len(choices), got.Text(), got.Limit, tt.rounds, tt.text, tt.limit)
 			}
-			if tt.code == "" && result.FinishReason != host.FinishMaxRounds {
+			if tt.code == "" && result.FinishReason != chat.FinishMaxRounds {
 				t.Errorf("the run ends with %s", result.FinishReason)
 			}
 			if at := slices.Index(choices, host.ToolChoiceNone); (at == tt.rounds-1) != tt.toolsOff || !tt.toolsOff && at >= 0 {
@@ -98,7 +100,7 @@ func TestFailuresThatAreNotInARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := h.Run(t.Context(), a, &host.Request{Text: "hi"})
-	if err != nil || result.Text() != "done" || result.FinishReason != host.FinishStop {
+	if err != nil || result.Text() != "done" || result.FinishReason != chat.FinishStop {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
@@ -107,7 +109,7 @@ func TestFailuresThatAreNotInARow(t *testing.T) {
 func TestToolsThatAreOffAreNotCalled(t *testing.T) {
 	calls := 0
 	look := host.NewTool("look", "", func(context.Context, *host.Call, struct{}) (string, error) { calls++; return "more", nil }, nil)
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Call("look", "{}") })
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Call("look", "{}") })
 	h, err := host.New(&host.Options{SingleTenant: true, Model: model, Limits: host.Limits{MaxRounds: 2}})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +119,7 @@ func TestToolsThatAreOffAreNotCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := h.Run(t.Context(), a, &host.Request{Text: "hi"})
-	if err != nil || calls != 2 || len(model.Requests()) != 3 || result.FinishReason != host.FinishMaxRounds {
+	if err != nil || calls != 2 || len(model.Requests()) != 3 || result.FinishReason != chat.FinishMaxRounds {
 		t.Fatalf("%d calls, %d requests, %+v, %v", calls, len(model.Requests()), result, err)
 	}
 	results := result.Results[0].ToolResults()

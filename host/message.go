@@ -36,8 +36,6 @@ type (
 	Media = chat.Media
 	// Data is any JSON value.
 	Data = chat.Data
-	// Unknown is a part of a type that this version does not know.
-	Unknown = chat.Unknown
 )
 
 // Artifact is a product of a run: see [chat.Artifact].
@@ -46,21 +44,6 @@ type Artifact = chat.Artifact
 // TokenCounter counts tokens, for limits, processors and reports: see
 // [chat.TokenCounter].
 type TokenCounter = chat.TokenCounter
-
-// Edit is one change to a view of history: see [chat.Edit].
-type Edit = chat.Edit
-
-// The edits.
-type (
-	// Drop removes the messages From up to, not including, To.
-	Drop = chat.Drop
-	// DropPart removes one part of a message.
-	DropPart = chat.DropPart
-	// Insert puts a message before the one at At.
-	Insert = chat.Insert
-	// Replace puts a message in the place of the one at At.
-	Replace = chat.Replace
-)
 
 // NewMessage returns a message with a fresh id and the current time.
 func NewMessage(role Role, parts ...Part) *Message { return chat.NewMessage(role, parts...) }
@@ -73,10 +56,3 @@ func AssistantText(text string) *Message { return chat.AssistantText(text) }
 
 // NewID returns a fresh UUIDv7: unique, and sorting by the time it was made.
 func NewID() string { return chat.NewID() }
-
-// MaxIDBytes is the longest id of a thread, a run or a message, in every store.
-const MaxIDBytes = chat.MaxIDBytes
-
-// ValidateID is the rule for ids and names under which callers have things stored: see
-// [chat.ValidateID].
-func ValidateID(what, id string, limit int) error { return chat.ValidateID(what, id, limit) }

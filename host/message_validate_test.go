@@ -51,7 +51,7 @@ func TestThreadNamesAreRefusedWithoutAStoreToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, thread := range []string{strings.Repeat("x", host.MaxIDBytes+1), "a\tb", "a\x1b[1m", "\xff"} {
+	for _, thread := range []string{strings.Repeat("x", chat.MaxIDBytes+1), "a\tb", "a\x1b[1m", "\xff"} {
 		if _, err := h.Run(context.Background(), agent, &host.Request{Text: "hi", Thread: thread}); host.CodeOf(err) != host.InvalidArgument || len(err.Error()) > 200 {
 			t.Errorf("Run in thread %.10q = %v, want a short invalid_argument", thread, err)
 		}

@@ -17,24 +17,8 @@ type Model = llm.Model
 type Scope = llm.Scope
 
 type (
-	// ModelRequest is one question to a model: see [llm.Request].
-	ModelRequest = llm.Request
-	// ModelResponse is a model's whole answer: see [llm.Response].
-	ModelResponse = llm.Response
-	// ModelChunk is one piece of a streamed answer: see [llm.Chunk].
-	ModelChunk = llm.Chunk
-	// ToolCallDelta is a piece of a tool call in a streamed answer.
-	ToolCallDelta = llm.ToolCallDelta
-	// RetryNotice tells that an attempt failed and another follows.
-	RetryNotice = llm.RetryNotice
-	// FallbackNotice tells that a model failed and another is asked in its place.
-	FallbackNotice = llm.FallbackNotice
 	// Parameters are members of a request to a model's service.
 	Parameters = llm.Parameters
-	// OutputSpec asks a model to answer with JSON of a schema: see [llm.OutputSpec].
-	OutputSpec = llm.OutputSpec
-	// ToolSpec describes a tool to a model.
-	ToolSpec = llm.ToolSpec
 	// ProviderTool is a tool that a model's provider runs by itself: see
 	// [llm.ProviderTool].
 	ProviderTool = llm.ProviderTool
@@ -53,20 +37,6 @@ const (
 // FinishReason says why an answer, an agent's run or a network's run ended.
 type FinishReason = chat.FinishReason
 
-// The finish reasons: see [chat.FinishReason].
-const (
-	FinishStop          = chat.FinishStop
-	FinishToolCalls     = chat.FinishToolCalls
-	FinishLength        = chat.FinishLength
-	FinishContentFilter = chat.FinishContentFilter
-	FinishPaused        = chat.FinishPaused
-	FinishMaxRounds     = chat.FinishMaxRounds
-	FinishMaxIterations = chat.FinishMaxIterations
-	FinishInterrupted   = chat.FinishInterrupted
-	FinishFailed        = chat.FinishFailed
-	FinishCanceled      = chat.FinishCanceled
-)
-
 // Usage counts tokens: see [chat.Usage].
 type Usage = chat.Usage
 
@@ -76,16 +46,8 @@ type Cost = chat.Cost
 // Processor changes the view of history that a model receives: see [llm.Processor].
 type Processor = llm.Processor
 
-// Processed is the report of a processor: see [llm.Processed].
-type Processed = llm.Processed
-
 // View is the input of a processor: see [llm.View].
 type View = llm.View
-
-// NewView returns a view outside any run, for testing processors: see [llm.NewView].
-func NewView(messages []*Message, model string, counter TokenCounter) *View {
-	return llm.NewView(messages, model, counter)
-}
 
 // ProcessorFunc returns a processor from a function from messages to messages: see
 // [llm.ProcessorFunc].
@@ -96,12 +58,7 @@ func ProcessorFunc(name string, fn func(ctx context.Context, messages []*Message
 // Optional returns p with another answer to failure: see [llm.Optional].
 func Optional(p Processor) Processor { return llm.Optional(p) }
 
-// Process applies one processor to a view and checks the result: see [llm.Process].
-func Process(ctx context.Context, p Processor, view *View) ([]*Message, *Processed, error) {
-	return llm.Process(ctx, p, view)
-}
-
 // ProcessAll applies processors in their order: see [llm.ProcessAll].
-func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, []*Processed, error) {
+func ProcessAll(ctx context.Context, list []Processor, view *View) ([]*Message, []*llm.Processed, error) {
 	return llm.ProcessAll(ctx, list, view)
 }

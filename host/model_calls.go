@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // How a run asks a model: processors, quota, the answer as it streams.
@@ -50,13 +51,13 @@ func (c *modelCalls) process(ctx context.Context, v viewSource, levels levels) (
 
 func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level string, v viewSource) ([]*Message, error) {
 	messages := v.messages
-	view := NewView(messages, v.model, c.tokens)
+	view := llm.NewView(messages, v.model, c.tokens)
 	view.Scope, view.Own = *c.events.scope, llm.CountOwn(messages, v.own)
 	if v.input != nil {
 		view.Input = v.input.ID
 	}
-	ev := &ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
-	out, done, err := Process(ctx, p, view)
+	ev := &runevent.ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
+	out, done, err := llm.Process(ctx, p, view)
 	if err != nil {
 		if !llm.IsOptional(p) || ctx.Err() != nil {
 			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = fault.AsError(err), len(messages), -1, -1
@@ -64,7 +65,7 @@ func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level stri
 			return nil, wrapError(err, "processor %q", p.Name())
 		}
 		c.events.logMasked("processor failed", err, "processor", p.Name())
-		out, done, ev.Skipped = messages, &Processed{}, fault.AsError(err)
+		out, done, ev.Skipped = messages, &llm.Processed{}, fault.AsError(err)
 	}
 	c.ledger.addCost(done.Cost)
 	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
@@ -96,11 +97,11 @@ func (c *modelCalls) countView(ctx context.Context, model string, messages []*Me
 }
 
 // generate sends one request to a model and passes its deltas on.
-func (c *modelCalls) generate(ctx context.Context, model Model, req *ModelRequest, round int, show bool) (*ModelResponse, error) {
+func (c *modelCalls) generate(ctx context.Context, model Model, req *llm.Request, round int, show bool) (*llm.Response, error) {
 	if err := c.ledger.waitForModelQuota(ctx, model); err != nil {
 		return nil, err
 	}
-	c.events.emit(&ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
+	c.events.emit(&runevent.ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
 	resp, shown, err := c.listen(ctx, model, req, show)
 	if err != nil {
 		c.ledger.bookUnfinished(ctx, req, resp, shown)
@@ -112,7 +113,7 @@ func (c *modelCalls) generate(ctx context.Context, model Model, req *ModelReques
 
 // listen reads an answer and checks it. shown is the number of its bytes received;
 // beside an error resp is the rejected answer, or nil.
-func (c *modelCalls) listen(ctx context.Context, model Model, req *ModelRequest, show bool) (resp *ModelResponse, shown int, err error) {
+func (c *modelCalls) listen(ctx context.Context, model Model, req *llm.Request, show bool) (resp *llm.Response, shown int, err error) {
 	for chunk, err := range model.Generate(ctx, req) {
 		if err != nil {
 			return nil, shown, fault.Withhold(err)
@@ -138,15 +139,15 @@ func (c *modelCalls) listen(ctx context.Context, model Model, req *ModelRequest,
 }
 
 // pass shows a delta to the reader and returns its size.
-func (c *modelCalls) pass(chunk *ModelChunk, show bool) int {
+func (c *modelCalls) pass(chunk *llm.Chunk, show bool) int {
 	n := len(chunk.Text) + len(chunk.Reasoning)
 	if chunk.Retry != nil {
 		c.events.logger.Warn("model retried", "run", c.events.scope.Run, "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
-		c.events.emit(&ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
+		c.events.emit(&runevent.ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
 	}
 	if f := chunk.Fallback; f != nil {
 		c.events.logger.Warn("model fell back", "run", c.events.scope.Run, "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
-		c.events.emit(&ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
+		c.events.emit(&runevent.ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
 	}
 	if chunk.ToolCall != nil {
 		n += len(chunk.ToolCall.Arguments)
@@ -155,10 +156,10 @@ func (c *modelCalls) pass(chunk *ModelChunk, show bool) int {
 		return n
 	}
 	if chunk.Reasoning != "" {
-		c.events.emit(&ReasoningDelta{Text: chunk.Reasoning})
+		c.events.emit(&runevent.ReasoningDelta{Text: chunk.Reasoning})
 	}
 	if chunk.Text != "" {
-		c.events.emit(&TextDelta{Text: chunk.Text})
+		c.events.emit(&runevent.TextDelta{Text: chunk.Text})
 	}
 	if chunk.ToolCall != nil {
 		c.events.emit(chunk.ToolCall)

@@ -1,6 +1,10 @@
 package host
 
-import "context"
+import (
+	"context"
+
+	"github.com/agenthost/agenthost/host/chat"
+)
 
 // NetworkHooks are functions that are called at the beginning and the end of each
 // run of a network. Either may be nil. They run in the goroutine of the run; an
@@ -56,7 +60,7 @@ func (r *run) hookNetworkStart(ctx context.Context) error {
 // hookNetworkFinish asks the Finish hook of the network.
 func (r *run) hookNetworkFinish(ctx context.Context, reason FinishReason) error {
 	hook := r.net.opts.Hooks.Finish
-	if hook == nil || r.stoppedAtStart || reason == FinishInterrupted {
+	if hook == nil || r.stoppedAtStart || reason == chat.FinishInterrupted {
 		return nil
 	}
 	r.scope.Agent = ""

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // hooked runs a network of one agent with hooks on a thread, and returns what came
@@ -62,7 +64,7 @@ func TestNetworkStartHookStops(t *testing.T) {
 		Finish: func(context.Context, *host.NetworkFinishHook) error { finished = true; return nil },
 	}
 	result, store, model, err := hooked(t, hooks)
-	if err != nil || result.FinishReason != host.FinishStop || len(result.Results) != 0 || finished || len(model.Requests()) != 0 || len(store.Turns()) != 0 {
+	if err != nil || result.FinishReason != chat.FinishStop || len(result.Results) != 0 || finished || len(model.Requests()) != 0 || len(store.Turns()) != 0 {
 		t.Errorf("%+v, %v, finish called: %v, %d questions, %d turns", result, err, finished, len(model.Requests()), len(store.Turns()))
 	}
 }
@@ -87,7 +89,7 @@ func TestNetworkHooksFail(t *testing.T) {
 				t.Errorf("%v, want %s with the network's name", err, tt.code)
 			}
 			turns := store.Turns()
-			if len(turns) != 1 || turns[0].Status != host.FinishFailed || len(turns[0].Results) != tt.results || len(model.Requests()) != tt.results {
+			if len(turns) != 1 || turns[0].Status != chat.FinishFailed || len(turns[0].Results) != tt.results || len(model.Requests()) != tt.results {
 				t.Errorf("%d questions, stored is %+v; want a failed turn with %d results", len(model.Requests()), turns, tt.results)
 			}
 			if tt.code == host.PermissionDenied && !errors.Is(err, refused) {
@@ -105,14 +107,14 @@ func TestRunStateAs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := host.RunStateAs[tally](result); err != nil || got.N != 9007199254740993 {
+	if got, err := runevent.StateAs[tally](result); err != nil || got.N != 9007199254740993 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := host.RunStateAs[[]int](result); host.CodeOf(err) != host.InvalidArgument {
+	if _, err := runevent.StateAs[[]int](result); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("as a list: %v", err)
 	}
 	for _, none := range []*host.RunResult{nil, {}} {
-		if _, err := host.RunStateAs[tally](none); host.CodeOf(err) != host.FailedPrecondition {
+		if _, err := runevent.StateAs[tally](none); host.CodeOf(err) != host.FailedPrecondition {
 			t.Errorf("of %v: %v", none, err)
 		}
 	}
@@ -168,7 +170,7 @@ func TestAStoppedRunStaysStoppedAcrossACrash(t *testing.T) {
 	}
 	j.dead = false
 	r, err := h.Run(t.Context(), net, &host.Request{Resume: "r"})
-	if err != nil || r.FinishReason != host.FinishStop || len(r.Results) != 0 || len(model.Requests()) != 0 {
+	if err != nil || r.FinishReason != chat.FinishStop || len(r.Results) != 0 || len(model.Requests()) != 0 {
 		t.Errorf("Run = %+v: %v, after %d model calls; want none", r, err, len(model.Requests()))
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 func agentNamed(t testing.TB, name, description string) *host.Agent {
@@ -71,7 +73,7 @@ func TestNetworksRefused(t *testing.T) {
 		"a model router with two prompts": {"n", []*host.Agent{described}, &host.NetworkOptions{Router: host.NewModelRouter("m", &host.ModelRouterOptions{Instructions: "x",
 			InstructionsFunc: func(context.Context, *host.RouteRequest) (string, error) { return "", nil }})}, `model router "m" has both Instructions`},
 		"a model router that is read twice": {"n", []*host.Agent{described}, &host.NetworkOptions{Router: order(), Routers: []host.Router{host.NewModelRouter("m", &host.ModelRouterOptions{Reader: order(),
-			OnRoute: func(context.Context, *host.ModelResponse, *host.RouteRequest) (*host.Route, error) { return nil, nil }})}}, `both OnRoute and Reader`},
+			OnRoute: func(context.Context, *llm.Response, *host.RouteRequest) (*host.Route, error) { return nil, nil }})}}, `both OnRoute and Reader`},
 		"an agent on call of a name taken": {"n", []*host.Agent{a}, &host.NetworkOptions{Router: order(), OnCall: []*host.Agent{agentNamed(t, "a", "")}}, "two agents"},
 		"a nil agent on call":              {"n", []*host.Agent{a}, &host.NetworkOptions{Router: order(), OnCall: []*host.Agent{nil}}, "nil agent"},
 		"a router that names a stranger":   {"n", []*host.Agent{a}, &host.NetworkOptions{Router: host.InOrder("line", "a", "z")}, `router "line" names the agent "z"`},
@@ -166,7 +168,7 @@ func TestOnRouteMayNameWhomItWants(t *testing.T) {
 	model := hosttest.NewModel(hosttest.Say("one"), hosttest.Say("two"), hosttest.Say("three"))
 	router := host.NewModelRouter("custom", &host.ModelRouterOptions{
 		Model: model, Instructions: "Name somebody.", Processors: []host.Processor{spy},
-		OnRoute: func(_ context.Context, resp *host.ModelResponse, req *host.RouteRequest) (*host.Route, error) {
+		OnRoute: func(_ context.Context, resp *llm.Response, req *host.RouteRequest) (*host.Route, error) {
 			next := answers[0]
 			answers = answers[1:]
 			if next == "" {
@@ -197,7 +199,7 @@ func TestOnRouteMayNameWhomItWants(t *testing.T) {
 
 func TestOnRouteMayFail(t *testing.T) {
 	broken := errors.New("broken")
-	router := host.NewModelRouter("custom", &host.ModelRouterOptions{Model: says("x"), OnRoute: func(context.Context, *host.ModelResponse, *host.RouteRequest) (*host.Route, error) {
+	router := host.NewModelRouter("custom", &host.ModelRouterOptions{Model: says("x"), OnRoute: func(context.Context, *llm.Response, *host.RouteRequest) (*host.Route, error) {
 		return nil, broken
 	}})
 	network, err := host.NewNetwork("n", []*host.Agent{agentNamed(t, "a", "is a")}, &host.NetworkOptions{Router: router})
@@ -287,7 +289,7 @@ func TestAgentsMayAllBeDone(t *testing.T) {
 			}
 			n := newNetwork(t, []*host.Agent{a}, &host.NetworkOptions{Router: c.router, Model: model})
 			r, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Text: "go"})
-			if err != nil || r.FinishReason != host.FinishStop || len(r.Results) != 1 {
+			if err != nil || r.FinishReason != chat.FinishStop || len(r.Results) != 1 {
 				t.Errorf("Run: %+v, %v; want one agent's run and the end", r, err)
 			}
 		})

@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/redact"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // SchemaOf returns the schema of a Go type's JSON, for [AgentOptions].Output.
@@ -31,12 +34,12 @@ func SchemaOf[T any]() (*Schema, error) {
 }
 
 // outputSpec describes the wanted output to the agent's model.
-func (a *Agent) outputSpec() *OutputSpec {
+func (a *Agent) outputSpec() *llm.OutputSpec {
 	s := a.opts.Output
 	if s == nil {
 		return nil
 	}
-	return &OutputSpec{Name: outputName(a.name), Schema: s.told, Strict: s.strict}
+	return &llm.OutputSpec{Name: outputName(a.name), Schema: s.told, Strict: s.strict}
 }
 
 // outputName makes a name that every provider takes.
@@ -69,9 +72,9 @@ func (s *Schema) readOutput(text string) (json.RawMessage, error) {
 // takeOutput reads the agent's output from its last answer. One that does not fit
 // goes back to the model once, with its fault: the better answer takes its place,
 // and the exchange about it is not kept.
-func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse) error {
+func (t *turn) takeOutput(ctx context.Context, req *llm.Request, resp *llm.Response) error {
 	s := t.agent.opts.Output
-	if s == nil || resp.FinishReason == FinishPaused || len((&Message{Parts: resp.Parts}).ToolCalls()) > 0 {
+	if s == nil || resp.FinishReason == chat.FinishPaused || len((&Message{Parts: resp.Parts}).ToolCalls()) > 0 {
 		return nil
 	}
 	out, err := s.readOutput((&Message{Parts: resp.Parts}).Text())
@@ -79,7 +82,7 @@ func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelRes
 		t.result.Output = out
 		return nil
 	}
-	t.run.events.emit(&ModelRetried{Attempt: 1, Code: CodeOf(err), Reason: err.Error()})
+	t.run.events.emit(&runevent.ModelRetried{Attempt: 1, Code: CodeOf(err), Reason: err.Error()})
 	better, err := t.repairOutput(ctx, req, resp, err)
 	if err != nil {
 		return err
@@ -95,7 +98,7 @@ func (t *turn) takeOutput(ctx context.Context, req *ModelRequest, resp *ModelRes
 }
 
 // repairOutput tells the model the fault of its answer and asks again.
-func (t *turn) repairOutput(ctx context.Context, req *ModelRequest, resp *ModelResponse, fault error) (*ModelResponse, error) {
+func (t *turn) repairOutput(ctx context.Context, req *llm.Request, resp *llm.Response, fault error) (*llm.Response, error) {
 	if err := t.run.ledger.checkLeft(); err != nil {
 		return nil, err
 	}

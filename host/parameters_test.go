@@ -12,7 +12,7 @@ import (
 )
 
 // parametersOf returns what a model was asked with, as JSON.
-func parametersOf(req *host.ModelRequest) string {
+func parametersOf(req *llm.Request) string {
 	raw, err := json.Marshal(map[string]json.RawMessage(req.Parameters))
 	if err != nil {
 		return err.Error()

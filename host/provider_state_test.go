@@ -13,6 +13,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // counter is a provider that counts its calls in its state, and says what it had.
@@ -57,7 +59,7 @@ func (c *counter) count(own *host.ProviderState, when string) error {
 func TestProvidersKeepAStateInTheThread(t *testing.T) {
 	history := hosttest.NewHistory()
 	a, b, nets := &counter{name: "a"}, &counter{name: "b", fails: true}, &counter{name: "a"}
-	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("ok") }),
+	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("ok") }),
 		Providers: []host.Provider{a, b}})
 	network, err := host.NewNetwork("n", []*host.Agent{agent}, &host.NetworkOptions{Router: order("clerk"), Providers: []host.Provider{nets}, History: newHistory(t, history)})
 	if err != nil {
@@ -112,7 +114,7 @@ func TestProvidersOfAnInterruptedRunGoOn(t *testing.T) {
 	for name, history := range map[string]bool{"with a thread": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			c := &counter{name: "c"}
-			ask, err := host.NewRawTool(host.ToolSpec{Name: "ask"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+			ask, err := host.NewRawTool(llm.ToolSpec{Name: "ask"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 				if len(call.Resumed) == 0 {
 					return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "Which?"}}, nil
 				}
@@ -268,7 +270,7 @@ func TestWhereProvidersMessagesGo(t *testing.T) {
 		t.Errorf("tools: %v", tools)
 	}
 	for _, ev := range events {
-		if d, ok := ev.Data.(*host.ToolStarted); ok && d.Provider != "P1" {
+		if d, ok := ev.Data.(*runevent.ToolStarted); ok && d.Provider != "P1" {
 			t.Errorf("the call of %s is by %q's tool", d.Name, d.Provider)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // memory is a provider that also observes.
@@ -174,14 +175,14 @@ func TestAnObserverHearsOfAFailureAndMayFailItself(t *testing.T) {
 	}
 	told := false
 	for _, ev := range events {
-		if d, ok := ev.Data.(*host.ProviderRan); ok && d.Error != nil && strings.Contains(d.Error.Message, "cannot learn") {
+		if d, ok := ev.Data.(*runevent.ProviderRan); ok && d.Error != nil && strings.Contains(d.Error.Message, "cannot learn") {
 			told = true
 		}
 	}
 	if !told {
 		t.Error("no event tells of the observer's failure")
 	}
-	if last := events[len(events)-1].Data.(*host.RunFinished); last.Cost.Instructions != 7 {
+	if last := events[len(events)-1].Data.(*runevent.RunFinished); last.Cost.Instructions != 7 {
 		t.Errorf("the run's cost is %+v", last.Cost)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -53,11 +54,11 @@ func TestProviderToolsRefused(t *testing.T) {
 // An answer that the provider pauses, because its own tools take long, goes on
 // in the next round with what there is.
 func TestAPausedAnswerGoesOn(t *testing.T) {
-	searching := &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"server_tool_use"}}`)}
+	searching := &chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"server_tool_use"}}`)}
 	var model *hosttest.Model
 	run := func(opts host.AgentOptions) *host.Result {
 		t.Helper()
-		model = hosttest.NewModel(hosttest.Reply{Parts: []host.Part{searching}, FinishReason: host.FinishPaused}, hosttest.Say(`"found"`))
+		model = hosttest.NewModel(hosttest.Reply{Parts: []host.Part{searching}, FinishReason: chat.FinishPaused}, hosttest.Say(`"found"`))
 		opts.Model = model
 		result, err := newHost(t, nil).Run(t.Context(), newAgent(t, &opts), &host.Request{Text: "x"})
 		if err != nil {
@@ -70,14 +71,14 @@ func TestAPausedAnswerGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(host.AgentOptions{Output: schema})
-	if string(r.Output) != `"found"` || r.Rounds != 2 || r.FinishReason != host.FinishStop {
+	if string(r.Output) != `"found"` || r.Rounds != 2 || r.FinishReason != chat.FinishStop {
 		t.Errorf("the run says %s after %d rounds and ends with %s", r.Output, r.Rounds, r.FinishReason)
 	}
 	second := model.Requests()[1].Messages
 	if got := second[len(second)-1]; got.Role != host.Assistant || len(got.Parts) != 1 || got.Parts[0] != host.Part(searching) {
 		t.Errorf("the second request ends with %s, want the paused answer", encode(got))
 	}
-	if r := run(host.AgentOptions{MaxRounds: 1}); r.FinishReason != host.FinishMaxRounds || r.Rounds != 1 {
+	if r := run(host.AgentOptions{MaxRounds: 1}); r.FinishReason != chat.FinishMaxRounds || r.Rounds != 1 {
 		t.Errorf("with one round: %s after %d", r.FinishReason, r.Rounds)
 	}
 }

@@ -76,7 +76,7 @@ func (tc *toolCalls) setTerms(ctx context.Context, c *toolCall) error {
 		return wrapError(err, "how long a question about %s stands cannot be decided", c.part.Name)
 	}
 	if terms.Key != "" {
-		if err := ValidateID("question", terms.Key, MaxIDBytes); err != nil {
+		if err := chat.ValidateID("question", terms.Key, chat.MaxIDBytes); err != nil {
 			return wrapError(err, "key of a question about %s", c.part.Name)
 		}
 	}

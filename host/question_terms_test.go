@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -50,7 +52,7 @@ func (d *refundDesk) process(fn func(h *host.Host, agent *host.Agent)) {
 		own.Key = strings.ReplaceAll(own.Key, "ORDER", in.Order)
 		return &own, nil
 	}})
-	agent := newAgent(d.t, &host.AgentOptions{Tools: []*host.Tool{refund}, Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	agent := newAgent(d.t, &host.AgentOptions{Tools: []*host.Tool{refund}, Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		last := req.Messages[len(req.Messages)-1]
 		if results := last.ToolResults(); len(results) > 0 {
 			d.told = results[0].ContentText()
@@ -183,7 +185,7 @@ func TestExpiredQuestionsEndTheirRun(t *testing.T) {
 		run := d.ask("acme", "1042")
 		d.process(func(h *host.Host, agent *host.Agent) {
 			result, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Resume: run})
-			if host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(err.Error(), "has expired") || result.FinishReason != host.FinishFailed || len(d.refunds) != 0 || d.told != "" {
+			if host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(err.Error(), "has expired") || result.FinishReason != chat.FinishFailed || len(d.refunds) != 0 || d.told != "" {
 				t.Errorf("%+v, %v, refunded %v, the model is told %q", result, err, d.refunds, d.told)
 			}
 			if n, err := h.SettleExpired(t.Context(), agent, "acme"); n != 0 || err != nil {
@@ -220,7 +222,7 @@ func TestExpiredQuestionsLeaveTheirThreadUsable(t *testing.T) {
 			t.Errorf("resumed after its time: %v", err)
 		}
 		turns := store.Turns()
-		if len(turns) != 2 || turns[1].Status != host.FinishFailed || turns[1].Error == nil || turns[1].Error.Code != host.DeadlineExceeded {
+		if len(turns) != 2 || turns[1].Status != chat.FinishFailed || turns[1].Error == nil || turns[1].Error.Code != host.DeadlineExceeded {
 			t.Errorf("stored is %+v, want a failed turn behind the interrupted", turns)
 		}
 		if result, err := h.Run(t.Context(), agent, &host.Request{Thread: "T", Text: "and?"}); err != nil || result.Text() != "never mind" {

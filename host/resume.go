@@ -413,12 +413,12 @@ func (t *turn) continueTurn(ctx context.Context, saved *replay.SavedTurn) error 
 		}
 		return t.hookFinish(ctx)
 	}
-	t.calls.off = saved.Result.FinishReason == FinishMaxRounds // it has called tools all the same
+	t.calls.off = saved.Result.FinishReason == chat.FinishMaxRounds // it has called tools all the same
 	if err := t.runCalls(ctx, t.savedCalls(saved.Calls)); err != nil {
 		return err
 	}
 	if t.interrupted {
-		t.result.FinishReason = FinishInterrupted
+		t.result.FinishReason = chat.FinishInterrupted
 		return nil
 	}
 	if stop, err := t.stopNow(ctx); stop || err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Router picks the next agents of a network. It is asked before the first agent and
@@ -47,7 +48,7 @@ func (req *RouteRequest) View() *View {
 			name = m.Name()
 		}
 	}
-	v := NewView(req.Messages, name, counter)
+	v := llm.NewView(req.Messages, name, counter)
 	v.Scope = req.Scope
 	return v
 }
@@ -143,7 +144,7 @@ type ModelRouterOptions struct {
 	// OnRoute names the next agents, from the model's answer; a nil route adds none.
 	// Default: the arguments of the tools select_agent and done. With it, the model
 	// has no tools at all.
-	OnRoute func(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, error)
+	OnRoute func(ctx context.Context, resp *llm.Response, req *RouteRequest) (*Route, error)
 
 	// Reader is OnRoute as a router, which may be one in a sandbox: the answer is
 	// its request's Last, under the model router's name.
@@ -152,7 +153,7 @@ type ModelRouterOptions struct {
 
 // NewModelRouter returns a router that asks a model: it receives the agents' names
 // and descriptions and answers by calling select_agent or done. A name that it
-// invents is reported back to it, at most [MaxRouteAttempts] times. A text-only
+// invents is reported back to it, at most 3 times. A text-only
 // answer ends the run. Options that exclude each other are an error of the network
 // that the router is for.
 func NewModelRouter(name string, opts *ModelRouterOptions) Router {
@@ -162,8 +163,8 @@ func NewModelRouter(name string, opts *ModelRouterOptions) Router {
 	return &modelRouter{name, *opts}
 }
 
-// MaxRouteAttempts bounds how often a model router is asked for one decision.
-const MaxRouteAttempts = 3
+// maxRouteAttempts bounds how often a model router is asked for one decision.
+const maxRouteAttempts = 3
 
 type modelRouter struct {
 	name string
@@ -193,7 +194,7 @@ func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, err
 		return Stop("no agent is enabled"), nil
 	}
 	view := req.Messages
-	for range MaxRouteAttempts {
+	for range maxRouteAttempts {
 		resp, err := r.ask(ctx, req, view)
 		if err != nil {
 			return nil, err
@@ -204,13 +205,13 @@ func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, err
 		}
 		view = appendComplaint(view, resp, complaint)
 	}
-	return nil, Errorf(Unavailable, "model router %q named no agent of the network in %d attempts", r.name, MaxRouteAttempts).
+	return nil, Errorf(Unavailable, "model router %q named no agent of the network in %d attempts", r.name, maxRouteAttempts).
 		WithHint("describe the agents better, or route in code")
 }
 
 // read returns the route of the model's answer, or a correction to send to the
 // model.
-func (r *modelRouter) read(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, string, error) {
+func (r *modelRouter) read(ctx context.Context, resp *llm.Response, req *RouteRequest) (*Route, string, error) {
 	if r.readsItself() {
 		route, complaint := readChoice(resp, req.Agents)
 		return route, complaint, nil
@@ -225,7 +226,7 @@ func (r *modelRouter) read(ctx context.Context, resp *ModelResponse, req *RouteR
 	return route, "", nil
 }
 
-func (r *modelRouter) onRoute(ctx context.Context, resp *ModelResponse, req *RouteRequest) (*Route, error) {
+func (r *modelRouter) onRoute(ctx context.Context, resp *llm.Response, req *RouteRequest) (*Route, error) {
 	if r.opts.OnRoute != nil {
 		return r.opts.OnRoute(ctx, resp, req)
 	}
@@ -236,12 +237,12 @@ func (r *modelRouter) onRoute(ctx context.Context, resp *ModelResponse, req *Rou
 	return route, wrapError(err, "reader %q", r.opts.Reader.Name())
 }
 
-func (r *modelRouter) ask(ctx context.Context, req *RouteRequest, view []*Message) (*ModelResponse, error) {
+func (r *modelRouter) ask(ctx context.Context, req *RouteRequest, view []*Message) (*llm.Response, error) {
 	instructions, err := r.instructions(ctx, req)
 	if err != nil {
 		return nil, wrapError(err, "instructions")
 	}
-	mreq := &ModelRequest{Scope: req.Scope, SerialTools: true}
+	mreq := &llm.Request{Scope: req.Scope, SerialTools: true}
 	if r.readsItself() {
 		mreq.Tools, mreq.ToolChoice = routingTools(req.Agents), ToolChoiceAny
 	}
@@ -279,13 +280,13 @@ func AgentList(agents []AgentInfo) string {
 	return b.String()
 }
 
-func routingTools(agents []AgentInfo) []ToolSpec {
+func routingTools(agents []AgentInfo) []llm.ToolSpec {
 	names := make([]string, len(agents))
 	for i, a := range agents {
 		names[i] = a.Name
 	}
 	enum, _ := json.Marshal(names)
-	return []ToolSpec{
+	return []llm.ToolSpec{
 		{Name: "select_agent", Description: "Let this agent act next.", Parameters: json.RawMessage(
 			`{"type":"object","properties":{"name":{"type":"string","enum":` + string(enum) + `},"reason":{"type":["string","null"]}},"required":["name","reason"],"additionalProperties":false}`)},
 		{Name: "done", Description: "The request is met.", Parameters: json.RawMessage(
@@ -295,7 +296,7 @@ func routingTools(agents []AgentInfo) []ToolSpec {
 
 // readChoice returns the route that the first call asks for, or a correction to
 // send to the model.
-func readChoice(resp *ModelResponse, agents []AgentInfo) (route *Route, complaint string) {
+func readChoice(resp *llm.Response, agents []AgentInfo) (route *Route, complaint string) {
 	m := Message{Parts: resp.Parts}
 	calls := m.ToolCalls()
 	if len(calls) == 0 {
@@ -334,7 +335,7 @@ func agentNames(agents []AgentInfo) []string {
 	return names
 }
 
-func appendComplaint(view []*Message, resp *ModelResponse, complaint string) []*Message {
+func appendComplaint(view []*Message, resp *llm.Response, complaint string) []*Message {
 	answer := NewMessage(Assistant, resp.Parts...)
 	view = append(view[:len(view):len(view)], answer)
 	calls := answer.ToolCalls()

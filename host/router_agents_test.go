@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // ranIn returns who ran, in order.
@@ -35,7 +37,7 @@ func routes(list ...*host.Route) host.Router {
 
 // answering returns a model that gives the same answer each time.
 func answering(text string) host.Model {
-	return hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say(text) })
+	return hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say(text) })
 }
 
 func newNetwork(t testing.TB, agents []*host.Agent, opts *host.NetworkOptions) *host.Network {
@@ -134,7 +136,7 @@ func TestInOrder(t *testing.T) {
 	agents := []*host.Agent{agentNamed(t, "a", ""), agentNamed(t, "b", "")}
 	n := newNetwork(t, agents, &host.NetworkOptions{Router: host.InOrder("line", "b", "a")})
 	r, err := newHost(t, nil).Run(t.Context(), n, &host.Request{Text: "hi"})
-	if err != nil || !slices.Equal(ranIn(r), []string{"b", "a"}) || r.FinishReason != host.FinishStop {
+	if err != nil || !slices.Equal(ranIn(r), []string{"b", "a"}) || r.FinishReason != chat.FinishStop {
 		t.Errorf("%q ran and the run ended with %q, %v; want b, a and stop", ranIn(r), r.FinishReason, err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 const agentList = "The agents:\n- a: is a\n"
@@ -21,7 +23,7 @@ func TestWhatAModelRouterIsTold(t *testing.T) {
 		_, err := req.State.Get("/mood", &mood)
 		return "Be " + mood + ". " + host.AgentList(req.Agents), err
 	}
-	stop := func(context.Context, *host.ModelResponse, *host.RouteRequest) (*host.Route, error) { return nil, nil }
+	stop := func(context.Context, *llm.Response, *host.RouteRequest) (*host.Route, error) { return nil, nil }
 	for name, c := range map[string]struct {
 		opts  host.ModelRouterOptions
 		want  string // the system prompt, or how it ends
@@ -101,9 +103,9 @@ func TestReadersOfRoutingModels(t *testing.T) {
 			for ev, err := range newHost(t, nil).Stream(t.Context(), n, &host.Request{Text: "hi"}) {
 				failure = err
 				switch d := ev.Data.(type) {
-				case *host.RouteChosen:
+				case *runevent.RouteChosen:
 					reasons = append(reasons, d.Reason)
-				case *host.RunFinished:
+				case *runevent.RunFinished:
 					result = d.Result
 				}
 			}

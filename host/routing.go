@@ -4,7 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // How a run chooses the agent that runs next.
@@ -41,13 +44,13 @@ func (r *routing) pickAgent(ctx context.Context, state *State) (FinishReason, er
 		return r.conv.results[len(r.conv.results)-1].FinishReason, nil
 	}
 	if r.iterations >= r.maxIterations() {
-		return FinishMaxIterations, nil
+		return chat.FinishMaxIterations, nil
 	}
 	if err := r.askRouters(ctx, state); err != nil {
 		return "", err
 	}
 	if len(r.stack) == 0 {
-		return FinishStop, nil
+		return chat.FinishStop, nil
 	}
 	return "", nil
 }
@@ -80,7 +83,7 @@ func (r *routing) askRouters(ctx context.Context, state *State) error {
 	if err != nil {
 		return err
 	}
-	r.events.emit(&RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
+	r.events.emit(&runevent.RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
 	r.stack = append(r.stack, next...)
 	r.events.sendState(state)
 	return r.recordRoute(ctx, next)
@@ -215,7 +218,7 @@ func (r *routing) firstModel() string {
 }
 
 // askRoutingModel asks a model router's model, or the run's, for the next agent.
-func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *ModelRequest, instructions string, view []*Message) (*ModelResponse, error) {
+func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *llm.Request, instructions string, view []*Message) (*llm.Response, error) {
 	model := r.models.forRouter(m)
 	if model == nil {
 		return nil, errNoRoutingModel(m.name)

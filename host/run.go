@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // run is one run of a network: it holds the parts of the run and has the loop. All but
@@ -79,7 +81,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 			WithHint("use at most %d bytes of UTF-8 without control characters, or leave it out", maxMessageID)
 	}
 	if r.scope.Thread != "" {
-		if err := ValidateID("thread", r.scope.Thread, MaxIDBytes); err != nil {
+		if err := chat.ValidateID("thread", r.scope.Thread, chat.MaxIDBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -138,10 +140,10 @@ func errNothingSaid() error {
 }
 
 // maxMessageID bounds the id that a client gives a message.
-const maxMessageID = MaxIDBytes
+const maxMessageID = chat.MaxIDBytes
 
 func validMessageID(id string) bool {
-	return id == "" || ValidateID("message", id, maxMessageID) == nil
+	return id == "" || chat.ValidateID("message", id, maxMessageID) == nil
 }
 
 func readInput(req *Request, limits *Limits) (*Message, error) {
@@ -229,7 +231,7 @@ func (r *run) execute(ctx context.Context) error {
 	} else {
 		r.services.callAfterCommit(err == nil || !r.net.opts.DiscardOnFailure)
 	}
-	if err == nil && reason == FinishInterrupted {
+	if err == nil && reason == chat.FinishInterrupted {
 		err = r.storeQuestions(ctx)
 	} else {
 		r.journal.endRun(ctx)
@@ -265,8 +267,8 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 		if err := r.journal.recorder.Err(); err != nil {
 			return "", err
 		}
-		if result.FinishReason == FinishInterrupted {
-			return FinishInterrupted, nil
+		if result.FinishReason == chat.FinishInterrupted {
+			return chat.FinishInterrupted, nil
 		}
 	}
 }
@@ -276,9 +278,9 @@ const maxDelegations = 4
 
 func statusOf(err error) FinishReason {
 	if CodeOf(err) == Canceled {
-		return FinishCanceled
+		return chat.FinishCanceled
 	}
-	return FinishFailed
+	return chat.FinishFailed
 }
 
 // runTimeout is the cause of a run's context that ended at the host's limit. It is
@@ -326,12 +328,12 @@ func (r *run) finish(reason FinishReason, err error) error {
 	if r.thread.history == nil && r.thread.providers != nil {
 		result.Providers = r.thread.providers.json(err != nil)
 	}
-	if reason == FinishInterrupted {
+	if reason == chat.FinishInterrupted {
 		result.Questions, result.Checkpoint = replay.QuestionsOf(r.journal.openCalls), r.journal.checkpoint
 	}
 	r.sendStarted()
 	r.events.logMasked("run failed", err)
-	r.events.emit(&RunFinished{
+	r.events.emit(&runevent.RunFinished{
 		FinishReason: reason, Thread: r.scope.Thread, Usage: r.ledger.usage, Cost: r.ledger.cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,
 	})
@@ -347,7 +349,7 @@ func (r *run) sendStarted() {
 		return
 	}
 	r.events.opened = true
-	started := &RunStarted{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Resumes: r.journal.resumes, Replayed: r.events.replayed}
+	started := &runevent.RunStarted{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Resumes: r.journal.resumes, Replayed: r.events.replayed}
 	if r.conv.input != nil {
 		started.Message = r.conv.input.ID
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/redact"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // runEvents sends the events of a run to its reader.
@@ -86,10 +87,10 @@ func (e *runEvents) sendState(state *State) {
 	ops := state.view().TakeAllChanges()
 	if !e.stateSent {
 		e.stateSent = true
-		e.emit(&StatePatched{Ops: []PatchOp{{Op: "replace", Path: "", Value: state.JSON()}}})
+		e.emit(&runevent.StatePatched{Ops: []PatchOp{{Op: "replace", Path: "", Value: state.JSON()}}})
 		return
 	}
 	if len(ops) > 0 {
-		e.emit(&StatePatched{Ops: ops})
+		e.emit(&runevent.StatePatched{Ops: ops})
 	}
 }

@@ -7,18 +7,20 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // panicking is everything that a program may hand to a network, broken.
 type panicking struct{}
 
 func (panicking) Name() string { return "broken" }
-func (panicking) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+func (panicking) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
 	panic("boom")
 }
 func (panicking) Route(context.Context, *host.RouteRequest) (*host.Route, error) { panic("boom") }
-func (panicking) Process(context.Context, *host.View) (*host.Processed, error)   { panic("boom") }
+func (panicking) Process(context.Context, *host.View) (*llm.Processed, error)    { panic("boom") }
 func (panicking) Provide(context.Context, *host.ProvideRequest) (*host.Provided, error) {
 	panic("boom")
 }
@@ -40,7 +42,7 @@ func TestAPanicEndsTheRunAlone(t *testing.T) {
 		return []*host.Agent{b}
 	}
 	aThenB := host.InOrder("line", "a", "b")
-	onRoute := host.NewModelRouter("m", &host.ModelRouterOptions{Model: says("x"), OnRoute: func(context.Context, *host.ModelResponse, *host.RouteRequest) (*host.Route, error) { panic("boom") }})
+	onRoute := host.NewModelRouter("m", &host.ModelRouterOptions{Model: says("x"), OnRoute: func(context.Context, *llm.Response, *host.RouteRequest) (*host.Route, error) { panic("boom") }})
 	byCode := func(r host.Router) host.Router { // after a has run
 		return host.RouterFunc("code", func(ctx context.Context, req *host.RouteRequest) (*host.Route, error) {
 			if req.CallCount == 0 {
@@ -71,7 +73,7 @@ func TestAPanicEndsTheRunAlone(t *testing.T) {
 			if host.CodeOf(err) != host.Internal || err.Error() != c.says {
 				t.Errorf("Run: %v; want code %s and %q", err, host.Internal, c.says)
 			}
-			if r.FinishReason != host.FinishFailed {
+			if r.FinishReason != chat.FinishFailed {
 				t.Errorf("the run ended with %q", r.FinishReason)
 			}
 			want := 2 // the user's message, and a's answer

@@ -13,7 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // busyAgent calls three tools at once that all emit, twice, and then says so.
@@ -34,7 +37,7 @@ func busyAgent(t testing.TB, history *host.History) *host.Agent {
 		}))
 	}
 	round := 0
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		if round++; round > 2 {
 			return hosttest.Say("all done")
 		}
@@ -69,7 +72,7 @@ func TestEventsAreNumberedWithoutGaps(t *testing.T) {
 		if ev.Run != events[0].Run || ev.Time.IsZero() {
 			t.Errorf("event %d is of run %q at %v", i, ev.Run, ev.Time)
 		}
-		if p, ok := ev.Data.(*host.ToolProgress); ok {
+		if p, ok := ev.Data.(*runevent.ToolProgress); ok {
 			if want := fmt.Sprint(steps[p.ID]); string(p.Data) != want {
 				t.Errorf("call %s emits %s after %s steps", p.ID, p.Data, want)
 			}
@@ -94,17 +97,17 @@ func TestEveryBeginningHasItsEnd(t *testing.T) {
 	open := map[string]bool{}
 	for _, ev := range events {
 		switch d := ev.Data.(type) {
-		case *host.AgentStarted:
+		case *runevent.AgentStarted:
 			open["agent"] = true
-		case *host.AgentFinished:
+		case *runevent.AgentFinished:
 			delete(open, "agent")
-		case *host.ToolStarted:
+		case *runevent.ToolStarted:
 			open[d.ID] = true
-		case *host.ToolProgress:
+		case *runevent.ToolProgress:
 			if !open[d.ID] {
 				t.Errorf("call %s emits while it does not run", d.ID)
 			}
-		case *host.ToolFinished:
+		case *runevent.ToolFinished:
 			delete(open, d.ID)
 		}
 	}
@@ -145,11 +148,11 @@ func TestStatePatchesLeadToTheFinalState(t *testing.T) {
 	var final json.RawMessage
 	for _, ev := range events {
 		switch d := ev.Data.(type) {
-		case *host.StatePatched:
+		case *runevent.StatePatched:
 			if err := follower.Patch(d.Ops); err != nil {
 				t.Errorf("event %d does not apply: %v", ev.Seq, err)
 			}
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			final = d.Result.State
 		}
 	}
@@ -180,7 +183,7 @@ func TestEveryChangeOfTheStateIsAnEvent(t *testing.T) {
 	}
 	follower := newState(t, `{}`)
 	for _, ev := range events {
-		if d, ok := ev.Data.(*host.StatePatched); ok {
+		if d, ok := ev.Data.(*runevent.StatePatched); ok {
 			if err := follower.Patch(d.Ops); err != nil {
 				t.Errorf("event %d does not apply: %v", ev.Seq, err)
 			}
@@ -195,9 +198,9 @@ func TestEveryChangeOfTheStateIsAnEvent(t *testing.T) {
 type chatty struct{}
 
 func (chatty) Name() string { return "chatty" }
-func (chatty) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
-		for yield(host.ModelChunk{Text: "x"}, nil) {
+func (chatty) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for yield(llm.Chunk{Text: "x"}, nil) {
 		}
 	}
 }
@@ -253,7 +256,7 @@ func checkAbandoned(t *testing.T, leave int, history *hosttest.History) {
 	if len(messages) == 0 || messages[0].Role != host.User || len(open) > 0 {
 		t.Errorf("leaving after %d events stores %d messages, open calls %v", leave, len(messages), open)
 	}
-	if s := turns[0].Status; s != host.FinishCanceled && s != host.FinishStop {
+	if s := turns[0].Status; s != chat.FinishCanceled && s != chat.FinishStop {
 		t.Errorf("leaving after %d events stores status %s", leave, s)
 	}
 }
@@ -302,7 +305,7 @@ func TestASlowReaderLosesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, ok := ev.Data.(*host.ToolProgress); ok {
+			if p, ok := ev.Data.(*runevent.ToolProgress); ok {
 				if string(p.Data) != fmt.Sprint(got) {
 					t.Fatalf("event %d is %s", got, p.Data)
 				}
@@ -367,7 +370,7 @@ func TestErrorsComeLast(t *testing.T) {
 	}
 	broken := newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(hosttest.Fail(host.Errorf(host.Unavailable, "down")))})
 	events, err = collect(t, newHost(t, nil), broken, &host.Request{Text: "x"})
-	last, ok := events[len(events)-1].Data.(*host.RunFinished)
+	last, ok := events[len(events)-1].Data.(*runevent.RunFinished)
 	if !ok || last.Error == nil || last.Error.Code != host.Unavailable || host.CodeOf(err) != host.Unavailable {
 		t.Errorf("a model that is down: last event %+v, error %v", events[len(events)-1].Data, err)
 	}
@@ -375,7 +378,7 @@ func TestErrorsComeLast(t *testing.T) {
 
 func TestEveryReadingOfAStreamIsARun(t *testing.T) {
 	h := newHost(t, nil)
-	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("x") })})
+	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("x") })})
 	stream := h.Stream(t.Context(), agent, &host.Request{Text: "x"})
 	var wg sync.WaitGroup
 	runs := make([]string, 4)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // eventRecorder is a Tracer that keeps what it is given.
@@ -62,7 +63,7 @@ func TestATracerGetsWhatReadersGet(t *testing.T) {
 	}
 	if n := len(rec.events); n == 0 {
 		t.Fatal("no event")
-	} else if _, ended := rec.events[n-1].Data.(*host.RunFinished); !ended {
+	} else if _, ended := rec.events[n-1].Data.(*runevent.RunFinished); !ended {
 		t.Errorf("after its reader has left, a trace ends with %T", rec.events[n-1].Data)
 	}
 }

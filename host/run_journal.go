@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // runJournal writes a run into the journal, and reads it from there when the run
@@ -20,12 +21,12 @@ type runJournal struct {
 
 	recorder   *replay.Recorder // nil if the run is not in the journal
 	steps      *replay.Steps
-	resumes    string             // the id of the run that this one resumes
-	saved      *replay.SavedTurn  // the agent's turn to continue
-	branches   *replay.Branches   // agents used as tools that had begun; nil if none had
-	openCalls  []*replay.OpenCall // the calls that wait for an answer
-	checkpoint *Checkpoint        // of an interrupted run that no journal keeps
-	ended      *replay.EndStep    // how the run ended before its results were stored
+	resumes    string               // the id of the run that this one resumes
+	saved      *replay.SavedTurn    // the agent's turn to continue
+	branches   *replay.Branches     // agents used as tools that had begun; nil if none had
+	openCalls  []*replay.OpenCall   // the calls that wait for an answer
+	checkpoint *runevent.Checkpoint // of an interrupted run that no journal keeps
+	ended      *replay.EndStep      // how the run ended before its results were stored
 }
 
 // store returns the journal of the run, or nil.

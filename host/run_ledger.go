@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // runLedger counts a run's usage and artifacts.
@@ -46,7 +47,7 @@ func (l *runLedger) waitForModelQuota(ctx context.Context, model Model) error {
 	waited, err := quota.AskModel(ctx, l.events.scope.Tenant, model.Name())
 	if waited > 0 {
 		l.bookedUntil = l.bookedUntil.Add(waited)
-		l.events.emit(&ModelThrottled{Model: model.Name(), WaitUS: waited.Microseconds()})
+		l.events.emit(&runevent.ModelThrottled{Model: model.Name(), WaitUS: waited.Microseconds()})
 	}
 	return err
 }
@@ -64,7 +65,7 @@ func (l *runLedger) bookTokens(u Usage) {
 // tokens are estimated from the request and the received part of the answer. A
 // request that was refused before any output costs nothing, unless it broke off
 // because the run ended: the provider's progress is then unknown.
-func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp *ModelResponse, shown int) {
+func (l *runLedger) bookUnfinished(ctx context.Context, req *llm.Request, resp *llm.Response, shown int) {
 	var u Usage
 	switch {
 	case resp != nil && resp.Usage != (Usage{}):
@@ -72,7 +73,7 @@ func (l *runLedger) bookUnfinished(ctx context.Context, req *ModelRequest, resp 
 	case resp != nil:
 		u = llm.EstimateUsage(req, resp)
 	case shown > 0 || ctx.Err() != nil:
-		u = llm.EstimateUsage(req, &ModelResponse{})
+		u = llm.EstimateUsage(req, &llm.Response{})
 		u.OutputTokens = llm.EstimateTokens(shown)
 	default:
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // book is a quota that refuses nothing and remembers what was used.
@@ -60,11 +61,11 @@ func TestAnswersThatBreakOffArePaidFor(t *testing.T) {
 func usageOf(t *testing.T, events iter.Seq2[host.Event, error], leave bool) (usage host.Usage) {
 	for ev := range events {
 		switch d := ev.Data.(type) {
-		case *host.TextDelta:
+		case *runevent.TextDelta:
 			if leave {
 				return usage
 			}
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			usage = d.Usage
 		}
 	}

@@ -33,7 +33,7 @@ func contentOf(req *Request) (requestContent, error) {
 type resumption struct {
 	run        string // empty if the run begins
 	answers    []Answer
-	checkpoint *Checkpoint // nil if the journal has the run
+	checkpoint *runevent.Checkpoint // nil if the journal has the run
 }
 
 // resumptionOf returns the resumption of a request: of the run that it names, or

@@ -20,6 +20,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // tool returns a tool without parameters.
@@ -79,7 +81,7 @@ func TestToolsMayShareTheirOutput(t *testing.T) {
 	shared := &host.ToolOutput{}
 	var tools []*host.Tool
 	for _, name := range []string{"a", "b", "c"} {
-		tl, err := host.NewRawTool(host.ToolSpec{Name: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return shared, nil }, nil)
+		tl, err := host.NewRawTool(llm.ToolSpec{Name: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return shared, nil }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,13 +194,13 @@ func TestAToolThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 type hangingModel struct{ asked chan struct{} }
 
 func (hangingModel) Name() string { return "hanging" }
-func (m hangingModel) Generate(ctx context.Context, _ *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m hangingModel) Generate(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if m.asked != nil {
 			close(m.asked)
 		}
 		<-ctx.Done()
-		yield(host.ModelChunk{}, fmt.Errorf("read body: %w", ctx.Err()))
+		yield(llm.Chunk{}, fmt.Errorf("read body: %w", ctx.Err()))
 	}
 }
 
@@ -211,10 +213,10 @@ func TestRunTimeoutIsNamed(t *testing.T) {
 		if host.CodeOf(err) != host.DeadlineExceeded || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "RunTimeout of 1m") {
 			t.Errorf("Run: %v; want code %s and the name of the limit", err, host.DeadlineExceeded)
 		}
-		if result == nil || result.FinishReason != host.FinishFailed {
-			t.Errorf("result is %+v, want finish reason %s", result, host.FinishFailed)
+		if result == nil || result.FinishReason != chat.FinishFailed {
+			t.Errorf("result is %+v, want finish reason %s", result, chat.FinishFailed)
 		}
-		if turns := history.Turns(); len(turns) != 1 || turns[0].Status != host.FinishFailed || turns[0].Error == nil {
+		if turns := history.Turns(); len(turns) != 1 || turns[0].Status != chat.FinishFailed || turns[0].Error == nil {
 			t.Errorf("stored turns: %+v; want one that failed", turns)
 		}
 	})
@@ -237,14 +239,14 @@ func TestACancelledRunKeepsWhatWasFinished(t *testing.T) {
 	if host.CodeOf(err) != host.Canceled || !errors.Is(err, context.Canceled) {
 		t.Errorf("Run: %v; want code %s", err, host.Canceled)
 	}
-	if result == nil || result.FinishReason != host.FinishCanceled {
-		t.Fatalf("result is %+v, want finish reason %s", result, host.FinishCanceled)
+	if result == nil || result.FinishReason != chat.FinishCanceled {
+		t.Fatalf("result is %+v, want finish reason %s", result, chat.FinishCanceled)
 	}
 	if diff := cmp.Diff([]string{"done", "The tool stop was stopped."}, contents(result)); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	turns := history.Turns()
-	if len(turns) != 1 || turns[0].Status != host.FinishCanceled || len(turns[0].Messages()) != 3 {
+	if len(turns) != 1 || turns[0].Status != chat.FinishCanceled || len(turns[0].Messages()) != 3 {
 		t.Errorf("stored turns: %+v; want one, cancelled, of three messages", turns)
 	}
 }
@@ -255,7 +257,7 @@ func TestLimitsEndARunAndAreNamed(t *testing.T) {
 		many = many.Call("work", "{}")
 	}
 	forever := func() *hosttest.Model {
-		return hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+		return hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 			return hosttest.Reply{Calls: hosttest.Call("work", "{}").Calls, Usage: host.Usage{InputTokens: 90, OutputTokens: 10}}
 		})
 	}
@@ -269,10 +271,10 @@ func TestLimitsEndARunAndAreNamed(t *testing.T) {
 		"MaxToolCalls":           {host.Limits{MaxToolCalls: 5}, forever(), host.Request{Text: "x"}, "MaxToolCalls of 5"},
 		"calls of one answer":    {host.Limits{}, hosttest.NewModel(many), host.Request{Text: "x"}, "more than 128"},
 		"ResponseBytes, deltas":  {host.Limits{ResponseBytes: 10}, says("a long answer indeed"), host.Request{Text: "x"}, "ResponseBytes of 10"},
-		"ResponseBytes, unknown": {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x","of":"another provider"}`)}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
-		"ResponseBytes, extras":  {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Text{Extra: chat.Extra{{Name: "x", Value: json.RawMessage(`"a long value indeed"`)}}}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
-		"ResponseBytes, media":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Media{MediaType: "image/png", Data: []byte("a large picture")}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
-		"ResponseBytes, whole":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Reasoning{Text: "a long thought indeed"}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, unknown": {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &llm.Response{Parts: []host.Part{&chat.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x","of":"another provider"}`)}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, extras":  {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &llm.Response{Parts: []host.Part{&host.Text{Extra: chat.Extra{{Name: "x", Value: json.RawMessage(`"a long value indeed"`)}}}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, media":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &llm.Response{Parts: []host.Part{&host.Media{MediaType: "image/png", Data: []byte("a large picture")}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
+		"ResponseBytes, whole":   {host.Limits{ResponseBytes: 10}, &fixedModel{resp: &llm.Response{Parts: []host.Part{&host.Reasoning{Text: "a long thought indeed"}}}}, host.Request{Text: "x"}, "ResponseBytes of 10"},
 		"InputBytes":             {host.Limits{InputBytes: 100}, says("x"), host.Request{Text: strings.Repeat("x", 100)}, "InputBytes of 100"},
 		"StateBytes":             {host.Limits{StateBytes: 10}, says("x"), host.Request{Text: "x", State: map[string]string{"a": "long enough"}}, "StateBytes of 10"},
 	} {
@@ -288,13 +290,13 @@ func TestLimitsEndARunAndAreNamed(t *testing.T) {
 }
 
 func TestHostMaxRoundsIsACap(t *testing.T) {
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Call("work", "{}") })
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Call("work", "{}") })
 	work := tool("work", func(context.Context, *host.Call) (string, error) { return "", nil })
 	for _, rounds := range []int{0, 100} {
 		agent := newAgent(t, &host.AgentOptions{Model: model, Tools: []*host.Tool{work}, MaxRounds: rounds})
 		result, err := newHost(t, &host.Options{Limits: host.Limits{MaxRounds: 3}}).Run(t.Context(), agent, &host.Request{Text: "x"})
-		if err != nil || result.FinishReason != host.FinishMaxRounds || result.Results[0].Rounds != 4 {
-			t.Errorf("MaxRounds %d: %+v, %v; want 3 rounds, one without tools, and %s", rounds, result, err, host.FinishMaxRounds)
+		if err != nil || result.FinishReason != chat.FinishMaxRounds || result.Results[0].Rounds != 4 {
+			t.Errorf("MaxRounds %d: %+v, %v; want 3 rounds, one without tools, and %s", rounds, result, err, chat.FinishMaxRounds)
 		}
 	}
 }
@@ -302,28 +304,28 @@ func TestHostMaxRoundsIsACap(t *testing.T) {
 func TestALoneAgentNeverEndsByIterations(t *testing.T) {
 	agent := newAgent(t, &host.AgentOptions{Model: says("done")})
 	result, err := newHost(t, &host.Options{Limits: host.Limits{MaxIterations: 1}}).Run(t.Context(), agent, &host.Request{Text: "x"})
-	if err != nil || result.FinishReason != host.FinishStop {
-		t.Errorf("Run: %+v, %v; want %s", result, err, host.FinishStop)
+	if err != nil || result.FinishReason != chat.FinishStop {
+		t.Errorf("Run: %+v, %v; want %s", result, err, chat.FinishStop)
 	}
 }
 
 // fixedModel gives the same answer to everybody, as the same value.
 type fixedModel struct {
 	name string
-	resp *host.ModelResponse
+	resp *llm.Response
 }
 
 func (m *fixedModel) Name() string { return m.name }
-func (m *fixedModel) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m *fixedModel) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if m.resp != nil {
-			yield(host.ModelChunk{Response: m.resp}, nil)
+			yield(llm.Chunk{Response: m.resp}, nil)
 		}
 	}
 }
 
 func TestAModelsAnswerIsNotChanged(t *testing.T) {
-	model := &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.ToolCall{Name: "work"}, &host.ToolCall{}}}}
+	model := &fixedModel{resp: &llm.Response{Parts: []host.Part{&host.ToolCall{Name: "work"}, &host.ToolCall{}}}}
 	work := tool("work", func(context.Context, *host.Call) (string, error) { return "done", nil })
 	agent := newAgent(t, &host.AgentOptions{Model: model, Tools: []*host.Tool{work}, MaxRounds: 1})
 	h := newHost(t, nil)
@@ -343,7 +345,7 @@ func TestAModelsAnswerIsNotChanged(t *testing.T) {
 }
 
 func TestRawAnswersAreKept(t *testing.T) {
-	model := &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{&host.Text{Text: "Hello."}}, Raw: json.RawMessage(`[{"id":"c1"}]`)}}
+	model := &fixedModel{resp: &llm.Response{Parts: []host.Part{&host.Text{Text: "Hello."}}, Raw: json.RawMessage(`[{"id":"c1"}]`)}}
 	var raw json.RawMessage
 	var result *host.RunResult
 	for e, err := range newHost(t, nil).Stream(t.Context(), newAgent(t, &host.AgentOptions{Model: model}), &host.Request{Text: "x"}) {
@@ -351,9 +353,9 @@ func TestRawAnswersAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch d := e.Data.(type) {
-		case *host.MessageDone:
+		case *runevent.MessageDone:
 			raw = d.Raw
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			result = d.Result
 		}
 	}
@@ -371,7 +373,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		code  host.Code
 	}{
 		"nothing at all":  {&fixedModel{}, host.Unavailable},
-		"a nil part":      {&fixedModel{resp: &host.ModelResponse{Parts: []host.Part{nil}}}, host.Internal},
+		"a nil part":      {&fixedModel{resp: &llm.Response{Parts: []host.Part{nil}}}, host.Internal},
 		"a model's error": {hosttest.NewModel(hosttest.Fail(host.Errorf(host.PermissionDenied, "bad key"))), host.PermissionDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -391,7 +393,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 // result, every result a call.
 func TestOddCallsLeaveAHistoryThatCanBeRead(t *testing.T) {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
-	model := &fixedModel{resp: &host.ModelResponse{Parts: []host.Part{
+	model := &fixedModel{resp: &llm.Response{Parts: []host.Part{
 		&host.ToolCall{ID: "1", Name: "work", Arguments: raw(`{}`)},
 		&host.ToolCall{ID: "1", Name: "work", Arguments: raw(`{}`)}, // said twice
 		&host.ToolCall{ID: "1", Name: "work", Arguments: raw(`{"other":1}`)},
@@ -399,7 +401,7 @@ func TestOddCallsLeaveAHistoryThatCanBeRead(t *testing.T) {
 		&host.ToolCall{ID: "2", Name: "", Arguments: raw(`{}`)},
 		&host.ToolCall{ID: "3", Name: "work", Arguments: raw("\xff")},
 		&host.ToolResult{ID: "9", Name: "work", Content: raw(`"made up"`)},
-		&host.Data{Value: raw("{")}, &host.Unknown{Kind: "odd", JSON: raw("{")},
+		&host.Data{Value: raw("{")}, &chat.Unknown{Kind: "odd", JSON: raw("{")},
 	}}}
 	work := tool("work", func(context.Context, *host.Call) (string, error) { return "done", nil })
 	agent := newAgent(t, &host.AgentOptions{Model: model, Tools: []*host.Tool{work}, MaxRounds: 1})
@@ -431,7 +433,7 @@ func TestOddCallsLeaveAHistoryThatCanBeRead(t *testing.T) {
 
 func TestTheNearestModelAnswers(t *testing.T) {
 	named := func(name string) host.Model {
-		return &fixedModel{name, &host.ModelResponse{Parts: []host.Part{&host.Text{Text: name}}}}
+		return &fixedModel{name, &llm.Response{Parts: []host.Part{&host.Text{Text: name}}}}
 	}
 	for want, c := range map[string]struct{ run, agent, network, host host.Model }{
 		"run":     {named("run"), named("agent"), named("network"), named("host")},
@@ -479,7 +481,7 @@ func TestWhatAModelIsAsked(t *testing.T) {
 	if second.ToolChoice != host.ToolChoiceAuto {
 		t.Errorf("the second request has tool choice %q: the agent could never stop", second.ToolChoice)
 	}
-	last := func(r *host.ModelRequest) *host.Message { return r.Messages[len(r.Messages)-1] }
+	last := func(r *llm.Request) *host.Message { return r.Messages[len(r.Messages)-1] }
 	if last(first).Text() != "So" || last(second).Role != host.ToolRole {
 		t.Errorf("the first request ends with %s, the second with %s", encode(last(first)), encode(last(second)))
 	}
@@ -550,7 +552,7 @@ func TestArtifacts(t *testing.T) {
 			return "", nil
 		})
 	}
-	failing, err := host.NewRawTool(host.ToolSpec{Name: "failing"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+	failing, err := host.NewRawTool(llm.ToolSpec{Name: "failing"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
 		return &host.ToolOutput{Artifacts: []host.Artifact{{Name: "lost", Parts: part("x")}}, State: []host.PatchOp{{Op: "remove", Path: "/none"}}}, nil
 	}, nil)
 	if err != nil {
@@ -663,7 +665,7 @@ func TestRunsAtOnceShareNothing(t *testing.T) {
 	count := tool("count", func(_ context.Context, call *host.Call) (string, error) {
 		return "", host.UpdateState(call.State, func(c *counter) error { c.N++; c.List = append(c.List, call.Scope.Tenant); return nil })
 	})
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if req.Messages[len(req.Messages)-1].Role == host.ToolRole {
 			return hosttest.Say("done")
 		}

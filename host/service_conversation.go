@@ -5,6 +5,8 @@ import (
 	"context"
 
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // A model's service may keep the conversation. An agent thread whose service does
@@ -75,7 +77,7 @@ func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *rep
 
 // noteConversation records from an answer whether the service keeps the
 // conversation.
-func (t *turn) noteConversation(resp *ModelResponse) error {
+func (t *turn) noteConversation(resp *llm.Response) error {
 	thread := t.run.service.thread
 	if thread == nil || t.run.events.depth > 0 {
 		return nil
@@ -120,7 +122,7 @@ func (s *serviceConversation) chooseKeeper(events *runEvents, model string) (ser
 	if k.Warned {
 		return service, nil
 	}
-	ev := &ThreadDecided{Kind: ThreadStore, Store: k.Store}
+	ev := &runevent.ThreadDecided{Kind: ThreadStore, Store: k.Store}
 	if service {
 		ev.Kind = ThreadService
 	}

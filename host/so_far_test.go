@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // soFarLine returns what code sees of a run, as one line.
@@ -129,7 +131,7 @@ func TestHistoryRequestsSeeTheRunSoFar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("yes") }), History: history})
+	agent := newAgent(t, &host.AgentOptions{Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("yes") }), History: history})
 	for _, state := range []any{map[string]any{"a": 1}, map[string]any{"b": json.RawMessage("9007199254740993")}} {
 		if _, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Thread: "T", Text: "hi", State: state}); err != nil {
 			t.Fatal(err)
@@ -160,7 +162,7 @@ func TestWhatCodeSeesOfARunIsItsOwn(t *testing.T) {
 			if r == nil {
 				continue
 			}
-			r.Agent, r.FinishReason = "spoiled", host.FinishFailed
+			r.Agent, r.FinishReason = "spoiled", chat.FinishFailed
 			for i := range r.Messages {
 				r.Messages[i] = nil
 			}

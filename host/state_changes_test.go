@@ -12,6 +12,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/internal/longtest"
 )
 
@@ -19,7 +21,7 @@ import (
 // returns a patch.
 func patching(t testing.TB, name string, ops []host.PatchOp, begun chan<- struct{}, wait <-chan struct{}) *host.Tool {
 	t.Helper()
-	tool, err := host.NewRawTool(host.ToolSpec{Name: name}, func(ctx context.Context, _ *host.Call) (*host.ToolOutput, error) {
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: name}, func(ctx context.Context, _ *host.Call) (*host.ToolOutput, error) {
 		begun <- struct{}{}
 		select {
 		case <-wait:
@@ -60,7 +62,7 @@ func patchAtOnce(t testing.TB, state string, first, second []host.PatchOp) (afte
 			t.Fatal(err)
 		}
 		switch d := ev.Data.(type) {
-		case *host.ToolFinished:
+		case *runevent.ToolFinished:
 			if d.Name == "one" {
 				if d.IsError {
 					t.Fatalf("the first patch does not apply: %s", d.Content)
@@ -69,7 +71,7 @@ func patchAtOnce(t testing.TB, state string, first, second []host.PatchOp) (afte
 			} else if d.IsError {
 				failure = string(d.Content)
 			}
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			after = string(d.Result.State)
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Decision 45: what a tool changes and makes is on the stream when it does so.
@@ -65,20 +67,20 @@ func (r *reader) run(agent *host.Agent, state string) *host.RunResult {
 			r.t.Fatal(err)
 		}
 		switch d := ev.Data.(type) {
-		case *host.StatePatched:
+		case *runevent.StatePatched:
 			if err := r.state.Patch(d.Ops); err != nil {
 				r.t.Fatalf("event %d does not apply: %v", ev.Seq, err)
 			}
 			if len(r.lines) > 0 || string(r.state.JSON()) != state {
 				r.tell("state %s", r.state.JSON())
 			}
-		case *host.ArtifactMade:
+		case *runevent.ArtifactMade:
 			r.tell("artifact %s", d.Artifact.Name)
-		case *host.ToolProgress:
+		case *runevent.ToolProgress:
 			r.tell("progress %s", d.Kind)
-		case *host.ToolFinished:
+		case *runevent.ToolFinished:
 			r.tell("%s finished", d.Name)
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			result = d.Result
 		}
 	}
@@ -142,7 +144,7 @@ func TestEachArtifactOfAToolIsToldWhenItIsMade(t *testing.T) {
 // A result's patch and artifacts are told before the call is.
 func TestWhatAResultBringsIsToldBeforeItsEnd(t *testing.T) {
 	r := newReader(t, "returns finished")
-	returns, err := host.NewRawTool(host.ToolSpec{Name: "returns", Description: "Returns."}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+	returns, err := host.NewRawTool(llm.ToolSpec{Name: "returns", Description: "Returns."}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
 		return &host.ToolOutput{State: []host.PatchOp{{Op: "add", Path: "/n", Value: json.RawMessage(`1`)}}, Artifacts: []host.Artifact{{Name: "plan"}}}, nil
 	}, nil)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 type ticket struct {
@@ -83,7 +84,7 @@ func TestDefaultStatesThatDoNotFit(t *testing.T) {
 // becomes, whoever changes it.
 func TestStateFitsItsSchema(t *testing.T) {
 	raw := func(name string, output *host.ToolOutput) *host.Tool {
-		tool, err := host.NewRawTool(host.ToolSpec{Name: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return output, nil }, nil)
+		tool, err := host.NewRawTool(llm.ToolSpec{Name: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return output, nil }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 
 	"github.com/agenthost/agenthost/host/internal/statedoc"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // TurnReader is an optional interface of a history adapter: it finds the turn that
@@ -84,7 +85,7 @@ func (r *run) replay(stored *StoredTurn) error {
 		r.events.sendStored(result, r.routes.agentNamed(result.Agent))
 	}
 	for i := range stored.Artifacts {
-		r.events.emit(&ArtifactMade{Artifact: &stored.Artifacts[i]})
+		r.events.emit(&runevent.ArtifactMade{Artifact: &stored.Artifacts[i]})
 	}
 	return r.finish(stored.Status, nil)
 }
@@ -98,21 +99,21 @@ func (e *runEvents) sendStored(result *Result, a *Agent) {
 			result.Output = out
 		}
 	}
-	e.emit(&AgentStarted{Result: result.ID})
+	e.emit(&runevent.AgentStarted{Result: result.ID})
 	for _, m := range result.Messages {
 		for _, part := range m.Parts {
 			switch p := part.(type) {
 			case *Reasoning:
-				e.emit(&ReasoningDelta{Text: p.Text})
+				e.emit(&runevent.ReasoningDelta{Text: p.Text})
 			case *Text:
 				if m.Role == Assistant {
-					e.emit(&TextDelta{Text: p.Text})
+					e.emit(&runevent.TextDelta{Text: p.Text})
 				}
 			case *ToolResult:
-				e.emit(&ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
+				e.emit(&runevent.ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
 			}
 		}
-		e.emit(&MessageDone{Message: m})
+		e.emit(&runevent.MessageDone{Message: m})
 	}
-	e.emit(&AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
+	e.emit(&runevent.AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // resend returns a request with a message that has an id.
@@ -54,13 +56,13 @@ func TestAMessageThatWasAnsweredIsAnsweredFromStorage(t *testing.T) {
 		}
 		events = append(events, ev.Data.Type())
 		switch d := ev.Data.(type) {
-		case *host.RunStarted:
+		case *runevent.RunStarted:
 			if !d.Replayed || d.Thread != "t" || d.Message != "m1" {
 				t.Errorf("run.started is %+v", d)
 			}
-		case *host.RunFinished:
+		case *runevent.RunFinished:
 			r := d.Result
-			if !r.Replayed || r.Run != first.Run || r.Text() != "There it is." || r.Usage != (host.Usage{}) || d.Usage != (host.Usage{}) || r.FinishReason != host.FinishStop {
+			if !r.Replayed || r.Run != first.Run || r.Text() != "There it is." || r.Usage != (host.Usage{}) || d.Usage != (host.Usage{}) || r.FinishReason != chat.FinishStop {
 				t.Errorf("the result is %+v, want that of the first run without its usage", r)
 			}
 			if string(r.State) != `{"looked":true}` || len(r.Artifacts) != 1 || r.Artifacts[0].Name != "map" {
@@ -222,7 +224,7 @@ func TestStoredTurnsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := &host.StoredTurn{Run: "r", Status: host.FinishStop, Results: []*host.Result{{Agent: "clerk", Messages: []*host.Message{host.AssistantText(`{"n":1}`)}}}}
+	kept := &host.StoredTurn{Run: "r", Status: chat.FinishStop, Results: []*host.Result{{Agent: "clerk", Messages: []*host.Message{host.AssistantText(`{"n":1}`)}}}}
 	h := newHost(t, &host.Options{Model: says("hi"), History: newHistory(t, turnOf{hosttest.NewHistory(), kept})})
 	r, err := h.Run(t.Context(), newAgent(t, &host.AgentOptions{Output: schema}), resend("m1", "hi"))
 	if err != nil || string(r.Results[0].Output) != `{"n":1}` || kept.Results[0].Output != nil {

@@ -1,6 +1,10 @@
 package host
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/agenthost/agenthost/host/chat"
+)
 
 // MaxTenantBytes is the longest name of a tenant, in every store.
 const MaxTenantBytes = 255
@@ -19,7 +23,7 @@ const reservedTenants = "agenthost/"
 // begin with "agenthost/". Every store that keeps something by tenant asks it, so
 // that two tenants in one store are two in all of them.
 func ValidateTenant(name string) error {
-	if err := ValidateID("tenant", name, MaxTenantBytes); err != nil {
+	if err := chat.ValidateID("tenant", name, MaxTenantBytes); err != nil {
 		return err
 	}
 	if strings.HasPrefix(name, reservedTenants) {

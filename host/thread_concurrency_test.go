@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // talked is a history with two turns in thread T, and what answers on.
@@ -65,13 +66,13 @@ func TestRegenerateTakesTheAnswerBack(t *testing.T) {
 func TestRegenerateOnABranchLeavesTheThread(t *testing.T) {
 	kept, h, agent, model := talked(t, nil)
 	model.Queue(hosttest.Say("better"), hosttest.Say("more"))
-	var started *host.RunStarted
+	var started *runevent.RunStarted
 	stream := h.Stream(t.Context(), agent, &host.Request{Thread: "T", Regenerate: "u2", NewBranch: true})
 	for ev, err := range stream {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, ok := ev.Data.(*host.RunStarted); ok {
+		if s, ok := ev.Data.(*runevent.RunStarted); ok {
 			started = s
 		}
 	}

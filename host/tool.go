@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // ToolHandler runs one call of a tool. Arguments have been checked against the
@@ -30,7 +31,7 @@ type ToolHandler func(ctx context.Context, call *Call) (*ToolOutput, error)
 // Tool is something a model may call. Make one with [NewTool] or [NewRawTool];
 // it is immutable and may belong to any number of agents.
 type Tool struct {
-	ToolSpec
+	llm.ToolSpec
 	ReadOnly   bool          // changes nothing
 	Idempotent bool          // running it twice is running it once
 	Timeout    time.Duration // of one attempt; 0 is the host's
@@ -159,7 +160,7 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 		}
 		return &ToolOutput{Content: content}, nil
 	}
-	tool, err := newTool(ToolSpec{Name: name, Description: description, Parameters: told}, checked, handler, opts)
+	tool, err := newTool(llm.ToolSpec{Name: name, Description: description, Parameters: told}, checked, handler, opts)
 	if err != nil {
 		return mistakenTool(name, err)
 	}
@@ -168,7 +169,7 @@ func NewTool[In, Out any](name, description string, fn func(ctx context.Context,
 
 // mistakenTool returns a tool that cannot be used; err says why.
 func mistakenTool(name string, err error) *Tool {
-	return &Tool{ToolSpec: ToolSpec{Name: name}, mistake: err}
+	return &Tool{ToolSpec: llm.ToolSpec{Name: name}, mistake: err}
 }
 
 // argumentError names the argument that fits the schema and not the Go type.
@@ -183,7 +184,7 @@ func argumentError(err error) error {
 // NewRawTool returns a tool with a JSON Schema given as such. The schema is
 // compiled here, once; it may not refer to other documents. Absent parameters
 // mean an empty object. Errors have code invalid_argument.
-func NewRawTool(spec ToolSpec, handler ToolHandler, opts *ToolOptions) (*Tool, error) {
+func NewRawTool(spec llm.ToolSpec, handler ToolHandler, opts *ToolOptions) (*Tool, error) {
 	if len(bytes.TrimSpace(spec.Parameters)) == 0 {
 		spec.Parameters = json.RawMessage(emptyObjectSchema)
 	}
@@ -214,7 +215,7 @@ func (t *Tool) current(ctx context.Context) *Tool {
 
 // newTool makes a tool that tells models spec.Parameters and checks arguments
 // against checked.
-func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *ToolOptions) (t *Tool, err error) {
+func newTool(spec llm.ToolSpec, checked json.RawMessage, handler ToolHandler, opts *ToolOptions) (t *Tool, err error) {
 	if err := checkToolName(spec.Name); err != nil {
 		return nil, err
 	}
@@ -247,7 +248,7 @@ func newTool(spec ToolSpec, checked json.RawMessage, handler ToolHandler, opts *
 // of the run's events, executes it. A call of it is a question of the kind
 // [AskResult]; the arguments have been checked then. Errors have code
 // invalid_argument.
-func NewClientTool(spec ToolSpec) (*Tool, error) {
+func NewClientTool(spec llm.ToolSpec) (*Tool, error) {
 	tool, err := NewRawTool(spec, func(context.Context, *Call) (*ToolOutput, error) {
 		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client.", spec.Name)
 	}, nil)

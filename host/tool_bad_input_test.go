@@ -106,7 +106,7 @@ func TestAnAnswerThatIsTooLong(t *testing.T) {
 			if host.CodeOf(err) != host.ResourceExhausted || len(err.Error()) > 300 {
 				t.Errorf("Run: %.400v; want code resource_exhausted, in a sentence", err)
 			}
-			if result == nil || result.FinishReason != host.FinishFailed {
+			if result == nil || result.FinishReason != chat.FinishFailed {
 				t.Errorf("the result is %+v, want one that says it failed", result)
 			}
 		})

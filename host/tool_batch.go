@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // eventQueue is how many events running tools may be ahead of the reader.
@@ -137,14 +138,14 @@ func (tc *toolCalls) sendChanges(revision int64) {
 		return
 	}
 	for _, ops := range tc.state.view().TakeChanges(revision) {
-		tc.events.emit(&StatePatched{Ops: ops})
+		tc.events.emit(&runevent.StatePatched{Ops: ops})
 	}
 }
 
 // sendArtifacts sends the artifacts of a call that have not been sent.
 func (tc *toolCalls) sendArtifacts(c *Call) {
 	for _, a := range c.takeUntold() {
-		tc.events.emit(&ArtifactMade{Artifact: &a})
+		tc.events.emit(&runevent.ArtifactMade{Artifact: &a})
 		if tc.events.caller != nil {
 			tc.events.caller.tellArtifact(a)
 		}
@@ -228,7 +229,7 @@ func (b *batch) sendAny(what any) {
 func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
 	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.emitFromTool(ctx, ev) }, b.mention
 	c.sendEvent = b.sendEvent
-	tc.events.emit(&ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: tc.providerOf(c.part.Name)})
+	tc.events.emit(&runevent.ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: tc.providerOf(c.part.Name)})
 	go func() {
 		defer func() {
 			if c.output == nil { // a hook left by runtime.Goexit

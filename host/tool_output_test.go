@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 )
 
@@ -70,7 +71,7 @@ func TestNewToolInterrupts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.FinishReason != host.FinishInterrupted || len(result.Questions) != 1 || result.Questions[0].Reason != "which colour?" {
+	if result.FinishReason != chat.FinishInterrupted || len(result.Questions) != 1 || result.Questions[0].Reason != "which colour?" {
 		t.Errorf("the run ends with %s and asks %+v", result.FinishReason, result.Questions)
 	}
 }

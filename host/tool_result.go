@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // own returns a copy that the host may fill in: a handler or hook may give the
@@ -76,8 +77,8 @@ func (c *toolCall) ensureOutput(run string) {
 	c.output = failed
 }
 
-func (c *toolCall) finished() *ToolFinished {
-	return &ToolFinished{
+func (c *toolCall) finished() *runevent.ToolFinished {
+	return &runevent.ToolFinished{
 		ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
 		DurationUS: c.duration.Microseconds(), Cost: c.output.Cost,
 	}
@@ -113,7 +114,7 @@ func (t *turn) addResult(c *toolCall) {
 		return
 	}
 	t.result.Messages = append(t.result.Messages, c.message)
-	t.run.events.emit(&MessageDone{Message: c.message})
+	t.run.events.emit(&runevent.MessageDone{Message: c.message})
 }
 
 // addJoined joins the results of a batch to the conversation, where they are one
@@ -123,7 +124,7 @@ func (t *turn) addJoined() {
 		return
 	}
 	t.result.Messages = append(t.result.Messages, t.joined)
-	t.run.events.emit(&MessageDone{Message: t.joined})
+	t.run.events.emit(&runevent.MessageDone{Message: t.joined})
 	t.joined = nil
 }
 
@@ -162,6 +163,6 @@ func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.run.journal.openCalls = append(t.run.journal.openCalls, c.open)
 	for _, q := range replay.QuestionsOf([]*replay.OpenCall{c.open}) {
-		t.run.events.emit(&Interrupted{Question: q, Key: c.clientKey()})
+		t.run.events.emit(&runevent.Interrupted{Question: q, Key: c.clientKey()})
 	}
 }

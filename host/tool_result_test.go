@@ -9,6 +9,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // The results of one answer's calls are a message each, or one, as the agent has it:
@@ -18,7 +20,7 @@ func TestResultsOfABatchAreOneMessage(t *testing.T) {
 		model := hosttest.NewModel(hosttest.Call("a", "{}").Call("b", "{}").Call("a", "{}"), hosttest.Call("b", "{}"), hosttest.Say("done"))
 		var tools []*host.Tool
 		for _, name := range []string{"a", "b"} {
-			tool, err := host.NewRawTool(host.ToolSpec{Name: name, Description: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+			tool, err := host.NewRawTool(llm.ToolSpec{Name: name, Description: name}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
 				return &host.ToolOutput{Content: json.RawMessage(`"` + name + `"`)}, nil
 			}, nil)
 			if err != nil {
@@ -36,11 +38,11 @@ func TestResultsOfABatchAreOneMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch d := ev.Data.(type) {
-			case *host.MessageDone:
+			case *runevent.MessageDone:
 				if d.Message.Role == host.ToolRole {
 					told = append(told, len(d.Message.ToolResults()))
 				}
-			case *host.RunFinished:
+			case *runevent.RunFinished:
 				for _, m := range d.Result.Results[0].Messages {
 					if m.Role == host.ToolRole {
 						stored = append(stored, len(m.ToolResults()))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/foreign"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // The waits between the attempts of a call.
@@ -23,7 +24,7 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 			return out, err
 		}
 		tc.logWithheld(tool.Name, err)
-		c.sendEvent(&ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
+		c.sendEvent(&runevent.ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
 		c.attempt.State.view().TakeBack()
 		timer := time.NewTimer(wait)
 		select {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 func TestToolRetries(t *testing.T) {
@@ -58,11 +60,11 @@ func TestToolRetries(t *testing.T) {
 						t.Fatal(err)
 					}
 					switch d := ev.Data.(type) {
-					case *host.ToolRetried:
+					case *runevent.ToolRetried:
 						if retried++; d.Attempt != retried || d.Name != "stock" || d.ID != "call_1" {
 							t.Errorf("retry %d is told as %+v", retried, d)
 						}
-					case *host.RunFinished:
+					case *runevent.RunFinished:
 						result = d.Result
 					}
 				}
@@ -102,7 +104,7 @@ func TestARetryEndsWithItsRun(t *testing.T) {
 
 func TestToolRetriesAreBounded(t *testing.T) {
 	for _, n := range []int{-1, host.MaxToolRetries + 1} {
-		_, err := host.NewRawTool(host.ToolSpec{Name: "x"}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return nil, nil },
+		_, err := host.NewRawTool(llm.ToolSpec{Name: "x"}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return nil, nil },
 			&host.ToolOptions{Retries: n})
 		if host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("%d retries: %v", n, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // call has an agent call one tool and returns what the model is told.
@@ -158,7 +159,7 @@ func TestArgumentsReachGo(t *testing.T) {
 
 func rawTool(t testing.TB, schema string) *host.Tool {
 	t.Helper()
-	tool, err := host.NewRawTool(host.ToolSpec{Name: "raw", Parameters: json.RawMessage(schema)},
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: "raw", Parameters: json.RawMessage(schema)},
 		func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 			return &host.ToolOutput{Content: call.Arguments}, nil
 		}, nil)
@@ -216,24 +217,24 @@ func TestRawToolsGetWhatTheirSchemaTakes(t *testing.T) {
 func TestToolsRefused(t *testing.T) {
 	handler := func(context.Context, *host.Call) (*host.ToolOutput, error) { return nil, nil }
 	for name, c := range map[string]struct {
-		spec    host.ToolSpec
+		spec    llm.ToolSpec
 		handler host.ToolHandler
 		says    string
 	}{
-		"no name":                {host.ToolSpec{}, handler, `""`},
-		"a name with a space":    {host.ToolSpec{Name: "a b"}, handler, "letters"},
-		"a name of 65 letters":   {host.ToolSpec{Name: strings.Repeat("a", 65)}, handler, "64"},
-		"no handler":             {host.ToolSpec{Name: "a"}, nil, "handler"},
-		"no JSON":                {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{`)}, handler, "not valid JSON"},
-		"no schema":              {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"type":"thing"}`)}, handler, "schema"},
-		"a number for a schema":  {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`7`)}, handler, "schema"},
-		"a file":                 {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$ref":"file:///etc/passwd"}`)}, handler, "only refer to itself"},
-		"a server":               {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$ref":"http://localhost/x"}`)}, handler, "only refer to itself"},
-		"another dialect":        {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$schema":"http://localhost/x"}`)}, handler, "only refer to itself"},
-		"a reference to nothing": {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$ref":"#/$defs/x"}`)}, handler, "schema"},
-		"a bad pattern":          {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"pattern":"("}`)}, handler, "schema"},
-		"dynamic references":     {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$dynamicAnchor":"a","items":{"$dynamicRef":"#a"}}`)}, handler, "$dynamicRef"},
-		"512 kB of schema":       {host.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"description":"` + strings.Repeat("x", 512<<10) + `"}`)}, handler, "bytes"},
+		"no name":                {llm.ToolSpec{}, handler, `""`},
+		"a name with a space":    {llm.ToolSpec{Name: "a b"}, handler, "letters"},
+		"a name of 65 letters":   {llm.ToolSpec{Name: strings.Repeat("a", 65)}, handler, "64"},
+		"no handler":             {llm.ToolSpec{Name: "a"}, nil, "handler"},
+		"no JSON":                {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{`)}, handler, "not valid JSON"},
+		"no schema":              {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"type":"thing"}`)}, handler, "schema"},
+		"a number for a schema":  {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`7`)}, handler, "schema"},
+		"a file":                 {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$ref":"file:///etc/passwd"}`)}, handler, "only refer to itself"},
+		"a server":               {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$ref":"http://localhost/x"}`)}, handler, "only refer to itself"},
+		"another dialect":        {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$schema":"http://localhost/x"}`)}, handler, "only refer to itself"},
+		"a reference to nothing": {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$ref":"#/$defs/x"}`)}, handler, "schema"},
+		"a bad pattern":          {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"pattern":"("}`)}, handler, "schema"},
+		"dynamic references":     {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"$dynamicAnchor":"a","items":{"$dynamicRef":"#a"}}`)}, handler, "$dynamicRef"},
+		"512 kB of schema":       {llm.ToolSpec{Name: "a", Parameters: json.RawMessage(`{"description":"` + strings.Repeat("x", 512<<10) + `"}`)}, handler, "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := host.NewRawTool(c.spec, c.handler, nil)
@@ -323,7 +324,7 @@ func TestLargeArgumentsStayWithinTheBudget(t *testing.T) {
 
 func TestResultsOfTools(t *testing.T) {
 	output := func(out *host.ToolOutput) *host.Tool {
-		tool, err := host.NewRawTool(host.ToolSpec{Name: "out"}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return out, nil }, nil)
+		tool, err := host.NewRawTool(llm.ToolSpec{Name: "out"}, func(context.Context, *host.Call) (*host.ToolOutput, error) { return out, nil }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

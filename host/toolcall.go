@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // toolCalls runs the calls of an agent's tools. Calls run in goroutines of their own;
@@ -108,7 +109,7 @@ func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*Too
 	return out, err
 }
 
-func toolNames(specs []ToolSpec) string {
+func toolNames(specs []llm.ToolSpec) string {
 	if len(specs) == 0 {
 		return "there are none"
 	}

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew; read the diff")
@@ -45,30 +47,30 @@ func (wordCounter) CountTokens(_ context.Context, _ string, text []byte) (int, e
 // dropTools drops the calls of the named tools, or of all, with their results.
 func dropTools(name string, tools ...string) host.Processor {
 	drops := func(tool string) bool { return len(tools) == 0 || slices.Contains(tools, tool) }
-	return processorFunc{name, func(view *host.View) *host.Processed {
-		var edits []host.Edit
+	return processorFunc{name, func(view *host.View) *llm.Processed {
+		var edits []chat.Edit
 		for i, m := range view.Messages {
 			for j, p := range m.Parts {
 				switch p := p.(type) {
 				case *host.ToolCall:
 					if drops(p.Name) {
-						edits = append(edits, host.DropPart{Message: i, Part: j})
+						edits = append(edits, chat.DropPart{Message: i, Part: j})
 					}
 				case *host.ToolResult:
 					if drops(p.Name) {
-						edits = append(edits, host.DropPart{Message: i, Part: j})
+						edits = append(edits, chat.DropPart{Message: i, Part: j})
 					}
 				}
 			}
 		}
-		return &host.Processed{Edits: edits}
+		return &llm.Processed{Edits: edits}
 	}}
 }
 
 // lastTokens keeps the newest messages that have no more than limit tokens, and
 // never separates a call from its results.
 func lastTokens(limit int) host.Processor {
-	return processorFunc{"last-tokens", func(view *host.View) *host.Processed {
+	return processorFunc{"last-tokens", func(view *host.View) *llm.Processed {
 		counts, err := view.Tokens(context.Background(), "")
 		if err != nil {
 			panic(err)
@@ -84,17 +86,17 @@ func lastTokens(limit int) host.Processor {
 		if from == 0 {
 			return nil
 		}
-		return &host.Processed{Edits: []host.Edit{host.Drop{From: 0, To: from}}}
+		return &llm.Processed{Edits: []chat.Edit{chat.Drop{From: 0, To: from}}}
 	}}
 }
 
 // mark adds a word to the first text of the view, so that the order of
 // processors can be read off.
 func mark(name string) host.Processor {
-	return processorFunc{name, func(view *host.View) *host.Processed {
+	return processorFunc{name, func(view *host.View) *llm.Processed {
 		m := view.Messages[0].Clone()
 		m.Parts = append(m.Parts, &host.Text{Text: name})
-		return &host.Processed{Edits: []host.Edit{host.Replace{At: 0, Message: m}}}
+		return &llm.Processed{Edits: []chat.Edit{chat.Replace{At: 0, Message: m}}}
 	}}
 }
 
@@ -112,10 +114,10 @@ func dropInput() host.Processor {
 
 type processorFunc struct {
 	name string
-	fn   func(*host.View) *host.Processed
+	fn   func(*host.View) *llm.Processed
 }
 
 func (p processorFunc) Name() string { return p.name }
-func (p processorFunc) Process(_ context.Context, view *host.View) (*host.Processed, error) {
+func (p processorFunc) Process(_ context.Context, view *host.View) (*llm.Processed, error) {
 	return p.fn(view), nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // turn is one agent's run inside a run: rounds of model call and tools until
@@ -50,10 +52,10 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *replay.SavedTurn) (
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
 			routes: &r.routes, recorder: r.journal.recorder, stepsIn: stepsIn, clientAnswers: r.clientAnswers}}
 	if t.result == nil {
-		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: FinishStop}
+		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: chat.FinishStop}
 	}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
-	r.events.emit(&AgentStarted{Model: t.model.Name(), Result: r.resultID()})
+	r.events.emit(&runevent.AgentStarted{Model: t.model.Name(), Result: r.resultID()})
 	err := r.events.guard("agent "+strconv.Quote(a.name), func() error {
 		if err := t.prepare(ctx, saved); err != nil {
 			return err
@@ -66,7 +68,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *replay.SavedTurn) (
 		t.result.FinishReason = statusOf(err)
 	}
 	t.recordEnd(err)
-	r.events.emit(&AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
+	r.events.emit(&runevent.AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) <= t.providerMessages {
 		r.ledger.usage = r.ledger.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
@@ -110,7 +112,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 		for _, tool := range got.Tools {
 			tools = append(tools, tool.of(p.Name()))
 		}
-		t.run.events.emit(&ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
+		t.run.events.emit(&runevent.ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
 	if saved.Result == nil || t.run.journal.continuesRun() { // otherwise they are stored already
 		t.result.Messages = append(stored, t.result.Messages...)
@@ -160,7 +162,7 @@ func (t *turn) observe(ctx context.Context, failure error) {
 		t.run.ledger.addCost(cost)
 		if err != nil {
 			t.run.events.logMasked("provider failed", err, "provider", p.Name())
-			t.run.events.emit(&ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
+			t.run.events.emit(&runevent.ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
 		}
 	}
 }
@@ -173,13 +175,13 @@ func (t *turn) rounds(ctx context.Context) error {
 			return err
 		}
 		if t.interrupted {
-			t.result.FinishReason = FinishInterrupted
+			t.result.FinishReason = chat.FinishInterrupted
 			return nil
 		}
 		if answer == nil { // the start hook stopped
 			return nil
 		}
-		if len(answer.ToolCalls()) == 0 && t.result.FinishReason != FinishPaused {
+		if len(answer.ToolCalls()) == 0 && t.result.FinishReason != chat.FinishPaused {
 			return t.hookFinish(ctx)
 		}
 		if stop, err := t.stopNow(ctx); stop || err != nil {
@@ -199,7 +201,7 @@ func (t *turn) stopNow(ctx context.Context) (bool, error) {
 			return false, wrapError(err, "stop condition of agent %q", t.agent.name)
 		}
 		if stop {
-			t.result.FinishReason = FinishStop
+			t.result.FinishReason = chat.FinishStop
 			return true, t.hookFinish(ctx)
 		}
 	}
@@ -248,7 +250,7 @@ func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 		e.Limit = limit.name
 		return e
 	}
-	t.result.FinishReason = FinishMaxRounds
+	t.result.FinishReason = chat.FinishMaxRounds
 	if way == AnswerAtMaxRounds && !t.calls.off {
 		if done, err := t.answerWithoutTools(ctx, limit); done || err != nil {
 			return err
@@ -263,7 +265,7 @@ func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done
 	t.calls.off = true
 	t.closing = "\n\n" + limit.notice + " Answer now with what you have, and say what is missing."
 	answer, err := t.round(ctx)
-	t.result.FinishReason = FinishMaxRounds
+	t.result.FinishReason = chat.FinishMaxRounds
 	return answer == nil, err
 }
 
@@ -301,7 +303,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	if t.result.FinishReason = resp.FinishReason; t.calls.off {
-		t.result.FinishReason = FinishMaxRounds
+		t.result.FinishReason = chat.FinishMaxRounds
 	}
 	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
@@ -315,7 +317,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if len(resp.Raw) > 0 {
 		t.result.Raw = append(t.result.Raw, resp.Raw)
 	}
-	t.run.events.emit(&MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
+	t.run.events.emit(&runevent.MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
 		return answer, t.runTools(ctx, calls)
 	}
@@ -325,7 +327,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	return answer, t.misfit
 }
 
-func (t *turn) modelRequest(view []*Message) *ModelRequest {
+func (t *turn) modelRequest(view []*Message) *llm.Request {
 	messages := withInstructions(t.prompt(), t.withProvided(view))
 	if t.run.service.id == "" { // or the calls are where the conversation is kept
 		messages = t.run.asks.withoutOrphans(messages)
@@ -333,7 +335,7 @@ func (t *turn) modelRequest(view []*Message) *ModelRequest {
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
 	}
-	req := &ModelRequest{
+	req := &llm.Request{
 		Messages: messages, Output: t.agent.outputSpec(),
 		Tools: t.calls.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope,
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,

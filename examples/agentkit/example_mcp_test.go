@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // mcpClient speaks to a server of the Model Context Protocol over its standard
@@ -54,7 +55,7 @@ type mcpTool struct {
 // tool makes a tool of the host of one that the server lists: name, description
 // and schema are the same things, and a result that is an error stays one.
 func (c *mcpClient) tool(server string, t mcpTool) (*host.Tool, error) {
-	spec := host.ToolSpec{Name: server + "-" + t.Name, Description: t.Description, Parameters: t.InputSchema}
+	spec := llm.ToolSpec{Name: server + "-" + t.Name, Description: t.Description, Parameters: t.InputSchema}
 	return host.NewRawTool(spec, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 		var result struct {
 			Content []struct{ Text string }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
@@ -94,7 +95,7 @@ func withProcessor(wasm []byte, configs []string, show func(config string, view 
 			show(config, nil, err)
 			continue
 		}
-		view, _, err := host.Process(ctx, processor, host.NewView(toolHistory(), "gpt-4o", counter))
+		view, _, err := llm.Process(ctx, processor, llm.NewView(toolHistory(), "gpt-4o", counter))
 		show(config, view, err)
 	}
 }

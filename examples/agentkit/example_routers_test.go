@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 func classifierAndWriter(classifier, writer host.Model) []*host.Agent {
@@ -76,7 +77,7 @@ func Example_routingAgent() {
 	router := host.NewModelRouter("dispatcher", &host.ModelRouterOptions{
 		Instructions: "Answer with the name of who should act next, or with NOBODY.",
 		Model:        says("The writer!", "poet", "NOBODY"),
-		OnRoute: func(_ context.Context, resp *host.ModelResponse, req *host.RouteRequest) (*host.Route, error) {
+		OnRoute: func(_ context.Context, resp *llm.Response, req *host.RouteRequest) (*host.Route, error) {
 			answer := (&host.Message{Parts: resp.Parts}).Text()
 			for _, a := range req.Agents {
 				if strings.Contains(answer, a.Name) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/trace"
 )
 
@@ -184,7 +185,7 @@ func said(messages []*host.Message) string {
 
 // echo answers with how many messages it was shown, and keeps them.
 func echo() *hosttest.Model {
-	return hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	return hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		last := req.Messages[len(req.Messages)-1]
 		if strings.Contains(last.Text(), "fail") {
 			return hosttest.Reply{Err: host.Errorf(host.ResourceExhausted, "no more today")}
@@ -266,7 +267,7 @@ func lastAsked(m *hosttest.Model) []*host.Message {
 // A turn that failed keeps what was said; nothing has to be said twice.
 func TestTryAgain(t *testing.T) {
 	down := true
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		if down {
 			return hosttest.Reply{Err: host.Errorf(host.ResourceExhausted, "no more today")}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	hostmemory "github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/queue"
 )
@@ -95,7 +96,7 @@ func (w *world) remembers(t *testing.T, want ...string) {
 }
 
 // shown reports whether a model was shown a text.
-func shown(req *host.ModelRequest, text string) bool {
+func shown(req *llm.Request, text string) bool {
 	return slices.ContainsFunc(req.Messages, func(m *host.Message) bool {
 		return strings.Contains(m.Text(), text) || slices.ContainsFunc(m.ToolResults(), func(r *host.ToolResult) bool { return strings.Contains(string(r.Content), text) })
 	})
@@ -121,7 +122,7 @@ func TestAutonomous(t *testing.T) {
 
 // three is the model of the three agents: each does its job.
 func three(t *testing.T) host.Model {
-	return hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	return hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		switch req.Scope.Agent {
 		case "recaller":
 			return hosttest.Call("recall_memories", `{"queries":["tea"]}`)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -24,10 +25,10 @@ func TestSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := host.NewView([]*host.Message{
+	view := llm.NewView([]*host.Message{
 		host.UserText("hello"), host.UserText("my card is 4111 1111 1111 1111"),
 	}, "gpt-4o", nil)
-	got, done, err := host.Process(t.Context(), processor, view)
+	got, done, err := llm.Process(t.Context(), processor, view)
 	if err != nil {
 		t.Fatal(err)
 	}

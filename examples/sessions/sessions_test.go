@@ -10,6 +10,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
@@ -96,7 +98,7 @@ func Example_updateCustom() {
 	defer s.Close()
 	for ev, err := range s.Turn(context.Background(), &sessions.Request{Text: "Add buy milk to my list."}) {
 		check(err)
-		if d, ok := ev.Data.(*host.StatePatched); ok {
+		if d, ok := ev.Data.(*runevent.StatePatched); ok {
 			ops, _ := json.Marshal(d.Ops)
 			fmt.Println(string(ops))
 		}
@@ -232,7 +234,7 @@ func Example_artifacts() {
 	plan := func(text string) *host.Artifact {
 		return &host.Artifact{Name: "itinerary.json", Parts: []host.Part{&host.Text{Text: text}}, Metadata: map[string]json.RawMessage{"contentType": json.RawMessage(`"application/json"`)}}
 	}
-	write, err := host.NewRawTool(host.ToolSpec{Name: "write", Description: "Writes the plan.", Parameters: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+	write, err := host.NewRawTool(llm.ToolSpec{Name: "write", Description: "Writes the plan.", Parameters: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 		return &host.ToolOutput{Artifacts: []host.Artifact{*plan(string(call.Arguments))}}, nil
 	}, nil)
 	check(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
@@ -62,7 +63,7 @@ func processor(t *testing.T, p *plugin.Plugin, config string) host.Processor {
 // plugin, and the transcript is about what the plugin does.
 type unpriced struct{ host.Processor }
 
-func (p unpriced) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
+func (p unpriced) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	done, err := p.Processor.Process(ctx, view)
 	if done != nil {
 		done.Cost = nil

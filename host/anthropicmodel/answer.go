@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -99,12 +101,12 @@ type answer struct {
 	size       int
 	raw        modelhttp.Raw
 
-	deltas []host.ModelChunk // of the last event; reused
+	deltas []llm.Chunk // of the last event; reused
 }
 
 // add reads one event and returns its deltas, which are valid until the next
 // call.
-func (a *answer) add(data []byte) ([]host.ModelChunk, error) {
+func (a *answer) add(data []byte) ([]llm.Chunk, error) {
 	var ev event
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return nil, err
@@ -177,13 +179,13 @@ func (a *answer) readDocument(m *message) error {
 			return err
 		}
 		if b.Type == "tool_use" {
-			a.tell(host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: b.call, Arguments: string(b.Input)}})
+			a.tell(llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: b.call, Arguments: string(b.Input)}})
 		}
 	}
 	return nil
 }
 
-func (a *answer) tell(c host.ModelChunk) { a.deltas = append(a.deltas, c) }
+func (a *answer) tell(c llm.Chunk) { a.deltas = append(a.deltas, c) }
 
 // begin opens a block. Servers number them from 0 without gaps.
 func (a *answer) begin(index int, raw json.RawMessage) (*block, error) {
@@ -212,7 +214,7 @@ func (a *answer) begin(index int, raw json.RawMessage) (*block, error) {
 	case "tool_use":
 		b.call = a.calls
 		a.calls++
-		a.tell(host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: b.call, ID: b.ID, Name: b.Name}})
+		a.tell(llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: b.call, ID: b.ID, Name: b.Name}})
 	}
 	return b, nil
 }
@@ -220,14 +222,14 @@ func (a *answer) begin(index int, raw json.RawMessage) (*block, error) {
 func (a *answer) growText(b *block, text string) {
 	if text != "" {
 		b.grown.WriteString(text)
-		a.tell(host.ModelChunk{Text: text})
+		a.tell(llm.Chunk{Text: text})
 	}
 }
 
 func (a *answer) growThinking(b *block, text string) {
 	if text != "" {
 		b.grown.WriteString(text)
-		a.tell(host.ModelChunk{Reasoning: text})
+		a.tell(llm.Chunk{Reasoning: text})
 	}
 }
 
@@ -254,7 +256,7 @@ func (a *answer) grow(ev *event) error {
 	case "input_json_delta":
 		b.grown.WriteString(d.PartialJSON)
 		if b.Type == "tool_use" && d.PartialJSON != "" {
-			a.tell(host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: b.call, Arguments: d.PartialJSON}})
+			a.tell(llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: b.call, Arguments: d.PartialJSON}})
 		}
 	}
 	return nil
@@ -324,13 +326,13 @@ func foreignPart(block json.RawMessage) host.Part {
 	if err != nil {
 		return nil
 	}
-	return &host.Unknown{Kind: foreignType, JSON: raw}
+	return &chat.Unknown{Kind: foreignType, JSON: raw}
 }
 
 // response returns the whole answer. asked is the requested model's name, for
 // servers that do not name the answering one.
-func (a *answer) response(asked string) *host.ModelResponse {
-	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
+func (a *answer) response(asked string) *llm.Response {
+	r := &llm.Response{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
 	if r.Model == "" {
 		r.Model = asked
 	}
@@ -345,16 +347,16 @@ func (a *answer) response(asked string) *host.ModelResponse {
 func (a *answer) finishReason() host.FinishReason {
 	switch a.stopReason {
 	case "max_tokens", "model_context_window_exceeded":
-		return host.FinishLength
+		return chat.FinishLength
 	case "refusal":
-		return host.FinishContentFilter
+		return chat.FinishContentFilter
 	case "pause_turn":
-		return host.FinishPaused
+		return chat.FinishPaused
 	}
 	if a.calls > 0 {
-		return host.FinishToolCalls
+		return chat.FinishToolCalls
 	}
-	return host.FinishStop
+	return chat.FinishStop
 }
 
 // total is the usage in the host's terms: tokens read from a cache count as

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // This file looks from inside: what writing a request costs.
@@ -31,7 +32,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	write := func(messages []*host.Message) {
-		if _, err := m.request(&host.ModelRequest{Messages: messages}, false); err != nil {
+		if _, err := m.request(&llm.Request{Messages: messages}, false); err != nil {
 			b.Fatal(err)
 		}
 	}

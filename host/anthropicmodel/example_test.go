@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -15,7 +16,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	req := &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}
+	req := &llm.Request{Messages: []*host.Message{host.UserText("hi")}}
 	for _, err := range model.Generate(context.Background(), req) {
 		fmt.Println(host.CodeOf(err))
 	}

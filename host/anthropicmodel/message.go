@@ -155,7 +155,7 @@ func (w *blockWriter) assistant(msg *host.Message) {
 			w.member("name", modelhttp.ToolName(p.Name))
 			w.b = append(append(w.b, `,"input":`...), modelhttp.ArgumentsObject(p.Arguments)...)
 			w.end()
-		case *host.Unknown:
+		case *chat.Unknown:
 			if block := w.model.foreignBlock(p); block != nil && !(w.form.bare && isThought(block)) {
 				w.next()
 				w.b = append(w.b, block...)
@@ -205,7 +205,7 @@ var notForeign = map[string]bool{
 // foreignBlock is a block that goes back unchanged except for its cache mark: the
 // provider refuses more than a few marks. The block is written again from its
 // checked members, because the provider may read a duplicate member differently.
-func (m *Model) foreignBlock(p *host.Unknown) json.RawMessage {
+func (m *Model) foreignBlock(p *chat.Unknown) json.RawMessage {
 	var f foreign
 	var members map[string]json.RawMessage
 	var kind string

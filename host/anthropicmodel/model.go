@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -103,16 +104,16 @@ func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 // Generate streams the answer. See host.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
-func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if req.Conversation != "" {
-			yield(host.ModelChunk{}, modelhttp.NoConversations(m.name))
+			yield(llm.Chunk{}, modelhttp.NoConversations(m.name))
 			return
 		}
 		bare := false
 		body, err := m.request(req, bare)
 		if err != nil {
-			yield(host.ModelChunk{}, err)
+			yield(llm.Chunk{}, err)
 			return
 		}
 		m.server.Ask(ctx, yield, func(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
@@ -157,7 +158,7 @@ func (m *Model) try(c *modelhttp.Call, x *modelhttp.Exchange, body modelhttp.Bod
 		return x.Ended()
 	}
 	x.Drain()
-	c.Send(host.ModelChunk{Response: got.response(m.name)})
+	c.Send(llm.Chunk{Response: got.response(m.name)})
 	return nil
 }
 

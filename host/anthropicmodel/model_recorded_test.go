@@ -16,6 +16,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -52,10 +54,10 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 		finish            host.FinishReason
 		want              string
 	}{
-		{"tools", "An order is asked for.", host.FinishToolCalls, `[{"type":"thinking","thinking":"An order is asked for.","signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3h"},
+		{"tools", "An order is asked for.", chat.FinishToolCalls, `[{"type":"thinking","thinking":"An order is asked for.","signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3h"},
 			{"type":"redacted_thinking","data":"EmwKAhgBEgy3va3pzix/LafPsn4"},{"type":"text","text":"Let me look."},
 			{"type":"tool_use","id":"toolu_1","name":"lookup_order","input":{"order_id":1042}},{"type":"tool_use","id":"toolu_2","name":"lookup_order","input":{"order_id":1043}}]`},
-		{"search", "", host.FinishStop, `[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"weather"}},
+		{"search", "", chat.FinishStop, `[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"weather"}},
 			{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","url":"https://example.com","title":"Weather","encrypted_content":"Eo8CCioI","page_age":null}]},
 			{"type":"text","text":"Rain."}]`},
 	} {
@@ -69,7 +71,7 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 			}
 			defer m.CloseIdleConnections()
 			messages := []*host.Message{host.UserText("hi")}
-			o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+			o := ask(t.Context(), m, &llm.Request{Messages: messages})
 			if o.err != nil || o.reasoning != tt.reasoning || o.response.FinishReason != tt.finish {
 				t.Fatalf("%q, %+v, %v", o.reasoning, o.response, o.err)
 			}
@@ -88,7 +90,7 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 				&host.ToolResult{ID: "toolu_1", Content: json.RawMessage(`"shipped"`)},
 				&host.ToolResult{ID: "toolu_2", Content: json.RawMessage(`"There is no order 1043."`), IsError: true}))
 			for range 2 { // the second time from what the messages keep
-				ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+				ask(t.Context(), m, &llm.Request{Messages: messages})
 			}
 			want := parse(t, `[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":`+tt.want+`},`+results+`]`)
 			for _, got := range p.got[1:] {
@@ -119,8 +121,8 @@ func TestForeignThinkingIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.CloseIdleConnections()
-	o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "another's"},
-		&host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)}, &host.Text{Text: "Yes."}), host.UserText("and?")}})
+	o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "another's"},
+		&chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)}, &host.Text{Text: "Yes."}), host.UserText("and?")}})
 	if o.err != nil || o.text != "Rain." || len(got) != 2 {
 		t.Fatalf("%q, %v after %d requests", o.text, o.err, len(got))
 	}
@@ -143,7 +145,7 @@ func TestMarksMoveOn(t *testing.T) {
 	defer m.CloseIdleConnections()
 	hi, answer := host.UserText("hi"), host.AssistantText("Hello \n")
 	for _, messages := range [][]*host.Message{{hi}, {hi, answer}, {hi, answer, host.UserText("and?")}} {
-		ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+		ask(t.Context(), m, &llm.Request{Messages: messages})
 	}
 	mark := `,"cache_control":{"type":"ephemeral"}`
 	for i, want := range []string{
@@ -200,7 +202,7 @@ func FuzzStream(f *testing.F) {
 		if got := (&host.Message{Parts: o.response.Parts}).Text(); got != o.text {
 			t.Fatalf("deltas say %q, the response %q", o.text, got)
 		}
-		ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, o.response.Parts...)}})
+		ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, o.response.Parts...)}})
 		if !json.Valid(sent) {
 			t.Fatalf("it goes back as %s", sent)
 		}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -48,11 +50,11 @@ func serve(t *testing.T, handler http.HandlerFunc, opts *anthropicmodel.Options)
 type outcome struct {
 	text, reasoning, arguments string
 	retries                    int
-	response                   *host.ModelResponse
+	response                   *llm.Response
 	err                        error
 }
 
-func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
+func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
 	var o outcome
 	for chunk, err := range m.Generate(ctx, req) {
 		if err != nil {
@@ -74,8 +76,8 @@ func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
 	return o
 }
 
-func question(text string) *host.ModelRequest {
-	return &host.ModelRequest{Messages: []*host.Message{host.UserText(text)}}
+func question(text string) *llm.Request {
+	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
 }
 
 // stream answers with events, as the provider writes them.
@@ -125,46 +127,46 @@ func whole(reason string, blocks ...string) http.HandlerFunc {
 
 func TestAnswers(t *testing.T) {
 	used := host.Usage{InputTokens: 28, OutputTokens: 12, CachedTokens: 20}
-	want := func(reason host.FinishReason, parts ...host.Part) *host.ModelResponse {
-		return &host.ModelResponse{ID: "msg_1", Model: "m1-2026", Parts: parts, FinishReason: reason, Usage: used}
+	want := func(reason host.FinishReason, parts ...host.Part) *llm.Response {
+		return &llm.Response{ID: "msg_1", Model: "m1-2026", Parts: parts, FinishReason: reason, Usage: used}
 	}
 	hello := &host.Text{Text: "Hello"}
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
-		want    *host.ModelResponse
+		want    *llm.Response
 	}{
-		{"text", whole("end_turn", textBlock...), want(host.FinishStop, hello)},
-		{"cut", whole("max_tokens", textBlock...), want(host.FinishLength, hello)},
-		{"refused", whole("refusal", textBlock...), want(host.FinishContentFilter, hello)},
-		{"paused for the provider's tools", whole("pause_turn", textBlock...), want(host.FinishPaused, hello)},
-		{"a reason of tomorrow", whole("something_new", textBlock...), want(host.FinishStop, hello)},
+		{"text", whole("end_turn", textBlock...), want(chat.FinishStop, hello)},
+		{"cut", whole("max_tokens", textBlock...), want(chat.FinishLength, hello)},
+		{"refused", whole("refusal", textBlock...), want(chat.FinishContentFilter, hello)},
+		{"paused for the provider's tools", whole("pause_turn", textBlock...), want(chat.FinishPaused, hello)},
+		{"a reason of tomorrow", whole("something_new", textBlock...), want(chat.FinishStop, hello)},
 		{"thinking with its signature", whole("end_turn",
 			begin(0, `{"type":"thinking","thinking":"","signature":""}`), grow(0, `{"type":"thinking_delta","thinking":"Hm"}`),
 			grow(0, `{"type":"thinking_delta","thinking":"."}`), grow(0, `{"type":"signature_delta","signature":"c2ln"}`), end(0),
 			begin(1, `{"type":"text","text":"Yes"}`), end(1)),
-			want(host.FinishStop, &host.Reasoning{Text: "Hm.", Signature: "c2ln"}, &host.Text{Text: "Yes"})},
+			want(chat.FinishStop, &host.Reasoning{Text: "Hm.", Signature: "c2ln"}, &host.Text{Text: "Yes"})},
 		{"a signature in pieces", whole("end_turn", begin(0, `{"type":"thinking","thinking":"Hm.","signature":"c2"}`),
 			grow(0, `{"type":"signature_delta","signature":"l"}`), grow(0, `{"type":"signature_delta","signature":"n"}`), end(0)),
-			want(host.FinishStop, &host.Reasoning{Text: "Hm.", Signature: "c2ln"})},
+			want(chat.FinishStop, &host.Reasoning{Text: "Hm.", Signature: "c2ln"})},
 		{"calls", whole("tool_use", begin(0, `{"type":"tool_use","id":"toolu_1","name":"look","input":{}}`),
 			grow(0, `{"type":"input_json_delta","partial_json":""}`), grow(0, `{"type":"input_json_delta","partial_json":"{\"id\":"}`),
 			grow(0, `{"type":"input_json_delta","partial_json":"9007199254740993}"}`), end(0),
 			begin(1, `{"type":"tool_use","id":"toolu_2","name":"ping","input":{}}`), end(1)),
-			want(host.FinishToolCalls, &host.ToolCall{ID: "toolu_1", Name: "look", Arguments: json.RawMessage(`{"id":9007199254740993}`)},
+			want(chat.FinishToolCalls, &host.ToolCall{ID: "toolu_1", Name: "look", Arguments: json.RawMessage(`{"id":9007199254740993}`)},
 				&host.ToolCall{ID: "toolu_2", Name: "ping", Arguments: json.RawMessage(`{}`)})},
 		{"blocks that are not known go back as they came", whole("end_turn",
 			begin(0, `{"type":"redacted_thinking","data":"x+y"}`), end(0),
 			begin(1, `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}}`), grow(1, `{"type":"input_json_delta","partial_json":"{\"q\":1}"}`), end(1)),
-			want(host.FinishStop, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x+y"}}`)},
-				&host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"id":"srv_1","input":{"q":1},"name":"web_search","type":"server_tool_use"}}`)})},
-		{"nothing", whole("end_turn"), want(host.FinishStop)},
-		{"no message_stop", stream(append(append([]string{started}, textBlock...), because("end_turn"))...), want(host.FinishStop, hello)},
+			want(chat.FinishStop, &chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x+y"}}`)},
+				&chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"id":"srv_1","input":{"q":1},"name":"web_search","type":"server_tool_use"}}`)})},
+		{"nothing", whole("end_turn"), want(chat.FinishStop)},
+		{"no message_stop", stream(append(append([]string{started}, textBlock...), because("end_turn"))...), want(chat.FinishStop, hello)},
 		{"events and deltas of tomorrow", whole("end_turn", `{"type":"content_block_hint","index":7}`, textBlock[0], grow(0, `{"type":"citations_delta","citation":{}}`), textBlock[1], textBlock[2], end(0)),
-			want(host.FinishStop, hello)},
+			want(chat.FinishStop, hello)},
 		{"not streamed", status(200, `{"id":"msg_1","type":"message","model":"m1-2026","content":[{"type":"text","text":"Hello"},{"type":"tool_use","id":"a","name":"look","input":{"id":1}}],
 			"stop_reason":"tool_use","usage":{"input_tokens":8,"cache_read_input_tokens":20,"output_tokens":12}}`),
-			want(host.FinishToolCalls, hello, &host.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{"id":1}`)})},
+			want(chat.FinishToolCalls, hello, &host.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{"id":1}`)})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))

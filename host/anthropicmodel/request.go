@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -48,7 +49,7 @@ type piece struct {
 // request writes a question in the protocol's words. Each message is written
 // once in its life, but for the last one. A bare request omits earlier
 // thinking, and the model does not think about it.
-func (m *Model) request(req *host.ModelRequest, bare bool) (modelhttp.Body, error) {
+func (m *Model) request(req *llm.Request, bare bool) (modelhttp.Body, error) {
 	d, err := m.draft(req, wireForm{bare})
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func opening(role string) []byte {
 }
 
 // draft puts messages together as the protocol wants them.
-func (m *Model) draft(req *host.ModelRequest, form wireForm) (*draft, error) {
+func (m *Model) draft(req *llm.Request, form wireForm) (*draft, error) {
 	d := &draft{form: form, turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
 	var prompt []string
 	for _, msg := range req.Messages {
@@ -172,7 +173,7 @@ var reserved = []string{"model", "messages", "system", "stream", "tools", "tool_
 // thinking is how many tokens the model may think about a request. The provider
 // does not let the model think where it must call a tool, or continues an
 // answer.
-func (m *Model) thinking(req *host.ModelRequest, d *draft) int {
+func (m *Model) thinking(req *llm.Request, d *draft) int {
 	switch req.ToolChoice {
 	case "", host.ToolChoiceAuto, host.ToolChoiceNone:
 		if !d.form.bare && d.last().role != roleAssistant {
@@ -183,7 +184,7 @@ func (m *Model) thinking(req *host.ModelRequest, d *draft) int {
 }
 
 // head writes the request up to its first message.
-func (m *Model) head(req *host.ModelRequest, d *draft) []byte {
+func (m *Model) head(req *llm.Request, d *draft) []byte {
 	system, thinking := d.system, m.thinking(req, d)
 	tokens := m.opts.MaxOutputTokens
 	if req.MaxOutputTokens > 0 {
@@ -215,7 +216,7 @@ const noParameters = `{"type":"object","properties":{}}`
 const provider = "anthropic"
 
 // appendTools writes the tools that the model may call.
-func appendTools(b []byte, req *host.ModelRequest) []byte {
+func appendTools(b []byte, req *llm.Request) []byte {
 	declared := req.ProviderToolsOf(provider)
 	if len(req.Tools)+len(declared) == 0 {
 		return b
@@ -258,7 +259,7 @@ type wireChoice struct {
 	Serial bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
-func wireToolChoice(req *host.ModelRequest) *wireChoice {
+func wireToolChoice(req *llm.Request) *wireChoice {
 	out := &wireChoice{Serial: req.SerialTools}
 	switch req.ToolChoice {
 	case "", host.ToolChoiceAuto:

@@ -10,11 +10,13 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // sent returns what a model sends for a request.
-func sent(t *testing.T, opts anthropicmodel.Options, req *host.ModelRequest) (map[string]any, http.Header, error) {
+func sent(t *testing.T, opts anthropicmodel.Options, req *llm.Request) (map[string]any, http.Header, error) {
 	t.Helper()
 	var raw []byte
 	var header http.Header
@@ -60,7 +62,7 @@ func TestMessages(t *testing.T) {
 		return host.NewMessage(host.ToolRole, &host.ToolResult{ID: id, Name: "look", Content: json.RawMessage(content), IsError: isError})
 	}
 	block := func(raw string) host.Part {
-		return &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":` + raw + `}`)}
+		return &chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":` + raw + `}`)}
 	}
 	system := func(text string) *host.Message { return host.NewMessage(host.System, &host.Text{Text: text}) }
 	for _, tt := range []struct {
@@ -85,8 +87,8 @@ func TestMessages(t *testing.T) {
 			host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "s"}, &host.Reasoning{Text: "Another's."}, &host.Text{Text: "Yes."})},
 			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"s"},{"type":"text","text":"Yes."}]}]`, ``},
 		{"what came as it was goes back so, and what did not stays", []*host.Message{host.UserText("hi"),
-			host.NewMessage(host.Assistant, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)},
-				&host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":1}`)}, &host.Unknown{Kind: "odd", JSON: json.RawMessage(`{"type":"odd"}`)}, &host.Text{Text: "Yes."})},
+			host.NewMessage(host.Assistant, &chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)},
+				&chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":1}`)}, &chat.Unknown{Kind: "odd", JSON: json.RawMessage(`{"type":"odd"}`)}, &host.Text{Text: "Yes."})},
 			`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Yes."}]}]`, ``},
 		{"what no answer has stays, whoever put it there", []*host.Message{host.UserText("hi"),
 			host.NewMessage(host.Assistant, block(`{"type":"document","source":{"type":"file","file_id":"file_of_another"}}`), block(`{"type":"image","source":{"type":"file","file_id":"x"}}`),
@@ -114,7 +116,7 @@ func TestMessages(t *testing.T) {
 			`[{"role":"user","content":[{"type":"text","text":"hi"}]}]`, ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := sent(t, anthropicmodel.Options{}, &host.ModelRequest{Messages: tt.messages})
+			got, _, err := sent(t, anthropicmodel.Options{}, &llm.Request{Messages: tt.messages})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,42 +135,42 @@ func TestMessages(t *testing.T) {
 }
 
 func TestRequestFields(t *testing.T) {
-	look := host.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}
+	look := llm.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}
 	warm := 0.7
 	for _, tt := range []struct {
 		name    string
 		opts    anthropicmodel.Options
-		req     host.ModelRequest
+		req     llm.Request
 		want    string
 		without []string
 	}{
-		{"the least", anthropicmodel.Options{}, host.ModelRequest{}, `{"model":"m1","stream":true,"max_tokens":8192}`,
+		{"the least", anthropicmodel.Options{}, llm.Request{}, `{"model":"m1","stream":true,"max_tokens":8192}`,
 			[]string{"system", "tools", "tool_choice", "temperature", "thinking"}},
-		{"tools", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
+		{"tools", anthropicmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look, {Name: "ping"}}},
 			`{"tools":[{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"name":"ping","input_schema":{"type":"object","properties":{}}}]}`, []string{"tool_choice"}},
-		{"tools of the provider, as declared, and not those of others", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: "web_search", ProviderTools: []host.ProviderTool{
+		{"tools of the provider, as declared, and not those of others", anthropicmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: "web_search", ProviderTools: []host.ProviderTool{
 			{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}, {Provider: "anthropic", Declaration: json.RawMessage(`{"type":"web_search_20250305","name":"web_search","later":[1]}`)}}},
 			`{"tools":[{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"type":"web_search_20250305","name":"web_search","later":[1]}],"tool_choice":{"type":"tool","name":"web_search"}}`, nil},
-		{"another provider's tool alone", anthropicmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}}},
+		{"another provider's tool alone", anthropicmodel.Options{}, llm.Request{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}}},
 			`{}`, []string{"tools", "tool_choice"}},
-		{"choice auto", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":{"type":"auto"}}`, nil},
-		{"choice any", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":{"type":"any"}}`, nil},
-		{"choice none", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceNone, SerialTools: true}, `{"tool_choice":{"type":"none"}}`, nil},
-		{"choice of one tool, serially", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: "look", SerialTools: true},
+		{"choice auto", anthropicmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":{"type":"auto"}}`, nil},
+		{"choice any", anthropicmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":{"type":"any"}}`, nil},
+		{"choice none", anthropicmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceNone, SerialTools: true}, `{"tool_choice":{"type":"none"}}`, nil},
+		{"choice of one tool, serially", anthropicmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: "look", SerialTools: true},
 			`{"tool_choice":{"type":"tool","name":"look","disable_parallel_tool_use":true}}`, nil},
-		{"serially", anthropicmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}`, nil},
-		{"a choice without tools", anthropicmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny}, `{}`, []string{"tool_choice"}},
-		{"temperature and tokens", anthropicmodel.Options{MaxOutputTokens: 5}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100}, `{"temperature":0.7,"max_tokens":100}`, nil},
-		{"tokens of the options", anthropicmodel.Options{MaxOutputTokens: 5}, host.ModelRequest{}, `{"max_tokens":5}`, nil},
-		{"no thinking where a tool must be called", anthropicmodel.Options{ThinkingTokens: 2000}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny, Temperature: &warm},
+		{"serially", anthropicmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, SerialTools: true}, `{"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}`, nil},
+		{"a choice without tools", anthropicmodel.Options{}, llm.Request{ToolChoice: host.ToolChoiceAny}, `{}`, []string{"tool_choice"}},
+		{"temperature and tokens", anthropicmodel.Options{MaxOutputTokens: 5}, llm.Request{Temperature: &warm, MaxOutputTokens: 100}, `{"temperature":0.7,"max_tokens":100}`, nil},
+		{"tokens of the options", anthropicmodel.Options{MaxOutputTokens: 5}, llm.Request{}, `{"max_tokens":5}`, nil},
+		{"no thinking where a tool must be called", anthropicmodel.Options{ThinkingTokens: 2000}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceAny, Temperature: &warm},
 			`{"max_tokens":8192,"tool_choice":{"type":"any"},"temperature":0.7}`, []string{"thinking"}},
-		{"thinking", anthropicmodel.Options{ThinkingTokens: 2000}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100},
+		{"thinking", anthropicmodel.Options{ThinkingTokens: 2000}, llm.Request{Temperature: &warm, MaxOutputTokens: 100},
 			`{"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":2100}`, []string{"temperature"}},
-		{"an output is asked for in words", anthropicmodel.Options{}, host.ModelRequest{Output: &host.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}},
+		{"an output is asked for in words", anthropicmodel.Options{}, llm.Request{Output: &llm.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}},
 			`{"system":[{"type":"text","text":"Answer with nothing but JSON of this schema: {\"type\":\"object\"}"}]}`, nil},
-		{"parameters", anthropicmodel.Options{}, host.ModelRequest{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "top_k": json.RawMessage(`7`), "stop_sequences": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "metadata": json.RawMessage(`{"user_id":"x"}`)}},
+		{"parameters", anthropicmodel.Options{}, llm.Request{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "top_k": json.RawMessage(`7`), "stop_sequences": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "metadata": json.RawMessage(`{"user_id":"x"}`)}},
 			`{"top_p":0.5,"top_k":7,"stop_sequences":["END"],"temperature":0.1,"metadata":{"user_id":"x"},"model":"m1","stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, nil},
-		{"cache", anthropicmodel.Options{Cache: true}, host.ModelRequest{},
+		{"cache", anthropicmodel.Options{Cache: true}, llm.Request{},
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -212,7 +214,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 		"sound":           {host.NewMessage(host.User, &host.Media{MediaType: "audio/mpeg", Data: []byte("x")})},
 		"an unknown role": {host.NewMessage("judge", &host.Text{Text: "x"})},
 	} {
-		if _, _, err := sent(t, anthropicmodel.Options{}, &host.ModelRequest{Messages: messages}); host.CodeOf(err) != host.InvalidArgument {
+		if _, _, err := sent(t, anthropicmodel.Options{}, &llm.Request{Messages: messages}); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -220,7 +222,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 
 // The provider does not let a model think that goes on with an answer.
 func TestNoThinkingInAPrefill(t *testing.T) {
-	got, _, err := sent(t, anthropicmodel.Options{ThinkingTokens: 2000}, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.AssistantText("The answer:")}})
+	got, _, err := sent(t, anthropicmodel.Options{ThinkingTokens: 2000}, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.AssistantText("The answer:")}})
 	if err != nil || got["thinking"] != nil || got["max_tokens"] != 8192.0 {
 		t.Errorf("thinking %v, max_tokens %v, %v", got["thinking"], got["max_tokens"], err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/pdk/go/pdk"
@@ -96,9 +97,9 @@ func TestNativeProcessorsAreThoseOfTheSandbox(t *testing.T) {
 			model := rapid.SampledFrom([]string{"gpt-4o", "gpt-4", "somebody's own"}).Draw(t, "model")
 			own := rapid.IntRange(0, len(messages)).Draw(t, "own")
 			run := func(p host.Processor) string {
-				view := host.NewView(messages, model, count)
+				view := llm.NewView(messages, model, count)
 				view.Own = own
-				out, done, err := host.Process(context.Background(), p, view)
+				out, done, err := llm.Process(context.Background(), p, view)
 				if err != nil {
 					return "error " + string(host.CodeOf(err)) + ": " + fault.AsError(err).Message
 				}
@@ -212,8 +213,8 @@ func TestFiltersLeaveAnAgentItsOwnRounds(t *testing.T) {
 				asked  int
 				reason host.FinishReason
 			}{
-				{"kept", builtin.ToolCallFilterOptions{}, 2, host.FinishStop},
-				{"filtered", builtin.ToolCallFilterOptions{FilterOwnRounds: true}, 5, host.FinishMaxRounds},
+				{"kept", builtin.ToolCallFilterOptions{}, 2, chat.FinishStop},
+				{"filtered", builtin.ToolCallFilterOptions{FilterOwnRounds: true}, 5, chat.FinishMaxRounds},
 			} {
 				t.Run(c.name, func(t *testing.T) { testOwnRounds(t, c.opts, sandbox, c.asked, c.reason) })
 			}
@@ -226,7 +227,7 @@ func testOwnRounds(t *testing.T, opts builtin.ToolCallFilterOptions, sandbox *pl
 	everything := builtin.Must(builtin.NewToolCallFilter(&opts))
 	var mu sync.Mutex
 	asked, greeted := 0, []int{}
-	results := func(req *host.ModelRequest) (n int) {
+	results := func(req *llm.Request) (n int) {
 		for _, m := range req.Messages {
 			n += len(m.ToolCalls()) + len(m.ToolResults())
 		}
@@ -234,7 +235,7 @@ func testOwnRounds(t *testing.T, opts builtin.ToolCallFilterOptions, sandbox *pl
 	}
 	search := host.NewTool("search", "", func(context.Context, *host.Call, struct{}) (string, error) { return "found", nil }, nil)
 	worker := must(host.NewAgent("worker", &host.AgentOptions{Tools: []*host.Tool{search}, MaxRounds: 5, Processors: []host.Processor{everything},
-		Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			mu.Lock()
 			defer mu.Unlock()
 			if asked++; results(req) == 0 {
@@ -243,7 +244,7 @@ func testOwnRounds(t *testing.T, opts builtin.ToolCallFilterOptions, sandbox *pl
 			return hosttest.Say("It is there.")
 		})}))
 	greeter := must(host.NewAgent("greeter", &host.AgentOptions{Processors: []host.Processor{everything},
-		Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			greeted = append(greeted, results(req))
 			return hosttest.Say("Hello.")
 		})}))
@@ -277,7 +278,7 @@ func TestProcessorsAreMadeAndUsedAtOnce(t *testing.T) {
 				messages = append(messages, host.NewMessage(host.Assistant, &host.ToolCall{ID: id, Name: "a", Arguments: json.RawMessage(`{}`)}),
 					host.NewMessage(host.ToolRole, &host.ToolResult{ID: id, Name: "a", Content: json.RawMessage(`1`)}))
 			}
-			out, reports, err := host.ProcessAll(context.Background(), []host.Processor{shared, own}, host.NewView(messages, "gpt-4o", nil))
+			out, reports, err := host.ProcessAll(context.Background(), []host.Processor{shared, own}, llm.NewView(messages, "gpt-4o", nil))
 			if err != nil || len(out) != 1 || !strings.Contains(string(reports[0].Report), fmt.Sprintf(`"removed_calls":%d,`, i)) {
 				t.Errorf("%d messages, %v", len(out), err)
 			}
@@ -297,7 +298,7 @@ func (m models) Model(context.Context, string, string) (host.Model, error) { ret
 // The summarizer is granted the model that it asks.
 func TestSummarizerSummarizes(t *testing.T) {
 	asked := 0
-	rt := newSandbox(t, models{hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	rt := newSandbox(t, models{hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		asked++
 		return hosttest.Say("They spoke of the weather.")
 	})})
@@ -308,7 +309,7 @@ func TestSummarizerSummarizes(t *testing.T) {
 	}
 	var told string
 	agent := must(host.NewAgent("clerk", &host.AgentOptions{Processors: []host.Processor{p},
-		Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			told = words(req.Messages)
 			return hosttest.Say("Yes.")
 		})}))

@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/builtin"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -60,7 +61,7 @@ func Example() {
 // first in a turn.
 var shown = map[string][]string{}
 
-func look(req *host.ModelRequest) {
+func look(req *llm.Request) {
 	shown[req.Scope.Agent] = nil
 	for _, m := range req.Messages {
 		for _, r := range m.ToolResults() {
@@ -69,7 +70,7 @@ func look(req *host.ModelRequest) {
 	}
 }
 
-var greets = hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+var greets = hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 	look(req)
 	return hosttest.Say("Hello! Your order is on its way.")
 })
@@ -80,7 +81,7 @@ func pro() *host.Agent {
 		return host.NewTool(name, "", func(context.Context, *host.Call, struct{}) (string, error) { return "done", nil }, nil)
 	}
 	return must(host.NewAgent("pro", &host.AgentOptions{Tools: []*host.Tool{tool("search"), tool("debug_tool")},
-		Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			if req.Messages[len(req.Messages)-1].Role != host.User { // its own calls are answered
 				return hosttest.Say("It was sent on Monday.")
 			}
@@ -108,7 +109,7 @@ func ExampleNewToolCallFilter_sandbox() {
 	rt := must(plugin.NewRuntime(ctx, nil))
 	defer rt.Close(ctx)
 	filter := must(builtin.NewToolCallFilter(&builtin.ToolCallFilterOptions{PersistResults: true, Sandbox: rt}))
-	view := host.NewView([]*host.Message{
+	view := llm.NewView([]*host.Message{
 		host.UserText("Where is it?"),
 		host.NewMessage(host.Assistant, &host.ToolCall{ID: "1", Name: "search", Arguments: json.RawMessage(`{}`)}),
 		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "1", Name: "search", Content: json.RawMessage(`"found"`)}),

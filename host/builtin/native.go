@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
@@ -93,7 +95,7 @@ const defaultEncoding = "o200k_base"
 
 func (f *function) Name() string { return f.name }
 
-func (f *function) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
+func (f *function) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	outline, err := outlineOf(ctx, view, f.encoding(view))
 	if err != nil {
 		return nil, err
@@ -105,7 +107,7 @@ func (f *function) Process(ctx context.Context, view *host.View) (*host.Processe
 	if err != nil {
 		return nil, hostError(err)
 	}
-	done := &host.Processed{Report: json.RawMessage(report)}
+	done := &llm.Processed{Report: json.RawMessage(report)}
 	if done.Edits, err = hostEdits(edits.List()); err != nil {
 		return nil, err
 	}
@@ -156,23 +158,23 @@ func roleLetter(r host.Role) byte {
 }
 
 // hostEdits returns a plugin's edits as the host's.
-func hostEdits(list []pdk.Edit) ([]host.Edit, error) {
-	edits := make([]host.Edit, len(list))
+func hostEdits(list []pdk.Edit) ([]chat.Edit, error) {
+	edits := make([]chat.Edit, len(list))
 	for i, e := range list {
 		switch e.Kind {
 		case pdk.EditDrop:
-			edits[i] = host.Drop{From: e.At, To: e.To}
+			edits[i] = chat.Drop{From: e.At, To: e.To}
 		case pdk.EditDropPart:
-			edits[i] = host.DropPart{Message: e.At, Part: e.Part}
+			edits[i] = chat.DropPart{Message: e.At, Part: e.Part}
 		default:
 			m := &host.Message{}
 			if err := json.Unmarshal([]byte(e.Message.Raw()), m); err != nil {
 				return nil, host.Errorf(host.Internal, "message of edit %d: %w", i, err)
 			}
 			if e.Kind == pdk.EditReplace {
-				edits[i] = host.Replace{At: e.At, Message: m}
+				edits[i] = chat.Replace{At: e.At, Message: m}
 			} else {
-				edits[i] = host.Insert{At: e.At, Message: m}
+				edits[i] = chat.Insert{At: e.At, Message: m}
 			}
 		}
 	}

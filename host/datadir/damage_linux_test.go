@@ -22,8 +22,10 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/internal/filedamage"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/trace"
 )
@@ -113,8 +115,8 @@ func fillLife(t *testing.T, d *datadir.Dir, dir string, life int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			turn := &host.Turn{Head: head, Status: host.FinishStop, State: fmt.Appendf(nil, `{"n":%d}`, i), Results: []*host.Result{{
-				Agent: "clerk", Messages: []*host.Message{host.AssistantText(noise(random, damageText))}, FinishReason: host.FinishStop, Rounds: 1,
+			turn := &host.Turn{Head: head, Status: chat.FinishStop, State: fmt.Appendf(nil, `{"n":%d}`, i), Results: []*host.Result{{
+				Agent: "clerk", Messages: []*host.Message{host.AssistantText(noise(random, damageText))}, FinishReason: chat.FinishStop, Rounds: 1,
 			}}}
 			if i%4 == 0 { // the value of a large artifact is a file of its own
 				turn.Artifacts = []host.Artifact{{Name: fmt.Sprint("large", i), Parts: []host.Part{&host.Text{Text: noise(random, 160<<10)}}}}
@@ -138,10 +140,10 @@ func fillTrace(t *testing.T, d *datadir.Dir, dir, tenant, run string) {
 		t.Fatal(err)
 	}
 	for i, data := range []host.EventData{
-		&host.RunStarted{Tenant: tenant, Thread: "thread"},
-		&host.ToolStarted{ID: "c1", Name: "search", Arguments: json.RawMessage(`{"q":"what was asked"}`)},
-		&host.ToolFinished{ID: "c1", Name: "search", Content: json.RawMessage(`"what was found"`)},
-		&host.RunFinished{FinishReason: host.FinishStop, Thread: "thread"},
+		&runevent.RunStarted{Tenant: tenant, Thread: "thread"},
+		&runevent.ToolStarted{ID: "c1", Name: "search", Arguments: json.RawMessage(`{"q":"what was asked"}`)},
+		&runevent.ToolFinished{ID: "c1", Name: "search", Content: json.RawMessage(`"what was found"`)},
+		&runevent.RunFinished{FinishReason: chat.FinishStop, Thread: "thread"},
 	} {
 		traces.Trace(host.Scope{Tenant: tenant}, host.Event{Seq: int64(i + 1), Time: time.Now(), Run: run, Agent: "clerk", Data: data})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // The defaults and bounds of [Options].
@@ -56,7 +57,7 @@ var _ host.Model = (*Model)(nil)
 // New returns a model that asks the first of models, and the next one when that fails
 // before a part of its answer has been passed on; an answer that a user has seen cannot
 // be taken back. Each change is announced by a chunk and so by an event,
-// [host.ModelFellBack]. A failed model is asked last for a while, so that not every
+// [runevent.ModelFellBack]. A failed model is asked last for a while, so that not every
 // request waits for a model that is down. The end of the caller's context (canceled,
 // its deadline) is never a reason. If all models fail, the error is the last one's,
 // with the messages of the others. Each model's own retries come first.
@@ -89,10 +90,10 @@ func New(models []host.Model, opts *Options) (*Model, error) {
 func (f *Model) Name() string { return f.models[0].Name() }
 
 // Generate implements [host.Model].
-func (f *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (f *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		order, skipped := f.order(time.Now())
-		if skipped != nil && !yield(host.ModelChunk{Fallback: f.notice(0, order[0], skipped)}, nil) {
+		if skipped != nil && !yield(llm.Chunk{Fallback: f.notice(0, order[0], skipped)}, nil) {
 			return
 		}
 		var said []string
@@ -107,10 +108,10 @@ func (f *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 			}
 			said = append(said, f.models[i].Name()+": "+err.Error())
 			if began || n+1 == len(order) || ctx.Err() != nil || !slices.Contains(f.on, host.CodeOf(err)) {
-				yield(host.ModelChunk{}, afterAll(err, said))
+				yield(llm.Chunk{}, afterAll(err, said))
 				return
 			}
-			if !yield(host.ModelChunk{Fallback: f.notice(i, order[n+1], fault.AsError(err))}, nil) {
+			if !yield(llm.Chunk{Fallback: f.notice(i, order[n+1], fault.AsError(err))}, nil) {
 				return
 			}
 		}
@@ -138,7 +139,7 @@ func (f *Model) order(now time.Time) (order []int, skipped *host.Error) {
 
 // ask passes on the answer of one model. began says that a part of the answer was
 // passed on, left that the caller has stopped reading.
-func (f *Model) ask(ctx context.Context, m host.Model, req *host.ModelRequest, yield func(host.ModelChunk, error) bool) (began, left bool, err error) {
+func (f *Model) ask(ctx context.Context, m host.Model, req *llm.Request, yield func(llm.Chunk, error) bool) (began, left bool, err error) {
 	for chunk, err := range m.Generate(ctx, req) {
 		if err != nil {
 			return began, false, err
@@ -172,8 +173,8 @@ func (f *Model) judge(ctx context.Context, i int, err error) {
 	}
 }
 
-func (f *Model) notice(from, to int, why *host.Error) *host.FallbackNotice {
-	return &host.FallbackNotice{From: f.models[from].Name(), To: f.models[to].Name(), Code: why.Code, Reason: why.Message}
+func (f *Model) notice(from, to int, why *host.Error) *llm.FallbackNotice {
+	return &llm.FallbackNotice{From: f.models[from].Name(), To: f.models[to].Name(), Code: why.Code, Reason: why.Message}
 }
 
 // afterAll returns the error of the last model, with the messages of the models before

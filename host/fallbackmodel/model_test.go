@@ -14,16 +14,18 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 func down(name string, code host.Code) *hosttest.Model {
-	return hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	return hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		return hosttest.Fail(host.Errorf(code, "%s is down", name))
 	}).Named(name)
 }
 
 func up(name string) *hosttest.Model {
-	return hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("I am " + name + ".") }).Named(name)
+	return hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("I am " + name + ".") }).Named(name)
 }
 
 func fallback(t testing.TB, opts *fallbackmodel.Options, models ...host.Model) *fallbackmodel.Model {
@@ -63,9 +65,9 @@ func told(t testing.TB, model host.Model) (text string, changes []string, err er
 	t.Helper()
 	for ev, failure := range newHost(t, nil).Stream(t.Context(), newAgent(t, &host.AgentOptions{Model: model}), &host.Request{Text: "who are you?"}) {
 		switch d := ev.Data.(type) {
-		case *host.ModelFellBack:
+		case *runevent.ModelFellBack:
 			changes = append(changes, fmt.Sprintf("%s to %s: %s", d.From, d.To, d.Code))
-		case *host.TextDelta:
+		case *runevent.TextDelta:
 			text += d.Text
 		}
 		err = failure
@@ -114,7 +116,7 @@ func TestFallbackStaysWithAnAnswerThatHasBegun(t *testing.T) {
 func TestFallbackCoolsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true
-		first := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+		first := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 			if broken {
 				return hosttest.Fail(host.Errorf(host.Unavailable, "down"))
 			}
@@ -159,7 +161,7 @@ func TestFallbackAsksWhatCoolsDownWhenNothingElseIsLeft(t *testing.T) {
 func TestFallbackEndsWithItsCaller(t *testing.T) {
 	second := up("b")
 	ctx, cancel := context.WithCancel(t.Context())
-	first := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	first := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		cancel()
 		return hosttest.Fail(host.Errorf(host.Unavailable, "cut off"))
 	}).Named("a")
@@ -167,7 +169,7 @@ func TestFallbackEndsWithItsCaller(t *testing.T) {
 	if _, err := newHost(t, nil).Run(ctx, newAgent(t, &host.AgentOptions{Model: f}), &host.Request{Text: "hi"}); err == nil || len(second.Requests()) > 0 {
 		t.Errorf("Run: %v; the second model was asked %d times", err, len(second.Requests()))
 	}
-	for _, err := range f.Generate(t.Context(), &host.ModelRequest{}) {
+	for _, err := range f.Generate(t.Context(), &llm.Request{}) {
 		if err != nil {
 			break
 		}
@@ -182,8 +184,8 @@ type silent struct{}
 
 func (silent) Name() string { return "silent" }
 
-func (silent) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(func(host.ModelChunk, error) bool) {}
+func (silent) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(func(llm.Chunk, error) bool) {}
 }
 
 func TestFallbackFromAModelThatSaysNothing(t *testing.T) {
@@ -241,7 +243,7 @@ func TestNewFallbackRefuses(t *testing.T) {
 }
 
 func Example() {
-	busy := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	busy := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		return hosttest.Fail(host.Errorf(host.ResourceExhausted, "too many requests"))
 	}).Named("large")
 	small := hosttest.NewModel(hosttest.Say("Here is a short answer.")).Named("small")
@@ -262,9 +264,9 @@ func Example() {
 			panic(err)
 		}
 		switch d := ev.Data.(type) {
-		case *host.ModelFellBack:
+		case *runevent.ModelFellBack:
 			fmt.Printf("%s instead of %s: %s\n", d.To, d.From, d.Reason)
-		case *host.MessageDone:
+		case *runevent.MessageDone:
 			fmt.Println(d.Message.Text())
 		}
 	}

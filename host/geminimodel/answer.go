@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -122,7 +123,7 @@ type answer struct {
 	size      int
 	raw       modelhttp.Raw
 
-	deltas []host.ModelChunk // of the last chunk; reused
+	deltas []llm.Chunk // of the last chunk; reused
 }
 
 // over reports whether the service has said how the answer ended.
@@ -131,7 +132,7 @@ func (a *answer) over() bool { return a.finish != "" || a.blocked != "" }
 var errNoAnswer = errors.New("a chunk that says nothing of an answer")
 
 // add reads one chunk and returns its deltas, which are valid until the next call.
-func (a *answer) add(data []byte) ([]host.ModelChunk, error) {
+func (a *answer) add(data []byte) ([]llm.Chunk, error) {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func (a *answer) addPart(p wirePart) error {
 		if len(g.Call.Args) == 0 || string(g.Call.Args) == "null" {
 			g.Call.Args = json.RawMessage(`{}`)
 		}
-		a.tell(host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: a.calls, ID: g.Call.ID, Name: g.Call.Name, Arguments: string(g.Call.Args)}})
+		a.tell(llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: a.calls, ID: g.Call.ID, Name: g.Call.Name, Arguments: string(g.Call.Args)}})
 		a.calls++
 	case p.Text != nil && p.Inline == nil:
 		g.text.WriteString(*p.Text)
@@ -218,15 +219,15 @@ func (a *answer) addPart(p wirePart) error {
 	return nil
 }
 
-func (a *answer) tell(c host.ModelChunk) { a.deltas = append(a.deltas, c) }
+func (a *answer) tell(c llm.Chunk) { a.deltas = append(a.deltas, c) }
 
 func (a *answer) tellText(p *wirePart) {
 	switch {
 	case *p.Text == "":
 	case p.Thought:
-		a.tell(host.ModelChunk{Reasoning: *p.Text})
+		a.tell(llm.Chunk{Reasoning: *p.Text})
 	default:
-		a.tell(host.ModelChunk{Text: *p.Text})
+		a.tell(llm.Chunk{Text: *p.Text})
 	}
 }
 
@@ -281,7 +282,7 @@ func foreignPart(part json.RawMessage) host.Part {
 	if err != nil {
 		return nil // it was read as JSON
 	}
-	return &host.Unknown{Kind: foreignType, JSON: raw}
+	return &chat.Unknown{Kind: foreignType, JSON: raw}
 }
 
 // garbled are the reasons of answers whose calls cannot be read: another attempt
@@ -314,19 +315,19 @@ var withheld = map[string]bool{
 func (a *answer) finishReason() host.FinishReason {
 	switch {
 	case withheld[a.finish] || a.blocked != "" && len(a.parts) == 0:
-		return host.FinishContentFilter
+		return chat.FinishContentFilter
 	case a.finish == "MAX_TOKENS":
-		return host.FinishLength
+		return chat.FinishLength
 	case a.calls > 0:
-		return host.FinishToolCalls
+		return chat.FinishToolCalls
 	}
-	return host.FinishStop
+	return chat.FinishStop
 }
 
 // response returns the whole answer. asked is the requested model's name, for
 // servers that do not name the answering one.
-func (a *answer) response(asked string) *host.ModelResponse {
-	r := &host.ModelResponse{ID: a.id, Model: cmp.Or(a.model, asked), FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
+func (a *answer) response(asked string) *llm.Response {
+	r := &llm.Response{ID: a.id, Model: cmp.Or(a.model, asked), FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
 	for _, g := range a.parts {
 		if p := g.part(); p != nil {
 			r.Parts = append(r.Parts, p)

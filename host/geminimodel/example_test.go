@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -25,7 +26,7 @@ func Example() {
 	}
 	defer model.CloseIdleConnections()
 
-	req := &host.ModelRequest{Messages: []*host.Message{host.UserText("Where is my order?")}}
+	req := &llm.Request{Messages: []*host.Message{host.UserText("Where is my order?")}}
 	for chunk, err := range model.Generate(context.Background(), req) {
 		if err != nil {
 			fmt.Println(err)

@@ -117,7 +117,7 @@ func (w *partWriter) assistant(msg *host.Message) {
 			} else {
 				w.text(w.model.server.PartText(w.model.name, p), "")
 			}
-		case *host.Unknown:
+		case *chat.Unknown:
 			w.foreign(p)
 		case *host.Text:
 			if p.Text != "" {
@@ -244,7 +244,7 @@ var notForeign = []string{"functionCall", "functionResponse", "fileData", "inlin
 
 // foreign writes an unknown part unchanged. The part is written again from its
 // checked members, because the service may read a duplicate member differently.
-func (w *partWriter) foreign(p *host.Unknown) {
+func (w *partWriter) foreign(p *chat.Unknown) {
 	var f foreign
 	var members map[string]json.RawMessage
 	if p.Kind != foreignType || json.Unmarshal(p.JSON, &f) != nil || json.Unmarshal(f.Part, &members) != nil || !w.goesBack(members) {

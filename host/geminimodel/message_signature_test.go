@@ -16,8 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -116,7 +118,7 @@ func TestSignaturesSurviveAReload(t *testing.T) {
 
 func TestAnswerWithToolsIsRead(t *testing.T) {
 	o := ask(t.Context(), (&service{answers: []string{recorded(t, "tools")}}).model(t), question("hi"))
-	want := &host.ModelResponse{ID: "r-1", Model: "gemini-3-pro-preview", FinishReason: host.FinishToolCalls,
+	want := &llm.Response{ID: "r-1", Model: "gemini-3-pro-preview", FinishReason: chat.FinishToolCalls,
 		Usage: host.Usage{InputTokens: 46, OutputTokens: 87, CachedTokens: 12, ReasoningTokens: 30},
 		Parts: []host.Part{&host.Reasoning{Text: "An order is asked for."}, &host.Text{Text: "Let me look."},
 			&host.ToolCall{ID: "c1", Name: "lookup_order", Arguments: json.RawMessage(`{"order_id":1042}`), Extra: signed("CiQB0e2Kb+/x/Q==")},
@@ -143,7 +145,7 @@ func TestCallsOfOtherModelsAreMarked(t *testing.T) {
 	s := &service{answers: []string{
 		`{"error":{"code":400,"message":"Function call is missing a thought_signature in functionCall parts.","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
 	m := s.model(t)
-	req := &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"),
+	req := &llm.Request{Messages: []*host.Message{host.UserText("hi"),
 		host.NewMessage(host.Assistant, &host.ToolCall{ID: "a", Name: "look", Extra: signed("own")}), host.NewMessage(host.ToolRole, &host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`1`)}),
 		host.NewMessage(host.Assistant, call("b", "look", `{}`), call("c", "look", `{}`)),
 		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "b", Name: "look", Content: json.RawMessage(`1`)}, &host.ToolResult{ID: "c", Name: "look", Content: json.RawMessage(`1`)})}}
@@ -170,7 +172,7 @@ func TestCallsOfOtherModelsAreMarked(t *testing.T) {
 // Signatures that the service does not take must not end a conversation.
 func TestForeignSignaturesAreLeftOut(t *testing.T) {
 	s := &service{answers: []string{`{"error":{"code":400,"message":"Thought signature is not valid.","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
-	o := ask(t.Context(), s.model(t), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
+	o := ask(t.Context(), s.model(t), &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
 		&host.Reasoning{Text: "Hm.", Extra: signed("s")}, &host.Text{Text: "Yes.", Extra: signed("s")}, &host.ToolCall{ID: "a", Name: "look", Extra: signed("s")}, foreign(`{"text":"","thoughtSignature":"s"}`)),
 		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`1`)})}})
 	if o.err != nil || len(s.got) != 2 {
@@ -195,7 +197,7 @@ func TestRefusedSignaturesEnd(t *testing.T) {
 func TestOutputInWordsWhereTheFormatIsRefused(t *testing.T) {
 	s := &service{answers: []string{`{"error":{"code":400,"message":"Function calling with a response mime type: 'application/json' is unsupported","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
 	req := question("hi")
-	req.Output = &host.OutputSpec{Name: "o", Schema: json.RawMessage(`{"type":"object"}`)}
+	req.Output = &llm.OutputSpec{Name: "o", Schema: json.RawMessage(`{"type":"object"}`)}
 	if o := ask(t.Context(), s.model(t), req); o.err != nil || len(s.got) != 2 {
 		t.Fatalf("%v after %d requests", o.err, len(s.got))
 	}
@@ -251,9 +253,9 @@ func FuzzStream(f *testing.F) {
 		if err := json.Unmarshal(answer.AppendJSON(nil), stored); err != nil {
 			t.Fatalf("stored as %s: %v", answer.AppendJSON(nil), err)
 		}
-		ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), answer}})
+		ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), answer}})
 		before := sent
-		ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), stored}})
+		ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), stored}})
 		if !json.Valid(sent) || !bytes.Equal(before, sent) {
 			t.Fatalf("it goes back as %s, and after storing as %s", before, sent)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -126,10 +127,10 @@ func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 // Generate streams the answer. See host.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
-func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if req.Conversation != "" {
-			yield(host.ModelChunk{}, modelhttp.NoConversations(m.name))
+			yield(llm.Chunk{}, modelhttp.NoConversations(m.name))
 			return
 		}
 		q := &question{model: m, req: req, form: wireForm{host: m.host}}
@@ -137,7 +138,7 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 			q.form.signing = signAll
 		}
 		if err := q.write(); err != nil {
-			yield(host.ModelChunk{}, err)
+			yield(llm.Chunk{}, err)
 			return
 		}
 		m.server.Ask(ctx, yield, q.try)
@@ -147,7 +148,7 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 // question is one request, which attempts may change.
 type question struct {
 	model   *Model
-	req     *host.ModelRequest
+	req     *llm.Request
 	body    modelhttp.Body
 	form    wireForm
 	inWords bool // the schema of the output stands in the instruction
@@ -222,7 +223,7 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 		return f
 	}
 	x.Drain()
-	c.Send(host.ModelChunk{Response: got.response(m.name)})
+	c.Send(llm.Chunk{Response: got.response(m.name)})
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -50,11 +51,11 @@ func serve(t *testing.T, handler http.HandlerFunc, opts *geminimodel.Options) *g
 type outcome struct {
 	text, reasoning, calls string
 	retries                int
-	response               *host.ModelResponse
+	response               *llm.Response
 	err                    error
 }
 
-func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
+func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
 	var o outcome
 	for chunk, err := range m.Generate(ctx, req) {
 		if err != nil {
@@ -76,8 +77,8 @@ func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
 	return o
 }
 
-func question(text string) *host.ModelRequest {
-	return &host.ModelRequest{Messages: []*host.Message{host.UserText(text)}}
+func question(text string) *llm.Request {
+	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
 }
 
 // stream answers with chunks.
@@ -109,7 +110,7 @@ func said(reason string, parts ...string) string {
 }
 
 func foreign(part string) host.Part {
-	return &host.Unknown{Kind: "gemini", JSON: json.RawMessage(`{"type":"gemini","part":` + part + `}`)}
+	return &chat.Unknown{Kind: "gemini", JSON: json.RawMessage(`{"type":"gemini","part":` + part + `}`)}
 }
 
 func signed(signature string) chat.Extra {
@@ -118,41 +119,41 @@ func signed(signature string) chat.Extra {
 
 func TestAnswers(t *testing.T) {
 	used := host.Usage{InputTokens: 28, OutputTokens: 12, CachedTokens: 20, ReasoningTokens: 4}
-	want := func(reason host.FinishReason, parts ...host.Part) *host.ModelResponse {
-		return &host.ModelResponse{ID: "r1", Model: "m1-001", Parts: parts, FinishReason: reason, Usage: used}
+	want := func(reason host.FinishReason, parts ...host.Part) *llm.Response {
+		return &llm.Response{ID: "r1", Model: "m1-001", Parts: parts, FinishReason: reason, Usage: used}
 	}
 	hello := &host.Text{Text: "Hello"}
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
-		want    *host.ModelResponse
+		want    *llm.Response
 	}{
-		{"text in pieces", stream(said("", `{"text":"Hel"}`), said("", `{"text":""}`), said("STOP", `{"text":"lo"}`)), want(host.FinishStop, hello)},
-		{"cut", stream(said("MAX_TOKENS", `{"text":"Hello"}`)), want(host.FinishLength, hello)},
-		{"withheld", stream(said("", `{"text":"Hello"}`), said("SAFETY")), want(host.FinishContentFilter, hello)},
-		{"recited", stream(said("RECITATION")), want(host.FinishContentFilter)},
+		{"text in pieces", stream(said("", `{"text":"Hel"}`), said("", `{"text":""}`), said("STOP", `{"text":"lo"}`)), want(chat.FinishStop, hello)},
+		{"cut", stream(said("MAX_TOKENS", `{"text":"Hello"}`)), want(chat.FinishLength, hello)},
+		{"withheld", stream(said("", `{"text":"Hello"}`), said("SAFETY")), want(chat.FinishContentFilter, hello)},
+		{"recited", stream(said("RECITATION")), want(chat.FinishContentFilter)},
 		{"a prompt that is not answered", stream(`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":25,"toolUsePromptTokenCount":3,"cachedContentTokenCount":20,"candidatesTokenCount":8,"thoughtsTokenCount":4},"modelVersion":"m1-001","responseId":"r1"}`),
-			want(host.FinishContentFilter)},
-		{"a reason of tomorrow", stream(said("SOMETHING_NEW", `{"text":"Hello"}`)), want(host.FinishStop, hello)},
-		{"nothing", stream(said("STOP")), want(host.FinishStop)},
+			want(chat.FinishContentFilter)},
+		{"a reason of tomorrow", stream(said("SOMETHING_NEW", `{"text":"Hello"}`)), want(chat.FinishStop, hello)},
+		{"nothing", stream(said("STOP")), want(chat.FinishStop)},
 		{"thoughts", stream(said("", `{"text":"H","thought":true}`), said("", `{"text":"m.","thought":true}`), said("STOP", `{"text":"Hello"}`)),
-			want(host.FinishStop, &host.Reasoning{Text: "Hm."}, hello)},
+			want(chat.FinishStop, &host.Reasoning{Text: "Hm."}, hello)},
 		{"parallel calls, of which the first is signed", stream(said("", `{"functionCall":{"id":"a","name":"look","args":{"id":9007199254740993}},"thoughtSignature":"c2ln"}`), said("STOP", `{"functionCall":{"id":"b","name":"ping"}}`)),
-			want(host.FinishToolCalls, &host.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{"id":9007199254740993}`), Extra: signed("c2ln")}, &host.ToolCall{ID: "b", Name: "ping", Arguments: json.RawMessage(`{}`)})},
+			want(chat.FinishToolCalls, &host.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{"id":9007199254740993}`), Extra: signed("c2ln")}, &host.ToolCall{ID: "b", Name: "ping", Arguments: json.RawMessage(`{}`)})},
 		{"signed text is not joined with other text", stream(said("", `{"text":"Hel"}`), said("", `{"text":"lo","thoughtSignature":"c2ln"}`), said("STOP", `{"text":"!"}`)),
-			want(host.FinishStop, &host.Text{Text: "Hel"}, &host.Text{Text: "lo", Extra: signed("c2ln")}, &host.Text{Text: "!"})},
+			want(chat.FinishStop, &host.Text{Text: "Hel"}, &host.Text{Text: "lo", Extra: signed("c2ln")}, &host.Text{Text: "!"})},
 		{"a signature that comes alone", stream(said("", `{"text":"Hello"}`), said("STOP", `{"text":"","thoughtSignature":"c2ln"}`)),
-			want(host.FinishStop, hello, foreign(`{"text":"","thoughtSignature":"c2ln"}`))},
+			want(chat.FinishStop, hello, foreign(`{"text":"","thoughtSignature":"c2ln"}`))},
 		{"a signed thought", stream(said("STOP", `{"text":"Hm.","thought":true,"thoughtSignature":"c2ln"}`, `{"text":"Hello"}`)),
-			want(host.FinishStop, &host.Reasoning{Text: "Hm.", Extra: signed("c2ln")}, hello)},
+			want(chat.FinishStop, &host.Reasoning{Text: "Hm.", Extra: signed("c2ln")}, hello)},
 		{"a picture", stream(said("STOP", `{"inlineData":{"mimeType":"image/png","data":"eA=="},"thoughtSignature":"c2ln"}`)),
-			want(host.FinishStop, &host.Media{MediaType: "image/png", Data: []byte("x"), Extra: signed("c2ln")})},
+			want(chat.FinishStop, &host.Media{MediaType: "image/png", Data: []byte("x"), Extra: signed("c2ln")})},
 		{"parts that are not known stay as they came", stream(said("STOP", `{"executableCode":{"language":"PYTHON","code":"print(1)"}}`, `{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}}`, `{"text":"Hello"}`)),
-			want(host.FinishStop, foreign(`{"executableCode":{"language":"PYTHON","code":"print(1)"}}`), foreign(`{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}}`), hello)},
-		{"another candidate than the one that was asked for", stream(`{"candidates":[{"index":1,"content":{"parts":[{"text":"No"}]},"finishReason":"STOP"}]}`, said("STOP", `{"text":"Hello"}`)), want(host.FinishStop, hello)},
-		{"usage after the end", stream(`{"candidates":[{"content":{"parts":[{"text":"Hello"}]},"finishReason":"STOP"}],"modelVersion":"m1-001","responseId":"r1"}`, strings.Replace(said(""), `"candidates":[{"content":{"role":"model","parts":[]},"index":0}],`, "", 1)), want(host.FinishStop, hello)},
-		{"nonsense after the end", stream(said("STOP", `{"text":"Hello"}`), `[DONE]`), want(host.FinishStop, hello)},
-		{"not streamed", status(200, said("STOP", `{"text":"Hello"}`)), want(host.FinishStop, hello)},
+			want(chat.FinishStop, foreign(`{"executableCode":{"language":"PYTHON","code":"print(1)"}}`), foreign(`{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}}`), hello)},
+		{"another candidate than the one that was asked for", stream(`{"candidates":[{"index":1,"content":{"parts":[{"text":"No"}]},"finishReason":"STOP"}]}`, said("STOP", `{"text":"Hello"}`)), want(chat.FinishStop, hello)},
+		{"usage after the end", stream(`{"candidates":[{"content":{"parts":[{"text":"Hello"}]},"finishReason":"STOP"}],"modelVersion":"m1-001","responseId":"r1"}`, strings.Replace(said(""), `"candidates":[{"content":{"role":"model","parts":[]},"index":0}],`, "", 1)), want(chat.FinishStop, hello)},
+		{"nonsense after the end", stream(said("STOP", `{"text":"Hello"}`), `[DONE]`), want(chat.FinishStop, hello)},
+		{"not streamed", status(200, said("STOP", `{"text":"Hello"}`)), want(chat.FinishStop, hello)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -203,7 +204,7 @@ const provider = "gemini"
 
 // appendTools writes the tools that the model may call, with a comma behind
 // them.
-func appendTools(b []byte, req *host.ModelRequest) []byte {
+func appendTools(b []byte, req *llm.Request) []byte {
 	var list [][]byte
 	if len(req.Tools) > 0 {
 		list = append(list, declarations(req.Tools))
@@ -234,7 +235,7 @@ func appendTools(b []byte, req *host.ModelRequest) []byte {
 
 // declarations writes the tools that the host runs. One without parameters has no
 // schema: an object without members is none to the service.
-func declarations(tools []host.ToolSpec) []byte {
+func declarations(tools []llm.ToolSpec) []byte {
 	b := []byte(`{"functionDeclarations":[`)
 	for i, t := range tools {
 		if i > 0 {

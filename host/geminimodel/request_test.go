@@ -9,12 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // sent returns what a model sends for a request.
-func sent(t *testing.T, opts geminimodel.Options, req *host.ModelRequest) (map[string]any, *http.Request, error) {
+func sent(t *testing.T, opts geminimodel.Options, req *llm.Request) (map[string]any, *http.Request, error) {
 	t.Helper()
 	var raw []byte
 	var request *http.Request
@@ -101,13 +103,13 @@ func TestContents(t *testing.T) {
 		{"parts that are not known go back, and those that no answer has stay", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
 			foreign(`{"executableCode":{"language":"PYTHON","code":"print(1)"}}`), foreign(`{"fileData":{"fileUri":"files/of-another"}}`), foreign(`{"file_data":{}}`), foreign(`{"x":1,"FileData":{}}`),
 			foreign(`{"functionResponse":{}}`), foreign(`{"functionCall":{}}`), foreign(`{"inlineData":{}}`), foreign(`{"text":"x"}`), foreign(`{"text":"x","text":""}`), foreign(`1`), foreign(`{}`), foreign(`null`),
-			&host.Unknown{Kind: "odd", JSON: json.RawMessage(`{"type":"odd"}`)}, &host.Text{Text: "Yes."}),
+			&chat.Unknown{Kind: "odd", JSON: json.RawMessage(`{"type":"odd"}`)}, &host.Text{Text: "Yes."}),
 			host.NewMessage(host.User, foreign(`{"executableCode":{}}`), &host.Text{Text: "and?"})},
 			`[` + hi + `,{"role":"model","parts":[{"executableCode":{"language":"PYTHON","code":"print(1)"}},{"text":""},{"text":"Yes."}]},{"role":"user","parts":[{"text":"and?"}]}]`, ``},
 		{"what is empty is left out", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant), host.NewMessage(host.User), host.AssistantText("")}, `[` + hi + `]`, ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := sent(t, geminimodel.Options{}, &host.ModelRequest{Messages: tt.messages})
+			got, _, err := sent(t, geminimodel.Options{}, &llm.Request{Messages: tt.messages})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,37 +128,37 @@ func TestContents(t *testing.T) {
 }
 
 func TestRequestFields(t *testing.T) {
-	look := host.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}}}`)}
+	look := llm.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}}}`)}
 	const lookWire = `{"name":"look","description":"Looks.","parametersJsonSchema":{"type":"object","properties":{"id":{"type":"integer"}}}}`
 	warm := 0.7
 	for _, tt := range []struct {
 		name    string
 		opts    geminimodel.Options
-		req     host.ModelRequest
+		req     llm.Request
 		want    string
 		without []string
 	}{
-		{"the least", geminimodel.Options{}, host.ModelRequest{}, `{}`, []string{"systemInstruction", "tools", "toolConfig", "generationConfig"}},
-		{"tools", geminimodel.Options{}, host.ModelRequest{SerialTools: true, Tools: []host.ToolSpec{look, {Name: "ping"}, {Name: "pong", Parameters: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}, {Name: "any", Parameters: json.RawMessage(`{"type":"object","anyOf":[{}]}`)}}},
+		{"the least", geminimodel.Options{}, llm.Request{}, `{}`, []string{"systemInstruction", "tools", "toolConfig", "generationConfig"}},
+		{"tools", geminimodel.Options{}, llm.Request{SerialTools: true, Tools: []llm.ToolSpec{look, {Name: "ping"}, {Name: "pong", Parameters: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}, {Name: "any", Parameters: json.RawMessage(`{"type":"object","anyOf":[{}]}`)}}},
 			`{"tools":[{"functionDeclarations":[` + lookWire + `,{"name":"ping"},{"name":"pong"},{"name":"any","parametersJsonSchema":{"type":"object","anyOf":[{}]}}]}]}`, []string{"toolConfig"}},
-		{"tools of the provider, as declared, and not those of others", geminimodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto, ProviderTools: []host.ProviderTool{
+		{"tools of the provider, as declared, and not those of others", geminimodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto, ProviderTools: []host.ProviderTool{
 			{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}, {Provider: "gemini", Declaration: json.RawMessage(`{"googleSearch":{}}`)}}},
 			`{"tools":[{"functionDeclarations":[` + lookWire + `]},{"googleSearch":{}}],"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}}}`, nil},
-		{"choice any", geminimodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}}`, nil},
-		{"choice none", geminimodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceNone}, `{"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}}`, nil},
-		{"choice of one tool", geminimodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: "look"}, `{"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["look"]}}}`, nil},
-		{"a choice without tools", geminimodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny}, `{}`, []string{"toolConfig"}},
-		{"temperature, tokens and thinking", geminimodel.Options{ThinkingTokens: 512, Thoughts: true}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 100},
+		{"choice any", geminimodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}}`, nil},
+		{"choice none", geminimodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceNone}, `{"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}}`, nil},
+		{"choice of one tool", geminimodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: "look"}, `{"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["look"]}}}`, nil},
+		{"a choice without tools", geminimodel.Options{}, llm.Request{ToolChoice: host.ToolChoiceAny}, `{}`, []string{"toolConfig"}},
+		{"temperature, tokens and thinking", geminimodel.Options{ThinkingTokens: 512, Thoughts: true}, llm.Request{Temperature: &warm, MaxOutputTokens: 100},
 			`{"generationConfig":{"temperature":0.7,"maxOutputTokens":100,"thinkingConfig":{"thinkingBudget":512,"includeThoughts":true}}}`, nil},
-		{"parameters", geminimodel.Options{}, host.ModelRequest{Temperature: &warm, Parameters: host.Parameters{
+		{"parameters", geminimodel.Options{}, llm.Request{Temperature: &warm, Parameters: host.Parameters{
 			"generationConfig": json.RawMessage(`{"topP":0.5,"seed":7,"stopSequences":["END"],"temperature":0.1}`), "safetySettings": json.RawMessage(`[]`)}},
 			`{"generationConfig":{"topP":0.5,"seed":7,"stopSequences":["END"],"temperature":0.1},"safetySettings":[],"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, nil},
-		{"parameters alone", geminimodel.Options{}, host.ModelRequest{Parameters: host.Parameters{"labels": json.RawMessage(`{"a":"b"}`)}},
+		{"parameters alone", geminimodel.Options{}, llm.Request{Parameters: host.Parameters{"labels": json.RawMessage(`{"a":"b"}`)}},
 			`{"labels":{"a":"b"},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, []string{"generationConfig"}},
-		{"no thinking", geminimodel.Options{ThinkingTokens: geminimodel.DoNotThink}, host.ModelRequest{}, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, nil},
-		{"thinking as needed", geminimodel.Options{ThinkingTokens: geminimodel.ThinkAsNeeded}, host.ModelRequest{}, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}}}`, nil},
-		{"effort", geminimodel.Options{Effort: "low"}, host.ModelRequest{}, `{"generationConfig":{"thinkingConfig":{"thinkingLevel":"low"}}}`, nil},
-		{"an output", geminimodel.Options{}, host.ModelRequest{Output: &host.OutputSpec{Name: "o", Schema: json.RawMessage(`{"type":"object"}`)}},
+		{"no thinking", geminimodel.Options{ThinkingTokens: geminimodel.DoNotThink}, llm.Request{}, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, nil},
+		{"thinking as needed", geminimodel.Options{ThinkingTokens: geminimodel.ThinkAsNeeded}, llm.Request{}, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}}}`, nil},
+		{"effort", geminimodel.Options{Effort: "low"}, llm.Request{}, `{"generationConfig":{"thinkingConfig":{"thinkingLevel":"low"}}}`, nil},
+		{"an output", geminimodel.Options{}, llm.Request{Output: &llm.OutputSpec{Name: "o", Schema: json.RawMessage(`{"type":"object"}`)}},
 			`{"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}}}`, []string{"systemInstruction"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -212,14 +214,14 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 		"a name of a file":        user(&host.Media{URL: "files/abc"}),
 		"an unknown role":         {host.NewMessage("judge", &host.Text{Text: "x"})},
 	} {
-		if _, _, err := sent(t, geminimodel.Options{}, &host.ModelRequest{Messages: messages}); host.CodeOf(err) != host.InvalidArgument {
+		if _, _, err := sent(t, geminimodel.Options{}, &llm.Request{Messages: messages}); host.CodeOf(err) != host.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: "http://gateway.example"}}, &host.ModelRequest{Messages: user(&host.Media{URL: "http://gateway.example/files/abc"})}); host.CodeOf(err) != host.InvalidArgument {
+	if _, _, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: "http://gateway.example"}}, &llm.Request{Messages: user(&host.Media{URL: "http://gateway.example/files/abc"})}); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("a file of the gateway's: %v", err)
 	}
-	if _, _, err := sent(t, geminimodel.Options{}, &host.ModelRequest{Messages: user(&host.Text{Text: "hi"}), Conversation: "x"}); host.CodeOf(err) != host.FailedPrecondition {
+	if _, _, err := sent(t, geminimodel.Options{}, &llm.Request{Messages: user(&host.Text{Text: "hi"}), Conversation: "x"}); host.CodeOf(err) != host.FailedPrecondition {
 		t.Errorf("a conversation that the service keeps: %v", err)
 	}
 }

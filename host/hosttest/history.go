@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // HistoryOptions describe the properties of an adapter that [TestHistory] cannot see
@@ -305,8 +306,8 @@ func userSays(id, text string) *host.Message {
 
 func turnOf(head string, messages ...*host.Message) *host.Turn {
 	return &host.Turn{
-		Head: head, Status: host.FinishStop,
-		Results: []*host.Result{{Agent: "clerk", Messages: messages, FinishReason: host.FinishStop, Rounds: 1, CreatedAt: instant}},
+		Head: head, Status: chat.FinishStop,
+		Results: []*host.Result{{Agent: "clerk", Messages: messages, FinishReason: chat.FinishStop, Rounds: 1, CreatedAt: instant}},
 	}
 }
 

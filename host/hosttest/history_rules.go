@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -218,15 +219,15 @@ func failedTurnIsKept(t *testing.T, a *abilities, opts *HistoryOptions) {
 	c := a.open(t, "acme", "failed")
 	user, said := userSays("u1", "hello"), answer("a1", "half of it")
 	turn := turnOf(c.say("run", user), said)
-	turn.Status = host.FinishFailed
+	turn.Status = chat.FinishFailed
 	turn.Error = fault.AsError(host.Errorf(host.Unavailable, "the model is down"))
 	c.mustStore("run", user, turn)
 	c.want(user, said)
 	if opts.Status == nil {
 		return
 	}
-	if got := opts.Status(t, a.adapter, "acme", "failed"); got != host.FinishFailed {
-		t.Errorf("the turn is stored with status %q, want %q", got, host.FinishFailed)
+	if got := opts.Status(t, a.adapter, "acme", "failed"); got != chat.FinishFailed {
+		t.Errorf("the turn is stored with status %q, want %q", got, chat.FinishFailed)
 	}
 }
 
@@ -391,7 +392,7 @@ func headIsTold(t *testing.T, a *abilities, _ *HistoryOptions) {
 	if got := head(c); got != said {
 		t.Errorf("the head is %q after the user's message, which left %q", got, said)
 	}
-	c.mustStore("run1", nil, &host.Turn{Head: said, Status: host.FinishStop, Results: []*host.Result{{Agent: "a", Messages: []*host.Message{message("m2", host.Assistant, &host.Text{Text: "hello"})}}}})
+	c.mustStore("run1", nil, &host.Turn{Head: said, Status: chat.FinishStop, Results: []*host.Result{{Agent: "a", Messages: []*host.Message{message("m2", host.Assistant, &host.Text{Text: "hello"})}}}})
 	if got := head(c); got == said || got != c.get().Head {
 		t.Errorf("the head is %q after the turn, and loaded %q; it was %q", got, c.get().Head, said)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // The rules about stored turns.
@@ -32,14 +33,14 @@ func answersAreRead(t *testing.T, a *abilities, _ *HistoryOptions) {
 	c := a.open(t, "acme", "answers")
 	asks, later := host.UserText("What is it?"), host.UserText("And then?")
 	two := []*host.Result{
-		{ID: "r1/0", Agent: "one", FinishReason: host.FinishStop, Rounds: 1, Messages: []*host.Message{host.AssistantText("It is"), host.AssistantText("a thing.")}},
-		{ID: "r1/1", Agent: "two", FinishReason: host.FinishStop, Rounds: 1, Messages: []*host.Message{host.AssistantText("Quite.")}},
+		{ID: "r1/0", Agent: "one", FinishReason: chat.FinishStop, Rounds: 1, Messages: []*host.Message{host.AssistantText("It is"), host.AssistantText("a thing.")}},
+		{ID: "r1/1", Agent: "two", FinishReason: chat.FinishStop, Rounds: 1, Messages: []*host.Message{host.AssistantText("Quite.")}},
 	}
 	made := host.Artifact{Name: "thing", Parts: []host.Part{&host.Text{Text: "it"}}}
 	head := c.say("r1", asks)
-	c.mustStore("r1", asks, &host.Turn{Head: head, Results: two, State: []byte(`{"n":1}`), Artifacts: []host.Artifact{made}, Status: host.FinishMaxIterations})
+	c.mustStore("r1", asks, &host.Turn{Head: head, Results: two, State: []byte(`{"n":1}`), Artifacts: []host.Artifact{made}, Status: chat.FinishMaxIterations})
 	head = c.say("r2", later)
-	c.mustStore("r2", later, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("Nothing.")), State: []byte(`{"n":2}`), Status: host.FinishStop})
+	c.mustStore("r2", later, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("Nothing.")), State: []byte(`{"n":2}`), Status: chat.FinishStop})
 
 	got := c.readTurn(resent(asks))
 	if got == nil {
@@ -58,7 +59,7 @@ func answersAreRead(t *testing.T, a *abilities, _ *HistoryOptions) {
 	if diff := cmp.Diff(jsonLines(want), jsonLines(messages)); diff != "" {
 		t.Errorf("the turn's messages (-want +got):\n%s", diff)
 	}
-	if got.Run != "r1" || got.Status != host.FinishMaxIterations || string(got.State) != `{"n":1}` {
+	if got.Run != "r1" || got.Status != chat.FinishMaxIterations || string(got.State) != `{"n":1}` {
 		t.Errorf("the turn is of run %q, %s, with state %s; want r1, max_iterations and the state of then", got.Run, got.Status, got.State)
 	}
 	if len(got.Artifacts) != 1 || got.Artifacts[0].Name != "thing" || got.Artifacts[0].Digest() != made.Digest() {
@@ -94,12 +95,12 @@ func openMessagesHaveNoTurn(t *testing.T, a *abilities, _ *HistoryOptions) {
 		}
 	}
 	none("before the message is there")
-	c.mustStore("r0", nil, &host.Turn{Results: resultsOf(host.AssistantText("I am here.")), Status: host.FinishStop})
+	c.mustStore("r0", nil, &host.Turn{Results: resultsOf(host.AssistantText("I am here.")), Status: chat.FinishStop})
 	head := c.say("r1", asks)
 	none("before its turn ended")
-	for i, status := range []host.FinishReason{host.FinishFailed, host.FinishCanceled, host.FinishInterrupted} {
+	for i, status := range []host.FinishReason{chat.FinishFailed, chat.FinishCanceled, chat.FinishInterrupted} {
 		turn := &host.Turn{Head: head, Results: resultsOf(host.AssistantText("I " + string(status))), Status: status}
-		if status == host.FinishFailed {
+		if status == chat.FinishFailed {
 			turn.Error = host.Errorf(host.Unavailable, "away")
 		}
 		c.mustStore([]string{"r1", "r2", "r3"}[i], asks, turn)
@@ -107,7 +108,7 @@ func openMessagesHaveNoTurn(t *testing.T, a *abilities, _ *HistoryOptions) {
 		head = c.get().Head
 	}
 	head = c.say("r4", next)
-	c.mustStore("r4", next, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("Me.")), Status: host.FinishStop})
+	c.mustStore("r4", next, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("Me.")), Status: chat.FinishStop})
 	none("after another message was answered")
 	if got := c.readTurn(resent(next)); got == nil || got.Run != "r4" {
 		t.Errorf("ReadTurn of the other message = %+v, want run r4", got)
@@ -115,9 +116,9 @@ func openMessagesHaveNoTurn(t *testing.T, a *abilities, _ *HistoryOptions) {
 	// A turn without an input answers the message before it again.
 	last := host.UserText("And you?")
 	head = c.say("r5", last)
-	c.mustStore("r5", last, &host.Turn{Head: head, Status: host.FinishFailed, Error: host.Errorf(host.Unavailable, "away")})
+	c.mustStore("r5", last, &host.Turn{Head: head, Status: chat.FinishFailed, Error: host.Errorf(host.Unavailable, "away")})
 	head = c.get().Head
-	c.mustStore("r6", nil, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("Fine.")), Status: host.FinishStop})
+	c.mustStore("r6", nil, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("Fine.")), Status: chat.FinishStop})
 	if got := c.readTurn(resent(last)); got == nil || got.Run != "r6" {
 		t.Errorf("ReadTurn of a message that was tried again = %+v, want run r6", got)
 	}
@@ -127,14 +128,14 @@ func answersTakenBackAreNone(t *testing.T, a *abilities, opts *HistoryOptions) {
 	c := a.open(t, "acme", "again")
 	asks := host.UserText("One?")
 	head := c.say("r1", asks)
-	c.mustStore("r1", asks, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("1")), Status: host.FinishStop})
+	c.mustStore("r1", asks, &host.Turn{Head: head, Results: resultsOf(host.AssistantText("1")), Status: chat.FinishStop})
 	if _, err := c.again.Regenerate(t.Context(), c.request("r2", nil), asks.ID); err != nil {
 		t.Fatalf("Regenerate: %v", err)
 	}
 	if got := c.readTurn(resent(asks)); got != nil {
 		t.Errorf("ReadTurn after the answer was taken back = %+v, want none", got)
 	}
-	c.mustStore("r2", asks, &host.Turn{Head: c.get().Head, Results: resultsOf(host.AssistantText("one")), Status: host.FinishStop})
+	c.mustStore("r2", asks, &host.Turn{Head: c.get().Head, Results: resultsOf(host.AssistantText("one")), Status: chat.FinishStop})
 	got := c.readTurn(resent(asks))
 	if got == nil || got.Run != "r2" || !slices.Equal(jsonLines(opts.kept(t, got.Results[0].Messages)), jsonLines(opts.kept(t, c.get().Messages[1:]))) {
 		t.Errorf("ReadTurn after it was answered again = %+v, want run r2", got)
@@ -143,5 +144,5 @@ func answersTakenBackAreNone(t *testing.T, a *abilities, opts *HistoryOptions) {
 
 // resultsOf returns the results of one agent with these messages.
 func resultsOf(messages ...*host.Message) []*host.Result {
-	return []*host.Result{{Agent: "kit", FinishReason: host.FinishStop, Rounds: 1, Messages: messages}}
+	return []*host.Result{{Agent: "kit", FinishReason: chat.FinishStop, Rounds: 1, Messages: messages}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 func TestHistoryInMemoryPassesItsOwnKit(t *testing.T) {
@@ -78,7 +79,7 @@ func TestModelSaysThatItsScriptHasEnded(t *testing.T) {
 	m := hosttest.NewModel(hosttest.Say("one"))
 	ask := func() (string, error) {
 		text := ""
-		for chunk, err := range m.Generate(t.Context(), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}) {
+		for chunk, err := range m.Generate(t.Context(), &llm.Request{Messages: []*host.Message{host.UserText("hi")}}) {
 			if err != nil {
 				return text, err
 			}
@@ -102,7 +103,7 @@ func TestModelStreamsThenFails(t *testing.T) {
 	m := hosttest.NewModel(hosttest.Reply{Text: "so far", Err: broken})
 	text := ""
 	var last error
-	for chunk, err := range m.Generate(t.Context(), &host.ModelRequest{}) {
+	for chunk, err := range m.Generate(t.Context(), &llm.Request{}) {
 		text += chunk.Text
 		last = err
 	}

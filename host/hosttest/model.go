@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Reply is one answer of a scripted [Model]. [Say], [Call] and [Fail] make the
@@ -45,11 +47,11 @@ func Fail(err error) Reply { return Reply{Err: err} }
 // the order of the requests.
 type Model struct {
 	name   string
-	answer func(ctx context.Context, req *host.ModelRequest) Reply
+	answer func(ctx context.Context, req *llm.Request) Reply
 
 	mu       sync.Mutex
 	replies  []Reply
-	requests []*host.ModelRequest
+	requests []*llm.Request
 	calls    int
 }
 
@@ -61,7 +63,7 @@ func NewModel(replies ...Reply) *Model {
 
 // ModelFunc returns a model whose replies are made by fn, which must be safe for
 // concurrent use if the model is used so.
-func ModelFunc(fn func(ctx context.Context, req *host.ModelRequest) Reply) *Model {
+func ModelFunc(fn func(ctx context.Context, req *llm.Request) Reply) *Model {
 	return &Model{name: "scripted", answer: fn}
 }
 
@@ -83,7 +85,7 @@ func (m *Model) Queue(replies ...Reply) {
 
 // Requests returns the requests to the model, in order. The messages are the host's: do
 // not change them.
-func (m *Model) Requests() []*host.ModelRequest {
+func (m *Model) Requests() []*llm.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.requests)
@@ -97,10 +99,10 @@ func (m *Model) Left() int {
 }
 
 // Generate streams the next reply.
-func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if err := ctx.Err(); err != nil {
-			yield(host.ModelChunk{}, err)
+			yield(llm.Chunk{}, err)
 			return
 		}
 		r := m.next(ctx, req)
@@ -111,14 +113,14 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 			}
 		}
 		if r.Err != nil {
-			yield(host.ModelChunk{}, r.Err)
+			yield(llm.Chunk{}, r.Err)
 			return
 		}
-		yield(host.ModelChunk{Response: resp}, nil)
+		yield(llm.Chunk{Response: resp}, nil)
 	}
 }
 
-func (m *Model) next(ctx context.Context, req *host.ModelRequest) Reply {
+func (m *Model) next(ctx context.Context, req *llm.Request) Reply {
 	m.mu.Lock()
 	copied := *req
 	copied.Messages, copied.Tools = slices.Clone(req.Messages), slices.Clone(req.Tools)
@@ -136,7 +138,7 @@ func (m *Model) next(ctx context.Context, req *host.ModelRequest) Reply {
 	return r
 }
 
-func lastOf(req *host.ModelRequest) string {
+func lastOf(req *llm.Request) string {
 	if len(req.Messages) == 0 {
 		return "nothing"
 	}
@@ -145,8 +147,8 @@ func lastOf(req *host.ModelRequest) string {
 }
 
 // response makes the whole answer, with defaults for the empty fields of r.
-func (m *Model) response(r *Reply) *host.ModelResponse {
-	resp := &host.ModelResponse{Model: m.name, FinishReason: r.FinishReason, Usage: r.Usage}
+func (m *Model) response(r *Reply) *llm.Response {
+	resp := &llm.Response{Model: m.name, FinishReason: r.FinishReason, Usage: r.Usage}
 	if r.Reasoning != "" {
 		resp.Parts = append(resp.Parts, &host.Reasoning{Text: r.Reasoning})
 	}
@@ -160,9 +162,9 @@ func (m *Model) response(r *Reply) *host.ModelResponse {
 	}
 	resp.Parts = append(resp.Parts, r.Parts...)
 	if resp.FinishReason == "" {
-		resp.FinishReason = host.FinishStop
+		resp.FinishReason = chat.FinishStop
 		if len(r.Calls) > 0 {
-			resp.FinishReason = host.FinishToolCalls
+			resp.FinishReason = chat.FinishToolCalls
 		}
 	}
 	if resp.Usage == (host.Usage{}) {
@@ -183,18 +185,18 @@ func (m *Model) withID(c *host.ToolCall) *host.ToolCall {
 	return &named
 }
 
-func deltas(r *Reply) []host.ModelChunk {
-	var out []host.ModelChunk
+func deltas(r *Reply) []llm.Chunk {
+	var out []llm.Chunk
 	if r.Reasoning != "" {
-		out = append(out, host.ModelChunk{Reasoning: r.Reasoning})
+		out = append(out, llm.Chunk{Reasoning: r.Reasoning})
 	}
 	for _, word := range strings.SplitAfter(r.Text, " ") {
 		if word != "" {
-			out = append(out, host.ModelChunk{Text: word})
+			out = append(out, llm.Chunk{Text: word})
 		}
 	}
 	for i, c := range r.Calls {
-		out = append(out, host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: i, ID: c.ID, Name: c.Name, Arguments: string(c.Arguments)}})
+		out = append(out, llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: i, ID: c.ID, Name: c.Name, Arguments: string(c.Arguments)}})
 	}
 	return out
 }

@@ -121,7 +121,7 @@ var mutants = map[string]mutant{
 		}}),
 	"drops failed turns": historyMutant("--- FAIL: TestMutant/a_failed_turn_keeps_what_was_finished", &broken{
 		turn: func(turn *host.Turn) {
-			if turn.Status == host.FinishFailed {
+			if turn.Status == chat.FinishFailed {
 				turn.Results = nil
 			}
 		}}),

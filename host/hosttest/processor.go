@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // ProcessorCase is one view of history and a processor's expected result.
@@ -54,9 +55,9 @@ func (c *ProcessorCase) test(t *testing.T, p host.Processor) {
 	if model == "" {
 		model = "scripted"
 	}
-	view := func() *host.View { return host.NewView(c.View, model, c.Count) }
+	view := func() *host.View { return llm.NewView(c.View, model, c.Count) }
 	before := jsonLines(c.View)
-	got, _, err := host.Process(t.Context(), p, view())
+	got, _, err := llm.Process(t.Context(), p, view())
 	if diff := cmp.Diff(before, jsonLines(c.View)); diff != "" {
 		t.Errorf("rule: the view is not changed (-before +after):\n%s", diff)
 	}
@@ -105,7 +106,7 @@ func (c *ProcessorCase) checkSame(t *testing.T, p host.Processor, view func() *h
 	var wg sync.WaitGroup
 	for range times {
 		wg.Go(func() {
-			again, _, err := host.Process(t.Context(), p, view())
+			again, _, err := llm.Process(t.Context(), p, view())
 			if err != nil {
 				t.Errorf("rule: the result is the same each time: %v", err)
 				return

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // TranscriptOptions provide Go values that transcripts may name beside their own
@@ -187,10 +189,10 @@ func (s *stage) turn(ctx context.Context, req *host.Request) (events, requests, 
 			b.WriteString(s.errorLine(err))
 			break
 		}
-		if started, ok := ev.Data.(*host.RunStarted); ok {
+		if started, ok := ev.Data.(*runevent.RunStarted); ok {
 			s.request.Thread = started.Thread
 		}
-		if done, ok := ev.Data.(*host.RunFinished); ok {
+		if done, ok := ev.Data.(*runevent.RunFinished); ok {
 			s.last = done.Result
 		}
 		s.writeEvent(&b, ev)
@@ -217,19 +219,19 @@ var volatile = []string{"created_at", "duration_us"}
 // unnamed returns an event without the fields that name its run.
 func unnamed(data host.EventData) host.EventData {
 	switch d := data.(type) {
-	case *host.AgentStarted:
+	case *runevent.AgentStarted:
 		c := *d
 		c.Result = ""
 		return &c
-	case *host.ToolStarted:
+	case *runevent.ToolStarted:
 		c := *d
 		c.Key = ""
 		return &c
-	case *host.ToolFinished:
+	case *runevent.ToolFinished:
 		c := *d
 		c.Key = ""
 		return &c
-	case *host.Interrupted:
+	case *runevent.Interrupted:
 		c := *d
 		c.Key = ""
 		return &c
@@ -298,7 +300,7 @@ func (s *stage) newRequests() string {
 	return b.String()
 }
 
-func toolNames(specs []host.ToolSpec) []string {
+func toolNames(specs []llm.ToolSpec) []string {
 	names := make([]string, len(specs))
 	for i, spec := range specs {
 		names[i] = spec.Name

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // TranscriptNetwork is the section network.json of a transcript. One agent
@@ -154,7 +155,7 @@ func (b *builder) makeTools() error {
 		if len(def.Parameters) == 0 {
 			def.Parameters = json.RawMessage(`{"type":"object"}`)
 		}
-		spec := host.ToolSpec{Name: def.Name, Description: def.Description, Parameters: def.Parameters}
+		spec := llm.ToolSpec{Name: def.Name, Description: def.Description, Parameters: def.Parameters}
 		opts := &host.ToolOptions{}
 		if def.Approval != "" {
 			opts.Approve = host.ApproveAlways(def.Approval)

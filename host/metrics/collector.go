@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // The bounds of a collector.
@@ -74,36 +76,36 @@ func (c *Collector) Measure(scope host.Scope, ev host.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch d := ev.Data.(type) {
-	case *host.TextDelta, *host.ReasoningDelta, *host.ToolCallDelta:
+	case *runevent.TextDelta, *runevent.ReasoningDelta, *llm.ToolCallDelta:
 		c.delta(scope, ev.Time)
-	case *host.RunStarted:
+	case *runevent.RunStarted:
 		c.start(scope.Run)
-	case *host.RunFinished:
+	case *runevent.RunFinished:
 		c.finish(scope, d)
-	case *host.Interrupted:
+	case *runevent.Interrupted:
 		c.questions.add(1, scope.Tenant, scope.Network, string(d.Question.Kind))
-	case *host.ModelCalled:
+	case *runevent.ModelCalled:
 		c.modelCalls.add(1, d.Model)
 		if asked := c.progress[scope.Run]; asked != nil {
 			asked[scope.Agent] = &call{model: d.Model, since: ev.Time}
 		}
-	case *host.ModelRetried:
+	case *runevent.ModelRetried:
 		c.retries.add(1, c.model(scope), string(d.Code))
-	case *host.ModelFellBack:
+	case *runevent.ModelFellBack:
 		c.fallbacks.add(1, d.From, d.To, string(d.Code))
 		if a := c.progress[scope.Run][scope.Agent]; a != nil {
 			a.model, a.since = d.To, ev.Time
 		}
-	case *host.ModelThrottled:
+	case *runevent.ModelThrottled:
 		c.throttled.add(float64(d.WaitUS)/1e6, d.Model)
-	case *host.MessageDone:
+	case *runevent.MessageDone:
 		c.answered(scope, ev.Time, d)
-	case *host.ToolFinished:
+	case *runevent.ToolFinished:
 		c.tools.add(1, d.Name, outcome(d.IsError, false))
 		c.toolSeconds.add(float64(d.DurationUS)/1e6, d.Name)
-	case *host.ToolRetried:
+	case *runevent.ToolRetried:
 		c.toolRetries.add(1, d.Name, string(d.Code))
-	case *host.ProcessorRan:
+	case *runevent.ProcessorRan:
 		c.processors.add(1, d.Processor, outcome(d.Error != nil, d.Skipped != nil))
 	}
 }
@@ -125,7 +127,7 @@ func (c *Collector) start(run string) {
 	c.progress[run] = map[string]*call{}
 }
 
-func (c *Collector) finish(scope host.Scope, d *host.RunFinished) {
+func (c *Collector) finish(scope host.Scope, d *runevent.RunFinished) {
 	code := ""
 	if d.Error != nil {
 		code = string(d.Error.Code)
@@ -159,7 +161,7 @@ func (c *Collector) delta(scope host.Scope, now time.Time) {
 	}
 }
 
-func (c *Collector) answered(scope host.Scope, now time.Time, d *host.MessageDone) {
+func (c *Collector) answered(scope host.Scope, now time.Time, d *runevent.MessageDone) {
 	asked := c.progress[scope.Run]
 	if a := asked[scope.Agent]; a != nil && d.Message.Role == host.Assistant {
 		c.modelSeconds.add(now.Sub(a.since).Seconds(), a.model)

@@ -17,8 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/metrics"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 var update = flag.Bool("update", false, "write the golden files; read the diff")
@@ -42,26 +44,26 @@ func story(c *metrics.Collector) {
 		at = at.Add(after)
 		c.Measure(host.Scope{Tenant: tenant, Run: run, Network: "desk", Agent: agent}, host.Event{Time: at, Run: run, Network: "desk", Agent: agent, Data: data})
 	}
-	answer := &host.MessageDone{Message: &host.Message{ID: "m", Role: host.Assistant}}
-	tell("acme", "r1", "", 0, &host.RunStarted{})
-	tell("acme", "r1", "clerk", 0, &host.ProcessorRan{Processor: "limiter"})
-	tell("acme", "r1", "clerk", 0, &host.ProcessorRan{Processor: "mask", Skipped: &host.Error{}})
-	tell("acme", "r1", "clerk", 0, &host.ModelThrottled{Model: "large", WaitUS: 1_500_000})
-	tell("acme", "r1", "clerk", 0, &host.ModelCalled{Model: "large"})
-	tell("acme", "r1", "clerk", 0, &host.ModelRetried{Code: host.Unavailable})
-	tell("acme", "r1", "clerk", 0, &host.ModelFellBack{From: "large", To: "small", Code: host.Unavailable})
-	tell("acme", "r1", "clerk", 200*time.Millisecond, &host.TextDelta{Text: "Let "})
-	tell("acme", "r1", "clerk", 300*time.Millisecond, &host.TextDelta{Text: "me look."})
+	answer := &runevent.MessageDone{Message: &host.Message{ID: "m", Role: host.Assistant}}
+	tell("acme", "r1", "", 0, &runevent.RunStarted{})
+	tell("acme", "r1", "clerk", 0, &runevent.ProcessorRan{Processor: "limiter"})
+	tell("acme", "r1", "clerk", 0, &runevent.ProcessorRan{Processor: "mask", Skipped: &host.Error{}})
+	tell("acme", "r1", "clerk", 0, &runevent.ModelThrottled{Model: "large", WaitUS: 1_500_000})
+	tell("acme", "r1", "clerk", 0, &runevent.ModelCalled{Model: "large"})
+	tell("acme", "r1", "clerk", 0, &runevent.ModelRetried{Code: host.Unavailable})
+	tell("acme", "r1", "clerk", 0, &runevent.ModelFellBack{From: "large", To: "small", Code: host.Unavailable})
+	tell("acme", "r1", "clerk", 200*time.Millisecond, &runevent.TextDelta{Text: "Let "})
+	tell("acme", "r1", "clerk", 300*time.Millisecond, &runevent.TextDelta{Text: "me look."})
 	tell("acme", "r1", "clerk", 0, answer)
-	tell("acme", "r1", "clerk", 0, &host.ToolRetried{Name: "look", Code: host.Unavailable})
-	tell("acme", "r1", "clerk", 0, &host.ToolFinished{Name: "look", DurationUS: 20_000})
-	tell("acme", "r1", "clerk", 0, &host.ToolFinished{Name: `a "strange"` + "\n" + `\name`, IsError: true})
-	tell("acme", "r1", "clerk", 0, &host.Interrupted{Question: &host.Question{Kind: host.AskApproval}})
-	tell("acme", "r1", "", 0, &host.RunFinished{FinishReason: host.FinishInterrupted, DurationUS: 700_000, Usage: host.Usage{InputTokens: 10, OutputTokens: 5}})
-	tell("umbrella", "r2", "", 0, &host.RunStarted{})
-	tell("umbrella", "r2", "", 0, &host.RunFinished{FinishReason: host.FinishFailed, Error: &host.Error{Code: host.Unavailable}, DurationUS: 900_000_000})
-	tell("umbrella", "r3", "", 0, &host.RunStarted{})
-	tell("umbrella", "r3", "clerk", 0, &host.ModelCalled{Model: "large"})
+	tell("acme", "r1", "clerk", 0, &runevent.ToolRetried{Name: "look", Code: host.Unavailable})
+	tell("acme", "r1", "clerk", 0, &runevent.ToolFinished{Name: "look", DurationUS: 20_000})
+	tell("acme", "r1", "clerk", 0, &runevent.ToolFinished{Name: `a "strange"` + "\n" + `\name`, IsError: true})
+	tell("acme", "r1", "clerk", 0, &runevent.Interrupted{Question: &host.Question{Kind: host.AskApproval}})
+	tell("acme", "r1", "", 0, &runevent.RunFinished{FinishReason: chat.FinishInterrupted, DurationUS: 700_000, Usage: host.Usage{InputTokens: 10, OutputTokens: 5}})
+	tell("umbrella", "r2", "", 0, &runevent.RunStarted{})
+	tell("umbrella", "r2", "", 0, &runevent.RunFinished{FinishReason: chat.FinishFailed, Error: &host.Error{Code: host.Unavailable}, DurationUS: 900_000_000})
+	tell("umbrella", "r3", "", 0, &runevent.RunStarted{})
+	tell("umbrella", "r3", "clerk", 0, &runevent.ModelCalled{Model: "large"})
 }
 
 func TestGolden(t *testing.T) {
@@ -109,9 +111,9 @@ func TestSeriesAreBounded(t *testing.T) {
 	c := metrics.New(nil)
 	for i := range 10_000 {
 		name := fmt.Sprint("tool", i)
-		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &host.RunStarted{}})
-		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &host.ToolFinished{Name: name}})
-		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &host.RunFinished{FinishReason: host.FinishStop}})
+		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &runevent.RunStarted{}})
+		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &runevent.ToolFinished{Name: name}})
+		c.Measure(host.Scope{Tenant: name, Run: name}, host.Event{Data: &runevent.RunFinished{FinishReason: chat.FinishStop}})
 	}
 	got := text(t, c, &metrics.ViewOptions{Tenants: true})
 	if n := strings.Count(got, "\nagenthost_tool_calls_total{"); n != 2001 {
@@ -180,9 +182,9 @@ func TestManyRunsAtOnce(t *testing.T) {
 func BenchmarkMeasure(b *testing.B) {
 	c := metrics.New(nil)
 	scope := host.Scope{Tenant: "acme", Run: "r", Network: "desk", Agent: "clerk"}
-	c.Measure(scope, host.Event{Data: &host.RunStarted{}})
-	c.Measure(scope, host.Event{Data: &host.ModelCalled{Model: "m"}})
-	for name, data := range map[string]host.EventData{"delta": &host.TextDelta{Text: "x"}, "tool": &host.ToolFinished{Name: "look"}} {
+	c.Measure(scope, host.Event{Data: &runevent.RunStarted{}})
+	c.Measure(scope, host.Event{Data: &runevent.ModelCalled{Model: "m"}})
+	for name, data := range map[string]host.EventData{"delta": &runevent.TextDelta{Text: "x"}, "tool": &runevent.ToolFinished{Name: "look"}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/retry"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // backoff spaces the attempts.
@@ -15,19 +15,19 @@ var backoff = retry.Backoff{First: 500 * time.Millisecond, Last: 8 * time.Second
 // Call is one question to a server, for as many attempts as it takes.
 type Call struct {
 	server *Server
-	yield  func(host.ModelChunk, error) bool
+	yield  func(llm.Chunk, error) bool
 	began  bool // a piece of the answer has been passed on
 	left   bool // the caller has left the loop
 }
 
 // Send passes on a piece of the answer. It reports whether the caller still
 // listens.
-func (c *Call) Send(chunk host.ModelChunk) bool {
+func (c *Call) Send(chunk llm.Chunk) bool {
 	c.began = true
 	return c.pass(chunk)
 }
 
-func (c *Call) pass(chunk host.ModelChunk) bool {
+func (c *Call) pass(chunk llm.Chunk) bool {
 	if !c.left && !c.yield(chunk, nil) {
 		c.left = true
 	}
@@ -56,10 +56,10 @@ type Try func(c *Call, x *Exchange) *Fault
 //	canceled             ctx was cancelled
 //	unavailable          down, overloaded, broken off, or not speaking the
 //	                     protocol
-func (s *Server) Ask(ctx context.Context, yield func(host.ModelChunk, error) bool, try Try) {
+func (s *Server) Ask(ctx context.Context, yield func(llm.Chunk, error) bool, try Try) {
 	c := &Call{server: s, yield: yield}
 	if err := c.run(ctx, try); err != nil && !c.left {
-		yield(host.ModelChunk{}, err)
+		yield(llm.Chunk{}, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *Call) run(ctx context.Context, try Try) error {
 			return f.final(attempt)
 		}
 		c.server.opts.Logger.DebugContext(ctx, "ask model again", "model", c.server.model, "attempt", attempt, "err", f.Err)
-		if !c.pass(host.ModelChunk{Retry: &host.RetryNotice{Attempt: attempt, Code: f.Err.Code, Reason: f.Err.Message}}) {
+		if !c.pass(llm.Chunk{Retry: &llm.RetryNotice{Attempt: attempt, Code: f.Err.Code, Reason: f.Err.Message}}) {
 			return nil
 		}
 		if !retry.Sleep(ctx, f.wait(attempt)) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -19,8 +21,8 @@ type words struct{ server *modelhttp.Server }
 
 func (m *words) Name() string { return m.server.Model() }
 
-func (m *words) Generate(ctx context.Context, _ *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) { m.server.Ask(ctx, yield, m.try) }
+func (m *words) Generate(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) { m.server.Ask(ctx, yield, m.try) }
 }
 
 // try sends the request once, and passes the words on.
@@ -42,11 +44,11 @@ func (m *words) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 			return x.Fault(x.LineFault(event, err))
 		}
 		text.WriteString(piece.Word)
-		if !c.Send(host.ModelChunk{Text: piece.Word}) {
+		if !c.Send(llm.Chunk{Text: piece.Word}) {
 			return nil
 		}
 	}
-	c.Send(host.ModelChunk{Response: &host.ModelResponse{FinishReason: host.FinishStop, Parts: []host.Part{&host.Text{Text: text.String()}}}})
+	c.Send(llm.Chunk{Response: &llm.Response{FinishReason: chat.FinishStop, Parts: []host.Part{&host.Text{Text: text.String()}}}})
 	return nil
 }
 
@@ -67,7 +69,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for chunk, err := range (&words{server: server}).Generate(context.Background(), &host.ModelRequest{}) {
+	for chunk, err := range (&words{server: server}).Generate(context.Background(), &llm.Request{}) {
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -20,8 +20,10 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
@@ -168,12 +170,12 @@ func status(code int, header ...string) http.HandlerFunc {
 type outcome struct {
 	text     string
 	retries  int
-	response *host.ModelResponse
+	response *llm.Response
 	err      error
 }
 
 func ask(ctx context.Context, m host.Model) (o outcome) {
-	for chunk, err := range m.Generate(ctx, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}) {
+	for chunk, err := range m.Generate(ctx, &llm.Request{Messages: []*host.Message{host.UserText("hi")}}) {
 		o.text += chunk.Text
 		if chunk.Retry != nil {
 			o.retries++
@@ -290,7 +292,7 @@ func checkOutcome(t *testing.T, o outcome, code host.Code, says string) {
 	t.Helper()
 	switch {
 	case code == "":
-		if o.err != nil || o.response == nil || o.response.FinishReason != host.FinishStop {
+		if o.err != nil || o.response == nil || o.response.FinishReason != chat.FinishStop {
 			t.Errorf("%+v, %v; want an answer", o.response, o.err)
 		}
 		return

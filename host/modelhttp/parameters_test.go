@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
@@ -175,7 +176,7 @@ func TestReservedParametersAreRefused(t *testing.T) {
 					parameters = host.Parameters{outer: json.RawMessage(`{"` + inner + `":1}`)}
 				}
 				var fault error
-				for _, err := range model.Generate(t.Context(), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}, Parameters: parameters}) {
+				for _, err := range model.Generate(t.Context(), &llm.Request{Messages: []*host.Message{host.UserText("hi")}, Parameters: parameters}) {
 					fault = err
 				}
 				if host.CodeOf(fault) != host.InvalidArgument || !strings.Contains(fmt.Sprint(fault), "is one that the host writes") {

@@ -33,7 +33,7 @@ func (s *Server) PartText(model string, p host.Part) string {
 		return string(p.Value)
 	case *host.Media:
 		return "[" + p.MediaType + " not shown]"
-	case *host.Unknown:
+	case *chat.Unknown:
 		s.Logger().Debug("part not sent to model", "model", model, "type", p.Kind)
 	}
 	return ""

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -36,8 +38,8 @@ type answer struct {
 	size            int
 	raw             modelhttp.Raw
 
-	chunk  chunk             // the last; reused
-	deltas []host.ModelChunk // of the last chunk; reused
+	chunk  chunk       // the last; reused
+	deltas []llm.Chunk // of the last chunk; reused
 }
 
 // draft is a tool call on its way.
@@ -50,7 +52,7 @@ type draft struct {
 
 // add reads one chunk and returns its deltas, which are valid until the next
 // call.
-func (a *answer) add(line []byte) ([]host.ModelChunk, error) {
+func (a *answer) add(line []byte) ([]llm.Chunk, error) {
 	c := &a.chunk
 	if !c.scan(line) {
 		*c = chunk{}
@@ -115,11 +117,11 @@ func (a *answer) addPiece(p *piece) error {
 	if reasoning != "" {
 		a.reasoningField = field
 		a.reasoning.WriteString(reasoning)
-		a.deltas = append(a.deltas, host.ModelChunk{Reasoning: reasoning})
+		a.deltas = append(a.deltas, llm.Chunk{Reasoning: reasoning})
 	}
 	if text := string(p.Content + p.Refusal); text != "" {
 		a.text.WriteString(text)
-		a.deltas = append(a.deltas, host.ModelChunk{Text: text})
+		a.deltas = append(a.deltas, llm.Chunk{Text: text})
 	}
 	a.size += len(reasoning) + len(p.Content) + len(p.Refusal)
 	for i := range p.ToolCalls {
@@ -147,7 +149,7 @@ func (a *answer) addCall(p *toolPiece) error {
 		a.calls = append(a.calls, d)
 	}
 	d := a.calls[i]
-	delta := &host.ToolCallDelta{Index: i, Arguments: string(p.Function.Arguments)}
+	delta := &llm.ToolCallDelta{Index: i, Arguments: string(p.Function.Arguments)}
 	if d.id == "" && p.ID != "" {
 		d.id, delta.ID = p.ID, p.ID
 	}
@@ -163,7 +165,7 @@ func (a *answer) addCall(p *toolPiece) error {
 		a.size += len(name) + len(v)
 	}
 	a.size += len(p.ID) + len(p.Function.Name) + len(delta.Arguments)
-	a.deltas = append(a.deltas, host.ModelChunk{ToolCall: delta})
+	a.deltas = append(a.deltas, llm.Chunk{ToolCall: delta})
 	return nil
 }
 
@@ -199,8 +201,8 @@ func usageOf(u *wireUsage) host.Usage {
 
 // response returns the whole answer. asked is the requested model's name, for
 // servers that do not name the answering one.
-func (a *answer) response(asked string) *host.ModelResponse {
-	r := &host.ModelResponse{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.usage, Raw: a.raw.JSON()}
+func (a *answer) response(asked string) *llm.Response {
+	r := &llm.Response{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.usage, Raw: a.raw.JSON()}
 	if r.Model == "" {
 		r.Model = asked
 	}
@@ -225,14 +227,14 @@ func (a *answer) response(asked string) *host.ModelResponse {
 func (a *answer) finishReason() host.FinishReason {
 	switch a.finish {
 	case "length", "max_tokens", "model_length":
-		return host.FinishLength
+		return chat.FinishLength
 	case "content_filter", "safety":
-		return host.FinishContentFilter
+		return chat.FinishContentFilter
 	}
 	if len(a.calls) > 0 {
-		return host.FinishToolCalls
+		return chat.FinishToolCalls
 	}
-	return host.FinishStop
+	return chat.FinishStop
 }
 
 // gaveUp reports whether the finish reason says that the server failed.

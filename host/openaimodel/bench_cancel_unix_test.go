@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -42,7 +43,7 @@ func BenchmarkCancel(b *testing.B) {
 		r, err := h.Run(ctx, agent, &host.Request{Text: benchInput})
 		took = append(took, time.Since(<-cancelled))
 		timer.Stop()
-		if host.CodeOf(err) != host.Canceled || r.FinishReason != host.FinishCanceled {
+		if host.CodeOf(err) != host.Canceled || r.FinishReason != chat.FinishCanceled {
 			b.Fatalf("Run: %+v, %v", r, err)
 		}
 	}

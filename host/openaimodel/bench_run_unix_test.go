@@ -25,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // BenchmarkRunHTTP is the CPU that one run over HTTP costs, beside the same work
@@ -179,9 +180,9 @@ func (w work) onHost(b *testing.B, url string) func(context.Context) error {
 				return err
 			}
 			switch data := ev.Data.(type) {
-			case *host.TextDelta:
+			case *runevent.TextDelta:
 				deltas++
-			case *host.RunFinished:
+			case *runevent.RunFinished:
 				result = data.Result
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // BenchmarkStreams has 1,000 runs stream at once from a model, which is another
@@ -109,7 +110,7 @@ func (g *gapsOf) time(ctx context.Context, h *host.Host, agent *host.Agent) erro
 		if err != nil {
 			return err
 		}
-		d, ok := ev.Data.(*host.TextDelta)
+		d, ok := ev.Data.(*runevent.TextDelta)
 		if !ok {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
@@ -29,7 +30,7 @@ func Example() {
 	}
 	defer model.CloseIdleConnections()
 
-	req := &host.ModelRequest{Messages: []*host.Message{host.UserText("What is the capital of France?")}}
+	req := &llm.Request{Messages: []*host.Message{host.UserText("What is the capital of France?")}}
 	for chunk, err := range model.Generate(context.Background(), req) {
 		if err != nil {
 			fmt.Println(host.CodeOf(err), err)
@@ -53,7 +54,7 @@ func ExampleModel_Generate_errors() {
 		return
 	}
 	defer model.CloseIdleConnections()
-	req := &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}
+	req := &llm.Request{Messages: []*host.Message{host.UserText("hi")}}
 	for _, err := range model.Generate(context.Background(), req) {
 		fmt.Println(host.CodeOf(err))
 		fmt.Println(err)

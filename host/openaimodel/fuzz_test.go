@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -41,7 +42,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		var told strings.Builder
-		var response *host.ModelResponse
+		var response *llm.Response
 		var failure error
 		for chunk, err := range m.Generate(t.Context(), question("hi")) {
 			if response != nil || failure != nil {
@@ -54,7 +55,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-func checkEnd(t *testing.T, response *host.ModelResponse, failure error, told string, status int) {
+func checkEnd(t *testing.T, response *llm.Response, failure error, told string, status int) {
 	t.Helper()
 	var e *host.Error
 	switch {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -77,11 +78,11 @@ func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 // Generate streams the answer. See host.Model for the contract and the package
 // documentation for the peculiarities of servers. The codes of its errors are those
 // of [modelhttp.Server.Ask].
-func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		q, err := m.question(req)
 		if err != nil {
-			yield(host.ModelChunk{}, err)
+			yield(llm.Chunk{}, err)
 			return
 		}
 		m.server.Ask(ctx, yield, q.try)
@@ -91,13 +92,13 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 // question is one request, which attempts may make smaller.
 type question struct {
 	model    *Model
-	req      *host.ModelRequest
+	req      *llm.Request
 	messages [][]byte
 	thinks   bool // there is reasoning in the messages
 	envelope *envelope
 }
 
-func (m *Model) question(req *host.ModelRequest) (*question, error) {
+func (m *Model) question(req *llm.Request) (*question, error) {
 	if req.Conversation != "" {
 		return nil, modelhttp.NoConversations(m.name)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -227,7 +228,7 @@ func TestLeavingAtARetryEndsIt(t *testing.T) {
 func TestSilenceIsNotTheReadersTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := withReplies(t, openaimodel.Options{Server: modelhttp.Options{Timeout: time.Second}}, answers())
-		var got *host.ModelResponse
+		var got *llm.Response
 		for chunk, err := range m.Generate(t.Context(), question("hi")) {
 			if err != nil {
 				t.Fatalf("Generate: %v", err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -64,13 +65,13 @@ func modelAt(t *testing.T, baseURL string, opts *openaimodel.Options) *openaimod
 // outcome is what came of one Generate.
 type outcome struct {
 	text, reasoning string
-	deltas          []host.ToolCallDelta
-	retries         []host.RetryNotice
-	response        *host.ModelResponse
+	deltas          []llm.ToolCallDelta
+	retries         []llm.RetryNotice
+	response        *llm.Response
 	err             error
 }
 
-func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
+func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
 	var o outcome
 	for chunk, err := range m.Generate(ctx, req) {
 		if err != nil {
@@ -92,8 +93,8 @@ func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
 	return o
 }
 
-func question(text string) *host.ModelRequest {
-	return &host.ModelRequest{Messages: []*host.Message{host.UserText(text)}}
+func question(text string) *llm.Request {
+	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
 }
 
 // stream answers with the lines of an event stream.
@@ -140,77 +141,77 @@ func thought(text, field string) host.Part {
 }
 
 func TestAnswers(t *testing.T) {
-	want := func(reason host.FinishReason, parts ...host.Part) *host.ModelResponse {
-		return &host.ModelResponse{ID: "c1", Model: "m1-2026", Parts: parts, FinishReason: reason}
+	want := func(reason host.FinishReason, parts ...host.Part) *llm.Response {
+		return &llm.Response{ID: "c1", Model: "m1-2026", Parts: parts, FinishReason: reason}
 	}
-	withUsage := func(r *host.ModelResponse) *host.ModelResponse {
+	withUsage := func(r *llm.Response) *llm.Response {
 		r.Usage = host.Usage{InputTokens: 7, OutputTokens: 3, CachedTokens: 2, ReasoningTokens: 1}
 		return r
 	}
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
-		want    *host.ModelResponse
+		want    *llm.Response
 	}{
 		{"streams text and usage", stream(delta(`{"role":"assistant","content":""}`), delta(`{"content":"Hel"}`), delta(`{"content":"lo"}`), finish("stop"), usage, done),
-			withUsage(want(host.FinishStop, text("Hello")...))},
+			withUsage(want(chat.FinishStop, text("Hello")...))},
 		{"streams a tool call in fragments", stream(
 			delta(`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"look","arguments":""}}]}`),
 			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"id\":"}}]}`),
 			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"1042}"}}]}`), finish("tool_calls"), done),
-			want(host.FinishToolCalls, call("a", "look", `{"id":1042}`))},
+			want(chat.FinishToolCalls, call("a", "look", `{"id":1042}`))},
 		{"streams parallel calls, interleaved", stream(
 			delta(`{"content":"Looking."}`),
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{"}},{"index":1,"id":"b","function":{"name":"look","arguments":"{"}}]}`),
 			delta(`{"tool_calls":[{"index":1,"function":{"arguments":"\"id\":2}"}}]}`),
 			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"\"id\":1}"}}]}`), finish("tool_calls"), done),
-			want(host.FinishToolCalls, &host.Text{Text: "Looking."}, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`))},
+			want(chat.FinishToolCalls, &host.Text{Text: "Looking."}, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`))},
 		{"takes stop after tool calls for tool_calls", stream(
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{}"}}]}`), finish("stop"), done),
-			want(host.FinishToolCalls, call("a", "look", `{}`))},
+			want(chat.FinishToolCalls, call("a", "look", `{}`))},
 		{"tells calls apart by id when all have index 0", stream(
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{\"id\":1}"}}]}`),
 			delta(`{"tool_calls":[{"index":0,"id":"b","function":{"name":"look","arguments":"{\"id\":2}"}}]}`), finish("tool_calls"), done),
-			want(host.FinishToolCalls, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`))},
+			want(chat.FinishToolCalls, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`))},
 		{"takes calls without index or id", stream(
 			delta(`{"tool_calls":[{"function":{"name":"look","arguments":"{\"id\":1}"}}]}`),
 			delta(`{"tool_calls":[{"function":{"name":"find","arguments":{"id":2}}}]}`), finish("tool_calls"), done),
-			want(host.FinishToolCalls, call("", "look", `{"id":1}`), call("", "find", `{"id":2}`))},
+			want(chat.FinishToolCalls, call("", "look", `{"id":1}`), call("", "find", `{"id":2}`))},
 		{"takes an id that comes with every fragment", stream(
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"{"}}]}`),
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"look","arguments":"}"}}]}`), finish("tool_calls"), done),
-			want(host.FinishToolCalls, call("a", "look", `{}`))},
+			want(chat.FinishToolCalls, call("a", "look", `{}`))},
 		{"shows reasoning_content", stream(delta(`{"reasoning_content":"Hm. "}`), delta(`{"reasoning_content":"Yes."}`), delta(`{"content":"42"}`), finish("stop"), done),
-			want(host.FinishStop, thought("Hm. Yes.", "reasoning_content"), &host.Text{Text: "42"})},
+			want(chat.FinishStop, thought("Hm. Yes.", "reasoning_content"), &host.Text{Text: "42"})},
 		{"shows reasoning", stream(delta(`{"reasoning":"Hm.","content":"42"}`), finish("stop"), done),
-			want(host.FinishStop, thought("Hm.", "reasoning"), &host.Text{Text: "42"})},
+			want(chat.FinishStop, thought("Hm.", "reasoning"), &host.Text{Text: "42"})},
 		{"counts what DeepSeek took from its cache", stream(delta(`{"content":"x"}`), finish("stop"),
 			`data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_cache_hit_tokens":2,"completion_tokens_details":{"reasoning_tokens":1}}}`, done),
-			withUsage(want(host.FinishStop, text("x")...))},
+			withUsage(want(chat.FinishStop, text("x")...))},
 		{"takes content in parts", stream(delta(`{"content":[{"type":"text","text":"4"},{"type":"text","text":"2"}]}`), finish("stop"), done),
-			want(host.FinishStop, text("42")...)},
+			want(chat.FinishStop, text("42")...)},
 		{"takes a refusal for text", stream(delta(`{"refusal":"I will not."}`), finish("content_filter"), done),
-			want(host.FinishContentFilter, text("I will not.")...)},
-		{"maps length", stream(delta(`{"content":"Once upon"}`), finish("length"), done), want(host.FinishLength, text("Once upon")...)},
-		{"maps an unknown reason to stop", stream(delta(`{"content":"x"}`), finish("eos"), done), want(host.FinishStop, text("x")...)},
-		{"takes an end without DONE after a finish reason", stream(delta(`{"content":"x"}`), finish("stop")), want(host.FinishStop, text("x")...)},
-		{"takes DONE without a finish reason", stream(delta(`{"content":"x"}`), done), want(host.FinishStop, text("x")...)},
-		{"takes an empty answer", stream(delta(`{"content":""}`), finish("stop"), done), want(host.FinishStop)},
+			want(chat.FinishContentFilter, text("I will not.")...)},
+		{"maps length", stream(delta(`{"content":"Once upon"}`), finish("length"), done), want(chat.FinishLength, text("Once upon")...)},
+		{"maps an unknown reason to stop", stream(delta(`{"content":"x"}`), finish("eos"), done), want(chat.FinishStop, text("x")...)},
+		{"takes an end without DONE after a finish reason", stream(delta(`{"content":"x"}`), finish("stop")), want(chat.FinishStop, text("x")...)},
+		{"takes DONE without a finish reason", stream(delta(`{"content":"x"}`), done), want(chat.FinishStop, text("x")...)},
+		{"takes an empty answer", stream(delta(`{"content":""}`), finish("stop"), done), want(chat.FinishStop)},
 		{"skips comments and other fields", stream(": keep-alive", "event: message\nid: 7\nretry: 10\n"+delta(`{"content":"x"}`), ": keep-alive", finish("stop"), done),
-			want(host.FinishStop, text("x")...)},
+			want(chat.FinishStop, text("x")...)},
 		{"reads CRLF and no blanks after the colon", stream(strings.ReplaceAll(delta(`{"content":"x"}`), "data: ", "data:")+"\r\n\r\n"+finish("stop")+"\r\n\r\n", done),
-			want(host.FinishStop, text("x")...)},
+			want(chat.FinishStop, text("x")...)},
 		{"ignores other choices", stream(`data: {"id":"c1","model":"m1-2026","choices":[{"index":1,"delta":{"content":"other"}},{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`, done),
-			want(host.FinishStop, text("x")...)},
+			want(chat.FinishStop, text("x")...)},
 		{"reads a document from a server that does not stream", body(200, "application/json", `
 			{"id":"c1","object":"chat.completion","model":"m1-2026",
 			 "choices":[{"index":0,"message":{"role":"assistant","content":"Hello","tool_calls":[
 			   {"id":"a","type":"function","function":{"name":"look","arguments":"{\"id\":1}"}},
 			   {"id":"b","type":"function","function":{"name":"look","arguments":"{\"id\":2}"}}]},"finish_reason":"tool_calls"}],
 			 "usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}}`),
-			withUsage(want(host.FinishToolCalls, &host.Text{Text: "Hello"}, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`)))},
+			withUsage(want(chat.FinishToolCalls, &host.Text{Text: "Hello"}, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`)))},
 		{"reads a document that says it is a stream", body(200, "text/event-stream", "\xef\xbb\xbf"+`{"id":"c1","model":"m1-2026","choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`),
-			want(host.FinishStop, text("x")...)},
+			want(chat.FinishStop, text("x")...)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
@@ -515,7 +516,7 @@ func TestResponseFormatIsLeftOutForAServerThatRefusesIt(t *testing.T) {
 		stream(delta(`{"content":"{}"}`), finish("stop"), done)(w, r)
 	}, nil)
 	req := question("hi")
-	req.Output = &host.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}
+	req.Output = &llm.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}
 	if o := ask(t.Context(), m, req); o.err != nil || o.text != "{}" || len(o.retries) > 0 || requests.Load() != 2 {
 		t.Errorf("%+v after %d requests, want an answer after 2", o, requests.Load())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -69,13 +70,13 @@ func TestReasoningGoesBack(t *testing.T) {
 			r := &recorder{answers: thinkingCall}
 			m := serve(t, r.handle, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1}, Reasoning: tt.use})
 			messages := []*host.Message{host.UserText("hi")}
-			o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+			o := ask(t.Context(), m, &llm.Request{Messages: messages})
 			if o.err != nil || o.reasoning != "Hm. Look." {
 				t.Fatalf("%q, %v", o.reasoning, o.err)
 			}
 			messages = append(messages, stored(t, o.response.Parts), result("a"))
-			ask(t.Context(), m, &host.ModelRequest{Messages: messages})
-			ask(t.Context(), m, &host.ModelRequest{Messages: append(messages, host.AssistantText("Found."), host.UserText("and?"))})
+			ask(t.Context(), m, &llm.Request{Messages: messages})
+			ask(t.Context(), m, &llm.Request{Messages: append(messages, host.AssistantText("Found."), host.UserText("and?"))})
 			for i, want := range []bool{false, tt.inTurn, tt.nextTurn} {
 				if got := strings.Contains(r.got[i], `"reasoning_content":"Hm. Look."`); got != want {
 					t.Errorf("request %d has the reasoning: %t, want %t\n%s", i, got, want, r.got[i])
@@ -92,7 +93,7 @@ func TestReasoningIsNotForOthers(t *testing.T) {
 	m := serve(t, r.handle, &openaimodel.Options{Reasoning: openaimodel.ReasoningAlways})
 	for _, extra := range []string{`{"model":"m2","field":"reasoning_content"}`, `{"model":"m1","field":"role"}`, `{"model":"m1"}`, `7`} {
 		part := &host.Reasoning{Text: "Hm.", Extra: chat.Extra{{Name: "openai", Value: json.RawMessage(extra)}}}
-		o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, part, &host.Text{Text: "Yes."})}})
+		o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, part, &host.Text{Text: "Yes."})}})
 		if want := `[{"role":"user","content":"hi"},{"role":"assistant","content":"Yes."}]`; o.err != nil || r.got[len(r.got)-1] != want {
 			t.Errorf("%s: %v, messages %s, want %s", extra, o.err, r.got[len(r.got)-1], want)
 		}
@@ -104,10 +105,10 @@ func TestReasoningIsLeftOutForAServerThatRefusesIt(t *testing.T) {
 	r := &recorder{answers: []http.HandlerFunc{thinkingCall[0], refuse, thinkingCall[1]}}
 	m := serve(t, r.handle, nil)
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	o := ask(t.Context(), m, &llm.Request{Messages: messages})
 	messages = append(messages, stored(t, o.response.Parts), result("a"))
 	for range 2 {
-		if o := ask(t.Context(), m, &host.ModelRequest{Messages: messages}); o.err != nil || o.text != "Found." || len(o.retries) > 0 {
+		if o := ask(t.Context(), m, &llm.Request{Messages: messages}); o.err != nil || o.text != "Found." || len(o.retries) > 0 {
 			t.Errorf("%q, %v, retries %v", o.text, o.err, o.retries)
 		}
 	}
@@ -127,11 +128,11 @@ func TestReasoningDetailsGoBack(t *testing.T) {
 	}}
 	m := serve(t, r.handle, nil)
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	o := ask(t.Context(), m, &llm.Request{Messages: messages})
 	if o.err != nil || o.reasoning != "Hm. Look." {
 		t.Fatalf("%q, %v", o.reasoning, o.err)
 	}
-	ask(t.Context(), m, &host.ModelRequest{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
+	ask(t.Context(), m, &llm.Request{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
 	var sent []map[string]any
 	if err := json.Unmarshal([]byte(r.got[1]), &sent); err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestReasoningDetailsInManyPieces(t *testing.T) {
 	for range pieces {
 		lines = append(lines, delta(`{"reasoning_details":[{"type":"reasoning.text","text":"a thought of some words ","index":0}]}`))
 	}
-	o := ask(t.Context(), serve(t, stream(append(lines, finish("stop"), done)...), nil), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}})
+	o := ask(t.Context(), serve(t, stream(append(lines, finish("stop"), done)...), nil), &llm.Request{Messages: []*host.Message{host.UserText("hi")}})
 	if o.err != nil {
 		t.Fatal(o.err)
 	}
@@ -162,7 +163,7 @@ func TestReasoningDetailsInManyPieces(t *testing.T) {
 
 func TestReasoningDetailsAreBounded(t *testing.T) {
 	many := delta(`{"reasoning_details":[` + strings.Repeat(`{"a":1},`, 20_000) + `{}]}`)
-	o := ask(t.Context(), serve(t, stream(many, finish("stop"), done), nil), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}})
+	o := ask(t.Context(), serve(t, stream(many, finish("stop"), done), nil), &llm.Request{Messages: []*host.Message{host.UserText("hi")}})
 	if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), "16384 reasoning details") {
 		t.Errorf("20,000 details: %v", o.err)
 	}
@@ -177,11 +178,11 @@ func TestUnknownMembersOfACallGoBack(t *testing.T) {
 	}}
 	m := serve(t, r.handle, nil)
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	o := ask(t.Context(), m, &llm.Request{Messages: messages})
 	if o.err != nil {
 		t.Fatal(o.err)
 	}
-	ask(t.Context(), m, &host.ModelRequest{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
+	ask(t.Context(), m, &llm.Request{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
 	want := `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"look","arguments":"{}"},"cost":7,"extra_content":{"google":{"thought_signature":"s1"}}}]}`
 	if !strings.Contains(r.got[1], want) {
 		t.Errorf("it was sent %s\nwant %s", r.got[1], want)
@@ -207,9 +208,9 @@ func TestCallsOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &recorder{answers: []http.HandlerFunc{thinkingCall[1], thinkingCall[1]}}
 			m := serve(t, r.handle, nil)
-			said := host.NewMessage(host.Assistant, c.call, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"text","text":"x"}}`)})
+			said := host.NewMessage(host.Assistant, c.call, &chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"text","text":"x"}}`)})
 			for i := range 2 { // the second time from what the messages keep
-				if o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), said, result("a")}}); o.err != nil {
+				if o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), said, result("a")}}); o.err != nil {
 					t.Fatal(o.err)
 				}
 				if want := `{"role":"assistant","tool_calls":[` + c.want + `]}`; !strings.Contains(r.got[i], want) {

@@ -11,12 +11,13 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // request is a question in the protocol's words, without its messages: those are
 // written by [Model.appendMessage], each once in its life.
-func (m *Model) request(req *host.ModelRequest) openai.ChatCompletionRequest {
+func (m *Model) request(req *llm.Request) openai.ChatCompletionRequest {
 	out := openai.ChatCompletionRequest{Model: m.name, Stream: true, ReasoningEffort: m.effort}
 	if !m.noUsageAsk.Load() {
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
@@ -40,7 +41,7 @@ func (m *Model) request(req *host.ModelRequest) openai.ChatCompletionRequest {
 	return out
 }
 
-func responseFormat(o *host.OutputSpec) *openai.ChatCompletionResponseFormat {
+func responseFormat(o *llm.OutputSpec) *openai.ChatCompletionResponseFormat {
 	if o == nil {
 		return nil
 	}
@@ -73,7 +74,7 @@ func reasons(model string) bool {
 
 const noParameters = `{"type":"object","properties":{}}`
 
-func tools(specs []host.ToolSpec) []openai.Tool {
+func tools(specs []llm.ToolSpec) []openai.Tool {
 	out := make([]openai.Tool, len(specs))
 	for i, s := range specs {
 		parameters := s.Parameters
@@ -102,7 +103,7 @@ func toolChoice(c host.ToolChoice) any {
 // envelope is a request around its messages, as bytes. One is kept for the next
 // requests that differ in nothing but their messages.
 type envelope struct {
-	of         host.ModelRequest // without messages and scope; Tools is a copy
+	of         llm.Request // without messages and scope; Tools is a copy
 	askUsage   bool
 	head, tail []byte
 }
@@ -111,7 +112,7 @@ type envelope struct {
 const maxEnvelopes = 32
 
 // envelope returns the request of req around its messages.
-func (m *Model) envelope(req *host.ModelRequest) (*envelope, error) {
+func (m *Model) envelope(req *llm.Request) (*envelope, error) {
 	askUsage := !m.noUsageAsk.Load()
 	for _, e := range m.kept() {
 		if e.askUsage == askUsage && e.fits(req) {
@@ -145,7 +146,7 @@ func (m *Model) keep(e *envelope) {
 
 // fits reports whether the envelope is that of req. Tools that an agent has
 // given before are the same slices, which compare in no time.
-func (e *envelope) fits(req *host.ModelRequest) bool {
+func (e *envelope) fits(req *llm.Request) bool {
 	o := &e.of
 	return o.ToolChoice == req.ToolChoice && o.MaxOutputTokens == req.MaxOutputTokens && o.SerialTools == req.SerialTools &&
 		sameNumber(o.Temperature, req.Temperature) && sameOutput(o.Output, req.Output) && slices.EqualFunc(o.Tools, req.Tools, sameTool) &&
@@ -156,11 +157,11 @@ func sameJSON(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
 
 func sameNumber(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-func sameOutput(a, b *host.OutputSpec) bool {
+func sameOutput(a, b *llm.OutputSpec) bool {
 	return a == b || a != nil && b != nil && a.Name == b.Name && a.Strict == b.Strict && bytes.Equal(a.Schema, b.Schema)
 }
 
-func sameTool(a, b host.ToolSpec) bool {
+func sameTool(a, b llm.ToolSpec) bool {
 	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)
 }
 
@@ -240,7 +241,7 @@ var comma = []byte{','}
 
 // messages returns the wire form of a question's messages, and whether
 // reasoning may be in them.
-func (m *Model) messages(req *host.ModelRequest) (out [][]byte, thinks bool, err error) {
+func (m *Model) messages(req *llm.Request) (out [][]byte, thinks bool, err error) {
 	out = make([][]byte, 0, len(req.Messages))
 	last := lastUser(req.Messages)
 	for i, msg := range req.Messages {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -22,9 +23,9 @@ import (
 // what it does not know, or writes otherwise, would be missing.
 func TestRequestsAreGoOpenAIs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		req := &host.ModelRequest{Messages: append(rapid.SliceOfN(rapid.Custom(anyMessage), 0, 6).Draw(rt, "messages"), host.UserText("hi"))}
+		req := &llm.Request{Messages: append(rapid.SliceOfN(rapid.Custom(anyMessage), 0, 6).Draw(rt, "messages"), host.UserText("hi"))}
 		if rapid.Bool().Draw(rt, "tools") {
-			req.Tools = []host.ToolSpec{{Name: "look", Description: anyText(rt, "description"), Parameters: json.RawMessage(`{"type":"object"}`)}}
+			req.Tools = []llm.ToolSpec{{Name: "look", Description: anyText(rt, "description"), Parameters: json.RawMessage(`{"type":"object"}`)}}
 			req.ToolChoice, req.SerialTools = "look", true
 		}
 		raw := sentRaw(t, req)
@@ -43,7 +44,7 @@ func TestRequestsAreGoOpenAIs(t *testing.T) {
 }
 
 // sentRaw returns the body of the request that a model sends.
-func sentRaw(t testing.TB, req *host.ModelRequest) []byte {
+func sentRaw(t testing.TB, req *llm.Request) []byte {
 	t.Helper()
 	var raw []byte
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -114,11 +115,11 @@ func TestEnvelopesAreKept(t *testing.T) {
 		sent = append(sent, body)
 		stream(delta(`{"content":"x"}`), finish("stop"), done)(w, r)
 	}, nil)
-	tools := func(n int) []host.ToolSpec { return []host.ToolSpec{{Name: "t" + string(rune('a'+n))}} }
+	tools := func(n int) []llm.ToolSpec { return []llm.ToolSpec{{Name: "t" + string(rune('a'+n))}} }
 	for round := range 2 {
 		for n := range 40 { // more than are kept
 			temperature := float64(n)
-			req := &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}, Tools: tools(n % 20), Temperature: &temperature, MaxOutputTokens: n + 1}
+			req := &llm.Request{Messages: []*host.Message{host.UserText("hi")}, Tools: tools(n % 20), Temperature: &temperature, MaxOutputTokens: n + 1}
 			if n >= 20 {
 				req.ProviderTools = []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"search"}`)}}
 			}

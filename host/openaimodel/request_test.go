@@ -11,12 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
 
 // sent returns the JSON that a model of that name sends for a request.
-func sent(t *testing.T, model string, req *host.ModelRequest) (map[string]any, error) {
+func sent(t *testing.T, model string, req *llm.Request) (map[string]any, error) {
 	t.Helper()
 	var raw []byte
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -82,7 +84,7 @@ func TestMessages(t *testing.T) {
 			`[{"role":"user","content":"hi"},{"role":"assistant","content":"Yes."}]`},
 		{"messages of which nothing can be sent are left out", []*host.Message{
 			host.UserText("hi"), host.UserText(""), host.NewMessage(host.System), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm."}),
-			host.NewMessage(host.Assistant, &host.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x"}`)})},
+			host.NewMessage(host.Assistant, &chat.Unknown{Kind: "x", JSON: json.RawMessage(`{"type":"x"}`)})},
 			`[{"role":"user","content":"hi"}]`},
 		{"data is JSON text", []*host.Message{host.NewMessage(host.User, &host.Text{Text: "Order: "}, &host.Data{Value: json.RawMessage(`{"id":1}`)})},
 			`[{"role":"user","content":"Order: {\"id\":1}"}]`},
@@ -94,7 +96,7 @@ func TestMessages(t *testing.T) {
 			`[{"role":"user","content":"draw"},{"role":"assistant","content":"Here: [image/png not shown]"}]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := sent(t, "m1", &host.ModelRequest{Messages: tt.msgs})
+			got, err := sent(t, "m1", &llm.Request{Messages: tt.msgs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +120,7 @@ func TestMessagesRefused(t *testing.T) {
 		{"a role of the future", []*host.Message{{ID: "m", Role: "critic", Parts: text("x")}}, "critic"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := sent(t, "m1", &host.ModelRequest{Messages: tt.msgs})
+			_, err := sent(t, "m1", &llm.Request{Messages: tt.msgs})
 			if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("Generate: %v, want invalid_argument and %q", err, tt.says)
 			}
@@ -127,42 +129,42 @@ func TestMessagesRefused(t *testing.T) {
 }
 
 func TestRequestFields(t *testing.T) {
-	look := host.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}}}`)}
+	look := llm.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"}}}`)}
 	zero, warm := 0.0, 0.7
 	for _, tt := range []struct {
 		name, model string
-		req         host.ModelRequest
+		req         llm.Request
 		want        string
 		without     []string
 	}{
-		{"the least", "m1", host.ModelRequest{}, `{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`,
+		{"the least", "m1", llm.Request{}, `{"model":"m1","stream":true,"stream_options":{"include_usage":true}}`,
 			[]string{"tools", "tool_choice", "parallel_tool_calls", "temperature", "max_tokens", "max_completion_tokens", "response_format"}},
-		{"the name goes as it is", "org/Model:7b-q4", host.ModelRequest{}, `{"model":"org/Model:7b-q4"}`, nil},
-		{"tools", "m1", host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
+		{"the name goes as it is", "org/Model:7b-q4", llm.Request{}, `{"model":"org/Model:7b-q4"}`, nil},
+		{"tools", "m1", llm.Request{Tools: []llm.ToolSpec{look, {Name: "ping"}}},
 			`{"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{"id":{"type":"integer"}}}}},
 			  {"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{}}}}]}`, []string{"tool_choice", "parallel_tool_calls"}},
-		{"tools of the provider, as declared, and not those of others", "m1", host.ModelRequest{Tools: []host.ToolSpec{{Name: "ping"}}, ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{
+		{"tools of the provider, as declared, and not those of others", "m1", llm.Request{Tools: []llm.ToolSpec{{Name: "ping"}}, ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{
 			{Provider: "anthropic", Declaration: json.RawMessage(`{"type":"x"}`)}, {Provider: "openai", Declaration: json.RawMessage(`{"type":"browser_search","later":[1]}`)}}},
 			`{"tools":[{"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{}}}},{"type":"browser_search","later":[1]}],"tool_choice":"required"}`, nil},
-		{"a tool of the provider alone", "m1", host.ModelRequest{ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"browser_search"}`)}}},
+		{"a tool of the provider alone", "m1", llm.Request{ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"browser_search"}`)}}},
 			`{"tools":[{"type":"browser_search"}]}`, []string{"tool_choice"}},
-		{"another provider's tool alone", "m1", host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "anthropic", Declaration: json.RawMessage(`{"type":"x"}`)}}},
+		{"another provider's tool alone", "m1", llm.Request{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "anthropic", Declaration: json.RawMessage(`{"type":"x"}`)}}},
 			`{}`, []string{"tools", "tool_choice"}},
-		{"choice auto", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":"auto"}`, nil},
-		{"choice any", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":"required"}`, nil},
-		{"choice none", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: host.ToolChoiceNone}, `{"tool_choice":"none"}`, nil},
-		{"choice of one tool", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: "look"}, `{"tool_choice":{"type":"function","function":{"name":"look"}}}`, nil},
-		{"a choice without tools is left out", "m1", host.ModelRequest{ToolChoice: host.ToolChoiceAny, SerialTools: true}, `{}`, []string{"tool_choice", "parallel_tool_calls"}},
-		{"serial tools", "m1", host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{"parallel_tool_calls":false}`, nil},
-		{"the o-series takes no such switch", "o3-mini", host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{}`, []string{"parallel_tool_calls"}},
-		{"temperature", "m1", host.ModelRequest{Temperature: &warm}, `{"temperature":0.7}`, nil},
-		{"temperature zero is sent", "m1", host.ModelRequest{Temperature: &zero}, `{"temperature":1e-45}`, nil},
-		{"output of a schema", "m1", host.ModelRequest{Output: &host.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+		{"choice auto", "m1", llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceAuto}, `{"tool_choice":"auto"}`, nil},
+		{"choice any", "m1", llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceAny}, `{"tool_choice":"required"}`, nil},
+		{"choice none", "m1", llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: host.ToolChoiceNone}, `{"tool_choice":"none"}`, nil},
+		{"choice of one tool", "m1", llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: "look"}, `{"tool_choice":{"type":"function","function":{"name":"look"}}}`, nil},
+		{"a choice without tools is left out", "m1", llm.Request{ToolChoice: host.ToolChoiceAny, SerialTools: true}, `{}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"serial tools", "m1", llm.Request{Tools: []llm.ToolSpec{look}, SerialTools: true}, `{"parallel_tool_calls":false}`, nil},
+		{"the o-series takes no such switch", "o3-mini", llm.Request{Tools: []llm.ToolSpec{look}, SerialTools: true}, `{}`, []string{"parallel_tool_calls"}},
+		{"temperature", "m1", llm.Request{Temperature: &warm}, `{"temperature":0.7}`, nil},
+		{"temperature zero is sent", "m1", llm.Request{Temperature: &zero}, `{"temperature":1e-45}`, nil},
+		{"output of a schema", "m1", llm.Request{Output: &llm.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
 			`{"response_format":{"type":"json_schema","json_schema":{"name":"clerk","schema":{"type":"object"},"strict":true}}}`, nil},
-		{"parameters", "m1", host.ModelRequest{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "seed": json.RawMessage(`7`), "stop": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "messages\":null": json.RawMessage(`{"messages":null}`)}},
+		{"parameters", "m1", llm.Request{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "seed": json.RawMessage(`7`), "stop": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "messages\":null": json.RawMessage(`{"messages":null}`)}},
 			`{"top_p":0.5,"seed":7,"stop":["END"],"temperature":0.1,"model":"m1","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil},
-		{"output limit", "m1", host.ModelRequest{MaxOutputTokens: 100}, `{"max_tokens":100}`, []string{"max_completion_tokens"}},
-		{"output limit of models that reason", "gpt-5-mini", host.ModelRequest{MaxOutputTokens: 100}, `{"max_completion_tokens":100}`, []string{"max_tokens"}},
+		{"output limit", "m1", llm.Request{MaxOutputTokens: 100}, `{"max_tokens":100}`, []string{"max_completion_tokens"}},
+		{"output limit of models that reason", "gpt-5-mini", llm.Request{MaxOutputTokens: 100}, `{"max_completion_tokens":100}`, []string{"max_tokens"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.req.Messages = []*host.Message{host.UserText("hi")}
@@ -214,7 +216,7 @@ func TestHeaders(t *testing.T) {
 // go-openai knows some models and refuses requests that they would refuse.
 func TestRefusedBeforeItIsSent(t *testing.T) {
 	warm := 0.7
-	_, err := sent(t, "o3-mini", &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}, Temperature: &warm})
+	_, err := sent(t, "o3-mini", &llm.Request{Messages: []*host.Message{host.UserText("hi")}, Temperature: &warm})
 	if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "o3-mini") {
 		t.Errorf("Generate: %v, want invalid_argument that names the model", err)
 	}
@@ -222,7 +224,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 
 func TestRequestIsNotChanged(t *testing.T) {
 	req := question("hi")
-	req.Tools = []host.ToolSpec{{Name: "ping"}}
+	req.Tools = []llm.ToolSpec{{Name: "ping"}}
 	before, _ := json.Marshal(req)
 	if _, err := sent(t, "m1", req); err != nil {
 		t.Fatal(err)

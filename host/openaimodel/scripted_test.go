@@ -14,8 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
 
@@ -202,7 +204,7 @@ func TestRunIsCancelledMidStream(t *testing.T) {
 	var shown string
 	var failure error
 	for ev, err := range h.Stream(ctx, agent, &host.Request{Text: "count"}) {
-		if d, ok := ev.Data.(*host.TextDelta); ok {
+		if d, ok := ev.Data.(*runevent.TextDelta); ok {
 			if shown += d.Text; shown == "one two " {
 				cancel()
 			}
@@ -227,7 +229,7 @@ func TestRetriesAreEventsOfTheRun(t *testing.T) {
 	var attempts []int
 	var failure error
 	for ev, err := range h.Stream(t.Context(), agent, &host.Request{Text: "hi"}) {
-		if r, ok := ev.Data.(*host.ModelRetried); ok {
+		if r, ok := ev.Data.(*runevent.ModelRetried); ok {
 			attempts = append(attempts, r.Attempt)
 		}
 		failure = err
@@ -249,7 +251,7 @@ func BenchmarkGenerate(b *testing.B) {
 	}
 	defer m.CloseIdleConnections()
 	req := question("hi")
-	req.Tools = []host.ToolSpec{{Name: "ping", Parameters: json.RawMessage(`{"type":"object"}`)}}
+	req.Tools = []llm.ToolSpec{{Name: "ping", Parameters: json.RawMessage(`{"type":"object"}`)}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if o := ask(b.Context(), m, req); o.err != nil {

@@ -10,7 +10,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -43,7 +43,7 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 		return f
 	}
 	x.Drain()
-	c.Send(host.ModelChunk{Response: got.response(m.name)})
+	c.Send(llm.Chunk{Response: got.response(m.name)})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -186,14 +187,14 @@ type processor struct {
 
 func (pr *processor) Name() string { return pr.info.Name }
 
-func (pr *processor) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
+func (pr *processor) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	p := pr.plugin
 	input, err := abi.ProcessInput(ctx, pr.info, pr.config, view)
 	if err != nil {
 		return nil, err
 	}
 	ops := viewOperations{baseOperations{binding: p.bindings.of(view.Scope.Tenant), scope: view.Scope}, view, false}
-	var done *host.Processed
+	var done *llm.Processed
 	cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops, func(ctx context.Context, raw []byte) (err error) {
 		done, err = p.answers.Process(ctx, pr.info.Name, raw)
 		return err

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
@@ -222,7 +223,7 @@ func TestResultsAreHeldToTheirSchema(t *testing.T) {
 }
 
 func TestProvidersOfferWhatIsTheirs(t *testing.T) {
-	granted, err := host.NewRawTool(host.ToolSpec{Name: "clock"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+	granted, err := host.NewRawTool(llm.ToolSpec{Name: "clock"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
 		return &host.ToolOutput{}, nil
 	}, nil)
 	if err != nil {

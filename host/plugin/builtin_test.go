@@ -21,6 +21,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/pdk/go/pdk"
@@ -153,11 +154,11 @@ func testFunctions(t *testing.T, rt *plugin.Runtime) {
 func compare(t *rapid.T, sandboxed host.Processor, native func(*pdk.Outline, *pdk.Edits) (pdk.Raw, error)) {
 	draw := rapid.SampledFrom([]func(*rapid.T) []pdk.Message{historytest.Draw, historytest.DrawAny}).Draw(t, "draw")
 	messages := draw(t)
-	view := host.NewView(hostMessages(messages), "gpt-4o", byteCounter{})
+	view := llm.NewView(hostMessages(messages), "gpt-4o", byteCounter{})
 	view.Own = rapid.IntRange(0, len(messages)).Draw(t, "own")
 	var edits pdk.Edits
 	report, nativeErr := native(outlineOf(t, messages, view), &edits)
-	got, done, err := host.Process(context.Background(), sandboxed, view)
+	got, done, err := llm.Process(context.Background(), sandboxed, view)
 	if nativeErr != nil || err != nil {
 		if want := host.Code(pdk.CodeOf(nativeErr)); host.CodeOf(err) != want {
 			t.Fatalf("%s: sandbox says %v, the function %v", historytest.Format(messages), err, nativeErr)
@@ -283,8 +284,8 @@ func testConfigurations(t *testing.T, rt *plugin.Runtime) {
 			t.Errorf("config %s of %s: %v, want code %q", test.config, test.plugin.ID(), err, want)
 		}
 	}
-	view := host.NewView([]*host.Message{host.UserText("hello")}, "gpt-4o", byteCounter{})
-	_, _, err := host.Process(t.Context(), builtin(t, rt, tokenlimiter.Wasm, `{"limit":5,"reserve":5}`), view)
+	view := llm.NewView([]*host.Message{host.UserText("hello")}, "gpt-4o", byteCounter{})
+	_, _, err := llm.Process(t.Context(), builtin(t, rt, tokenlimiter.Wasm, `{"limit":5,"reserve":5}`), view)
 	if host.CodeOf(err) != host.InvalidArgument || !strings.Contains(fmt.Sprint(err), "reserve is 5") {
 		t.Errorf("reserve as large as the limit: %v", err)
 	}
@@ -301,8 +302,8 @@ func testCounts(t *testing.T, rt *plugin.Runtime) {
 		{`{"limit":100,"encoding":"model"}`, `"info":{"encoding":"o200k_base","type":"TiktokenTokenizer"`, byteCounter{}},
 		{`{"limit":100}`, `"approximate":true`, nil},
 	} {
-		view := host.NewView([]*host.Message{host.UserText("hello")}, "gpt-4o", test.counter)
-		_, done, err := host.Process(t.Context(), builtin(t, rt, tokenlimiter.Wasm, test.config), view)
+		view := llm.NewView([]*host.Message{host.UserText("hello")}, "gpt-4o", test.counter)
+		_, done, err := llm.Process(t.Context(), builtin(t, rt, tokenlimiter.Wasm, test.config), view)
 		if err != nil || !strings.Contains(string(done.Report), test.want) {
 			t.Errorf("config %s: report %s, %v, want %s", test.config, done.Report, err, test.want)
 		}
@@ -325,7 +326,7 @@ func BenchmarkShipped(b *testing.B) {
 		messages := longConversation(size)
 		process := func(view []*host.Message, set ...host.Processor) []*host.Message {
 			for n, p := range set {
-				out, done, err := host.Process(b.Context(), p, host.NewView(view, "gpt-4o", counter))
+				out, done, err := llm.Process(b.Context(), p, llm.NewView(view, "gpt-4o", counter))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -382,8 +383,8 @@ func nativeChain(b *testing.B, all, filtered []*host.Message, counter host.Token
 	config := func(s string) pdk.Raw { return pdk.Raw(s) }
 	filter := must[*toolcallfilter.Filter](b)(toolcallfilter.New(config(shippedFilter)))
 	limiter := must[*tokenlimiter.Limiter](b)(tokenlimiter.New(config(shippedLimiter)))
-	first := outlineOf(b, guestMessages(all), host.NewView(all, "gpt-4o", counter))
-	second := outlineOf(b, guestMessages(filtered), host.NewView(filtered, "gpt-4o", counter))
+	first := outlineOf(b, guestMessages(all), llm.NewView(all, "gpt-4o", counter))
+	second := outlineOf(b, guestMessages(filtered), llm.NewView(filtered, "gpt-4o", counter))
 	return func() {
 		var edits, more pdk.Edits
 		filter.Apply(first, &edits)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -49,7 +50,7 @@ func TestCallGivesEachExportTheOperationsOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := &CallOptions{State: state, View: host.NewView([]*host.Message{host.UserText("one")}, "", nil)}
+	full := &CallOptions{State: state, View: llm.NewView([]*host.Message{host.UserText("one")}, "", nil)}
 	all := Permissions{State: Write, Messages: true}
 	const readState, readMessages = "state.get", "messages.get"
 	for _, row := range []struct {
@@ -103,7 +104,7 @@ func TestCallCompletesTheInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	opts := &CallOptions{View: host.NewView([]*host.Message{host.UserText("one")}, "", nil)}
+	opts := &CallOptions{View: llm.NewView([]*host.Message{host.UserText("one")}, "", nil)}
 	for _, row := range []struct{ export, input, want string }{
 		{"process", `{"processor":"p"}`, `"messages":[{`},
 		{"process", `{ "processor" : "o" }`, `{"processor":"o","outline":{"count":1,"roles":"u"`},

@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 )
@@ -34,7 +35,7 @@ func Example() {
 		host.AssistantText("We do, in three sizes and in every colour."),
 		host.UserText("And raincoats?"),
 	}
-	kept, _, err := host.Process(ctx, limiter, host.NewView(conversation, "gpt-4o", nil))
+	kept, _, err := llm.Process(ctx, limiter, llm.NewView(conversation, "gpt-4o", nil))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,8 +17,10 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/internal/longtest"
 )
 
@@ -189,23 +191,23 @@ func TestExtismFunctionsAreTools(t *testing.T) {
 		{"echo", `{"input":"{\"a\":[1]}"}`, `{"a":[1]}`},
 		{"echo", `{"input":""}`, `""`},
 	} {
-		done := event[*host.ToolFinished](t, runTool(t, p, c.tool, c.arguments))
+		done := event[*runevent.ToolFinished](t, runTool(t, p, c.tool, c.arguments))
 		if string(done.Content) != c.want || done.IsError || done.Cost.Instructions == 0 {
 			t.Errorf("%s of %s: %s, want %s", c.tool, c.arguments, done.Content, c.want)
 		}
 	}
-	done := event[*host.ToolFinished](t, runTool(t, p, "crash", `{"input":""}`))
+	done := event[*runevent.ToolFinished](t, runTool(t, p, "crash", `{"input":""}`))
 	if !done.IsError || !strings.Contains(string(done.Content), "unreachable") {
 		t.Errorf("crash: %s", done.Content)
 	}
-	one, err := p.ExtismTool("echo", host.ToolSpec{Name: "repeat", Description: "Says it again.", Parameters: []byte(`{"type":"object","properties":{"n":{"type":"integer"}}}`)})
+	one, err := p.ExtismTool("echo", llm.ToolSpec{Name: "repeat", Description: "Says it again.", Parameters: []byte(`{"type":"object","properties":{"n":{"type":"integer"}}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if one.Name != "repeat" {
 		t.Errorf("the tool is called %q", one.Name)
 	}
-	if _, err := p.ExtismTool("missing", host.ToolSpec{}); host.CodeOf(err) != host.NotFound || !strings.Contains(err.Error()+fault.AsError(err).Hint, "greet") {
+	if _, err := p.ExtismTool("missing", llm.ToolSpec{}); host.CodeOf(err) != host.NotFound || !strings.Contains(err.Error()+fault.AsError(err).Hint, "greet") {
 		t.Errorf("a function that is not there: %v", err)
 	}
 }

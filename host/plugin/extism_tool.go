@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 )
@@ -25,7 +26,7 @@ const plainDescription = "The Extism function "
 // as a string. An empty name is the function's own. Code
 // not_found if there is no such function, failed_precondition if the plugin is
 // not an Extism one.
-func (p *Plugin) ExtismTool(function string, spec host.ToolSpec) (*host.Tool, error) {
+func (p *Plugin) ExtismTool(function string, spec llm.ToolSpec) (*host.Tool, error) {
 	if p.module.extism == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "plugin %q is not an Extism plugin", p.id).WithHint("use Tool")
 	}

@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // everythingGranted is what the guest with everything asks for.
@@ -53,7 +56,7 @@ func run(t testing.TB, target host.Target, req *host.Request) ran {
 			continue
 		}
 		out.events = append(out.events, e.Data)
-		if f, ok := e.Data.(*host.RunFinished); ok {
+		if f, ok := e.Data.(*runevent.RunFinished); ok {
 			out.RunResult = f.Result
 		}
 	}
@@ -93,7 +96,7 @@ func TestGuestToolsInRuns(t *testing.T) {
 	p := everything(t, &plugin.LoadOptions{Granted: everythingGranted})
 	t.Run("arguments that do not fit do not reach the guest", func(t *testing.T) {
 		for _, arguments := range []string{`{`, `[1]`, `null`, `7`, `"words"`, `{"a":1,"a":2}`, strings.Repeat(`{"a":`, 100_000), `{"a":"` + strings.Repeat("x", 2<<20) + `"}`} {
-			done := event[*host.ToolFinished](t, runTool(t, p, "echo", arguments))
+			done := event[*runevent.ToolFinished](t, runTool(t, p, "echo", arguments))
 			if !done.IsError || done.Cost != nil || len(done.Content) > 600 {
 				t.Errorf("%.30q is answered %.600s at a cost of %v, want an error at none", arguments, done.Content, done.Cost)
 			}
@@ -101,7 +104,7 @@ func TestGuestToolsInRuns(t *testing.T) {
 	})
 	t.Run("arguments are carried with their integers as digits", func(t *testing.T) {
 		r := runTool(t, p, "echo", `{"n":9007199254740993,"f":1.50,"i":1.0}`)
-		done := event[*host.ToolFinished](t, r)
+		done := event[*runevent.ToolFinished](t, r)
 		if string(done.Content) != `{"n":9007199254740993,"f":1.50,"i":1}` || done.IsError {
 			t.Errorf("content %s, want the arguments", done.Content)
 		}
@@ -114,13 +117,13 @@ func TestGuestToolsInRuns(t *testing.T) {
 		if got := string(r.State); got != `{"early":{"order":1042},"late":{"order":1042}}` {
 			t.Errorf("state %s", got)
 		}
-		if done := event[*host.ToolFinished](t, r); done.Cost.HostCalls != 2 || !strings.Contains(string(done.Content), `"read":{"order":1042}`) {
+		if done := event[*runevent.ToolFinished](t, r); done.Cost.HostCalls != 2 || !strings.Contains(string(done.Content), `"read":{"order":1042}`) {
 			t.Errorf("content %s with %d host calls, want what was written and 2", done.Content, done.Cost.HostCalls)
 		}
 	})
 	t.Run("events, artifacts and agents to run next", func(t *testing.T) {
 		r := runTool(t, p, "report", `{"agent":"packer"}`)
-		if e := event[*host.ToolProgress](t, r); e.Kind != "progress" || string(e.Data) != `{"done":1,"total":2}` {
+		if e := event[*runevent.ToolProgress](t, r); e.Kind != "progress" || string(e.Data) != `{"done":1,"total":2}` {
 			t.Errorf("event %s %s", e.Kind, e.Data)
 		}
 		if len(r.Artifacts) != 1 || r.Artifacts[0].Name != "report.txt" {
@@ -155,7 +158,7 @@ func TestGuestToolsInRuns(t *testing.T) {
 }
 
 // sentence is what a model is told of a failed call.
-func sentence(t testing.TB, done *host.ToolFinished) (s string) {
+func sentence(t testing.TB, done *runevent.ToolFinished) (s string) {
 	t.Helper()
 	if err := json.Unmarshal(done.Content, &s); err != nil {
 		t.Fatalf("%v in %s", err, done.Content)
@@ -182,14 +185,14 @@ func TestGuestFailuresAreTheModelsToRead(t *testing.T) {
 	} {
 		t.Run(c.tool+" "+c.arguments, func(t *testing.T) {
 			r := runTool(t, p, c.tool, c.arguments)
-			done := event[*host.ToolFinished](t, r)
+			done := event[*runevent.ToolFinished](t, r)
 			if !done.IsError || !strings.Contains(sentence(t, done), c.says) {
 				t.Errorf("result %s, want an error that says %q", done.Content, c.says)
 			}
 			if strings.Contains(string(done.Content), "goroutine") || strings.Contains(string(done.Content), ".go:") {
 				t.Errorf("the model is shown a stack: %s", done.Content)
 			}
-			if r.FinishReason != host.FinishStop || r.Error != nil {
+			if r.FinishReason != chat.FinishStop || r.Error != nil {
 				t.Errorf("the run ends with %s, %v; a tool's failure must not end it", r.FinishReason, r.Error)
 			}
 		})
@@ -198,11 +201,11 @@ func TestGuestFailuresAreTheModelsToRead(t *testing.T) {
 
 func TestWhatIsNotGrantedIsDenied(t *testing.T) {
 	p := everything(t, nil)
-	done := event[*host.ToolFinished](t, runTool(t, p, "remember", `{"value":1}`))
+	done := event[*runevent.ToolFinished](t, runTool(t, p, "remember", `{"value":1}`))
 	if !done.IsError || !strings.Contains(string(done.Content), "state=write") {
 		t.Errorf("a change of the state without a grant: %s, want an error that names what to grant", done.Content)
 	}
-	done = event[*host.ToolFinished](t, runTool(t, p, "call", `{"op":"state.get","request":{}}`))
+	done = event[*runevent.ToolFinished](t, runTool(t, p, "call", `{"op":"state.get","request":{}}`))
 	if !done.IsError || !strings.Contains(string(done.Content), "state=read") {
 		t.Errorf("a look at the state without a grant: %s, want an error that names what to grant", done.Content)
 	}
@@ -257,7 +260,7 @@ func TestGuestProcessorsInRuns(t *testing.T) {
 	}
 	t.Run("peek reports", func(t *testing.T) {
 		pr := must[host.Processor](t)(p.Processor("peek", nil))
-		_, done, err := host.Process(t.Context(), pr, host.NewView(history, "m", byteCounter{}))
+		_, done, err := llm.Process(t.Context(), pr, llm.NewView(history, "m", byteCounter{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +281,7 @@ func TestGuestRoutersAndProvidersInRuns(t *testing.T) {
 	}
 	n := must[*host.Network](t)(host.NewNetwork("n", agents, &host.NetworkOptions{Router: router}))
 	r := run(t, n, &host.Request{Tenant: "acme", Text: "go"})
-	if r.FinishReason != host.FinishStop || r.Text() != "done" {
+	if r.FinishReason != chat.FinishStop || r.Text() != "done" {
 		t.Fatalf("the run ends with %s: %q, %v", r.FinishReason, r.Text(), r.Error)
 	}
 	asked := model.Requests()[0]
@@ -312,7 +315,7 @@ func TestGuestCallsEndWithTheirRun(t *testing.T) {
 	var last error
 	for e, err := range h.Stream(ctx, agent, &host.Request{Text: "go"}) {
 		if last = err; err == nil {
-			if _, ok := e.Data.(*host.ToolStarted); ok {
+			if _, ok := e.Data.(*runevent.ToolStarted); ok {
 				cancel(cause)
 			}
 		}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
@@ -299,7 +300,7 @@ func callNative(t testing.TB, p *Plugin, c *hostileCase) (string, error) {
 	}
 	answer, err := ask(t, p, c.door, nil)
 	if err == nil && c.door == exportProcess {
-		_, err = chat.ApplyEdits([]*host.Message{host.UserText("a")}, answer.(*host.Processed).Edits)
+		_, err = chat.ApplyEdits([]*host.Message{host.UserText("a")}, answer.(*llm.Processed).Edits)
 	}
 	if out, ok := answer.(*host.ToolOutput); ok && err == nil {
 		return string(out.Content), nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 )
@@ -24,7 +25,7 @@ func BenchmarkLoad(b *testing.B) {
 		p := must[*plugin.Plugin](b)(rt.Load(b.Context(), "tokenlimiter", tokenlimiter.Wasm, nil))
 		loads = append(loads, time.Since(began))
 		pr := must[host.Processor](b)(p.Processor("", &plugin.PartOptions{Config: json.RawMessage("100")}))
-		if _, err := pr.Process(b.Context(), host.NewView([]*host.Message{host.UserText("hi")}, "m", nil)); err != nil {
+		if _, err := pr.Process(b.Context(), llm.NewView([]*host.Message{host.UserText("hi")}, "m", nil)); err != nil {
 			b.Fatal(err)
 		}
 		if err := rt.Close(b.Context()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
@@ -39,7 +40,7 @@ func TestHistoriesOfAHundredThousandMessages(t *testing.T) {
 		"tokens are limited":      {tokenlimiter.Wasm, shippedLimiter, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			view, _, err := host.Process(t.Context(), builtin(t, rt, c.wasm, c.config), host.NewView(messages, "gpt-4o", counter))
+			view, _, err := llm.Process(t.Context(), builtin(t, rt, c.wasm, c.config), llm.NewView(messages, "gpt-4o", counter))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +52,7 @@ func TestHistoriesOfAHundredThousandMessages(t *testing.T) {
 	t.Run("messages are refused by the limit on input", func(t *testing.T) {
 		p := everything(t, &plugin.LoadOptions{Granted: everythingGranted})
 		processor := must[host.Processor](t)(p.Processor("upper", nil))
-		_, _, err := host.Process(t.Context(), processor, host.NewView(messages, "gpt-4o", counter))
+		_, _, err := llm.Process(t.Context(), processor, llm.NewView(messages, "gpt-4o", counter))
 		if host.CodeOf(err) != host.ResourceExhausted {
 			t.Errorf("%v (%s), want resource_exhausted", err, host.CodeOf(err))
 		}

@@ -15,14 +15,16 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 func networkAgent(t testing.TB, name string, opts host.AgentOptions) *host.Agent {
 	t.Helper()
 	if opts.Description = "is " + name; opts.Model == nil {
-		opts.Model = hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("done") })
+		opts.Model = hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("done") })
 	}
 	a, err := host.NewAgent(name, &opts)
 	if err != nil {
@@ -73,23 +75,23 @@ func TestWhatGuestRoutersSay(t *testing.T) {
 		code host.Code
 		says string
 	}{
-		{"nobody", says(`{}`), nil, host.FinishStop, "", ""},
-		{"nobody, and why", says(`{"next":[],"reason":"closed"}`), nil, host.FinishStop, "", ""},
-		{"the same for ever", says(`{"next":["a"]}`), []string{"a", "a", "a"}, host.FinishMaxIterations, "", ""},
-		{"two at a time", says(`{"next":["b","a"]}`), []string{"b", "a", "b"}, host.FinishMaxIterations, "", ""},
-		{"one on call", says(`{"next":["c"]}`), []string{"c", "c", "c"}, host.FinishMaxIterations, "", ""},
-		{"the network's model", says(`{"delegate":"default"}`), []string{"b", "a"}, host.FinishStop, "", ""},
-		{"another router", says(`{"delegate":"line"}`), []string{"b", "a"}, host.FinishStop, "", ""},
-		{"a stranger", says(`{"next":["z"]}`), nil, host.FinishFailed, host.InvalidArgument, `router "r" names the agent "z", which network "n" does not have; its agents are: a, b, c`},
-		{"the empty name", says(`{"next":[""]}`), nil, host.FinishFailed, host.InvalidArgument, `names the agent ""`},
-		{"a strange router", says(`{"delegate":"z"}`), nil, host.FinishFailed, host.InvalidArgument, `delegates to "z", which network "n" does not have`},
-		{"itself", says(`{"delegate":"r"}`), nil, host.FinishFailed, host.InvalidArgument, `delegates to "r"`},
-		{"too many", says(`{"next":[` + strings.Repeat(`"a",`, 64) + `"a"]}`), nil, host.FinishFailed, host.ResourceExhausted, "more than 64 agents"},
-		{"garbage", says(`route: a`), nil, host.FinishFailed, host.Internal, `router "r": plugin "p": the output of agenthost_route is not what the ABI says`},
-		{"nothing at all", says(``), nil, host.FinishFailed, host.Internal, "is not what the ABI says"},
-		{"an error", fails(`{"code":"unavailable","message":"no rules"}`), nil, host.FinishFailed, host.Unavailable, "no rules"},
-		{"a trap", constantGuest(t, routerManifest, nil), nil, host.FinishFailed, host.Internal, `router "r": plugin "p"`},
-		{"nothing, for ever", wasmtest.Assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(routerManifest)+"\nfunc $r agenthost_route i32 -> i32\nloop br 0 end unreachable"), nil, host.FinishFailed, host.ResourceExhausted, "limit Instructions of 1000000"},
+		{"nobody", says(`{}`), nil, chat.FinishStop, "", ""},
+		{"nobody, and why", says(`{"next":[],"reason":"closed"}`), nil, chat.FinishStop, "", ""},
+		{"the same for ever", says(`{"next":["a"]}`), []string{"a", "a", "a"}, chat.FinishMaxIterations, "", ""},
+		{"two at a time", says(`{"next":["b","a"]}`), []string{"b", "a", "b"}, chat.FinishMaxIterations, "", ""},
+		{"one on call", says(`{"next":["c"]}`), []string{"c", "c", "c"}, chat.FinishMaxIterations, "", ""},
+		{"the network's model", says(`{"delegate":"default"}`), []string{"b", "a"}, chat.FinishStop, "", ""},
+		{"another router", says(`{"delegate":"line"}`), []string{"b", "a"}, chat.FinishStop, "", ""},
+		{"a stranger", says(`{"next":["z"]}`), nil, chat.FinishFailed, host.InvalidArgument, `router "r" names the agent "z", which network "n" does not have; its agents are: a, b, c`},
+		{"the empty name", says(`{"next":[""]}`), nil, chat.FinishFailed, host.InvalidArgument, `names the agent ""`},
+		{"a strange router", says(`{"delegate":"z"}`), nil, chat.FinishFailed, host.InvalidArgument, `delegates to "z", which network "n" does not have`},
+		{"itself", says(`{"delegate":"r"}`), nil, chat.FinishFailed, host.InvalidArgument, `delegates to "r"`},
+		{"too many", says(`{"next":[` + strings.Repeat(`"a",`, 64) + `"a"]}`), nil, chat.FinishFailed, host.ResourceExhausted, "more than 64 agents"},
+		{"garbage", says(`route: a`), nil, chat.FinishFailed, host.Internal, `router "r": plugin "p": the output of agenthost_route is not what the ABI says`},
+		{"nothing at all", says(``), nil, chat.FinishFailed, host.Internal, "is not what the ABI says"},
+		{"an error", fails(`{"code":"unavailable","message":"no rules"}`), nil, chat.FinishFailed, host.Unavailable, "no rules"},
+		{"a trap", constantGuest(t, routerManifest, nil), nil, chat.FinishFailed, host.Internal, `router "r": plugin "p"`},
+		{"nothing, for ever", wasmtest.Assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest "+quote(routerManifest)+"\nfunc $r agenthost_route i32 -> i32\nloop br 0 end unreachable"), nil, chat.FinishFailed, host.ResourceExhausted, "limit Instructions of 1000000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := rt.Load(t.Context(), "p", c.wasm, nil)
@@ -206,7 +208,7 @@ func TestAGuestToolThatWasOvertaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quick, err := host.NewRawTool(host.ToolSpec{Name: "quick"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+	quick, err := host.NewRawTool(llm.ToolSpec{Name: "quick"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 		<-store.asked
 		defer close(store.wait)
 		return &host.ToolOutput{}, call.State.Set("/n", 3)
@@ -239,7 +241,7 @@ func TestRunsOfGuestsAtOnceShareNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		return hosttest.Call("t", "{}").Call("t", "{ }")
 	})
 	a := networkAgent(t, "a", host.AgentOptions{Model: model, Tools: list, MaxRounds: 1})
@@ -266,7 +268,7 @@ func TestRunsOfGuestsAtOnceShareNothing(t *testing.T) {
 			for _, res := range r.Results {
 				ran = append(ran, res.Agent)
 			}
-			if !slices.Equal(ran, []string{"a", "b", "b", "a"}) || r.FinishReason != host.FinishMaxIterations {
+			if !slices.Equal(ran, []string{"a", "b", "b", "a"}) || r.FinishReason != chat.FinishMaxIterations {
 				t.Errorf("%q ran and the run ended with %q", ran, r.FinishReason)
 			}
 			if want := `{"list":[1,1,1,1],"me":"` + tenant + `"}`; string(r.State) != want {

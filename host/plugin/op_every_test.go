@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/queue"
 )
@@ -126,7 +127,7 @@ func everyRuntime(t *testing.T) (*Runtime, *bytes.Buffer) {
 	t.Cleanup(func() { _ = q.Close() })
 	return startRuntime(t, &Options{
 		Logger: slog.New(slog.NewTextHandler(log, nil)), Fetcher: blankPage{}, Queue: q,
-		Models: models{"": hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("said") })},
+		Models: models{"": hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("said") })},
 	}), log
 }
 
@@ -136,7 +137,7 @@ func (row *everyOp) options(t *testing.T) *CallOptions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &CallOptions{State: state, View: host.NewView([]*host.Message{host.UserText("one"), host.UserText("two")}, "", byteCounter{})}
+	return &CallOptions{State: state, View: llm.NewView([]*host.Message{host.UserText("one"), host.UserText("two")}, "", byteCounter{})}
 }
 
 // run has a guest ask, and returns what it is told and the error's code.

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
@@ -39,7 +40,7 @@ func FuzzOperations(f *testing.F) {
 	s.plugin.limits = Limits{}.withDefaults()
 	rt.opts.Logger = slog.New(slog.DiscardHandler)
 	rt.opts.Store, rt.fetcher, rt.opts.Queue = NewTestStore(), nowhere{}, dropped{}
-	rt.opts.Models = models{"": hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("said") })}
+	rt.opts.Models = models{"": hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("said") })}
 	if err := rt.SetTenant("", &Tenant{Budget: Budget{HTTPRequests: 1 << 50, ModelTokens: 1 << 50}}); err != nil {
 		f.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func FuzzOperations(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		view := viewOperations{baseOperations{binding: s, state: state}, host.NewView([]*host.Message{host.UserText("one")}, "", nil), false}
+		view := viewOperations{baseOperations{binding: s, state: state}, llm.NewView([]*host.Message{host.UserText("one")}, "", nil), false}
 		tool := s.toolOperations(host.NewCall("t", nil, state))
 		for _, ops := range []operations{tool, view} {
 			out, err := ops.operate(t.Context(), op, slices.Clone(request))

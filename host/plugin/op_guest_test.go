@@ -10,7 +10,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // page is a fetcher that answers everything that is granted.
@@ -37,7 +39,7 @@ func (q *jobList) Enqueue(_ context.Context, job *host.Job) (string, error) {
 func TestGuestOperationsInRuns(t *testing.T) {
 	fetcher, queue := &page{}, &jobList{}
 	rt := newRuntime(t, &plugin.Options{
-		Fetcher: fetcher, Queue: queue, Models: oneModel{hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("a sum") })},
+		Fetcher: fetcher, Queue: queue, Models: oneModel{hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("a sum") })},
 	})
 	wasm := buildGuest(t, "host/plugin/testdata/guests/operations")
 	all := plugin.Permissions{
@@ -55,14 +57,14 @@ func TestGuestOperationsInRuns(t *testing.T) {
 		{"draw", `"300000 image/svg+xml"`, ""},
 	} {
 		t.Run(row.tool, func(t *testing.T) {
-			done := event[*host.ToolFinished](t, runTool(t, granted, row.tool, `{}`))
+			done := event[*runevent.ToolFinished](t, runTool(t, granted, row.tool, `{}`))
 			if done.IsError || string(done.Content) != row.want {
 				t.Errorf("granted, the tool answers %s, want %s", done.Content, row.want)
 			}
 			if row.denied == "" {
 				return
 			}
-			done = event[*host.ToolFinished](t, runTool(t, denied, row.tool, `{}`))
+			done = event[*runevent.ToolFinished](t, runTool(t, denied, row.tool, `{}`))
 			if !done.IsError || !strings.Contains(sentence(t, done), row.denied) {
 				t.Errorf("denied, the tool answers %s, want an error that says %q", done.Content, row.denied)
 			}
@@ -77,7 +79,7 @@ func TestGuestOperationsInRuns(t *testing.T) {
 	if err := rt.HandleJob(t.Context(), queue.jobs[0]); err != nil {
 		t.Errorf("the job: %v", err)
 	}
-	if done := event[*host.ToolFinished](t, runTool(t, granted, "count", `{}`)); string(done.Content) != `"n3"` {
+	if done := event[*runevent.ToolFinished](t, runTool(t, granted, "count", `{}`)); string(done.Content) != `"n3"` {
 		t.Errorf("after the job the count is %s, want n3", done.Content)
 	}
 	used := granted.Usage("acme").Used

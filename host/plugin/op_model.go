@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -56,7 +57,7 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	if err := b.account.reserve(modelTokens, estimate); err != nil {
 		return nil, err
 	}
-	var resp *host.ModelResponse
+	var resp *llm.Response
 	said := 0
 	callmeter.WhileBlocked(ctx, func(ctx context.Context) {
 		resp, said, err = wholeAnswer(ctx, model, question, b.rights().limits.ResponseBytes)
@@ -73,7 +74,7 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	return generateResponse(resp, used), nil
 }
 
-func readGenerate(req []byte) (*generateRequest, *host.ModelRequest, error) {
+func readGenerate(req []byte) (*generateRequest, *llm.Request, error) {
 	in := &generateRequest{}
 	if err := readRequest("model.generate", req, in); err != nil {
 		return nil, nil, err
@@ -95,7 +96,7 @@ func readGenerate(req []byte) (*generateRequest, *host.ModelRequest, error) {
 	if in.MaxTokens < 0 || in.MaxTokens > maxMaxTokens {
 		return nil, nil, host.Errorf(host.InvalidArgument, "request of model.generate: max_tokens is %d, not up to %d", in.MaxTokens, maxMaxTokens)
 	}
-	out := &host.ModelRequest{MaxOutputTokens: in.MaxTokens, ToolChoice: host.ToolChoiceNone}
+	out := &llm.Request{MaxOutputTokens: in.MaxTokens, ToolChoice: host.ToolChoiceNone}
 	if in.MaxTokens == 0 {
 		out.MaxOutputTokens = defaultMaxTokens
 	}
@@ -129,7 +130,7 @@ func (b *binding) model(ctx context.Context, name string) (host.Model, error) {
 
 // wholeAnswer asks the model and waits for the whole answer. said is how many
 // bytes of it have come, with an error too.
-func wholeAnswer(ctx context.Context, m host.Model, req *host.ModelRequest, max int) (resp *host.ModelResponse, said int, err error) {
+func wholeAnswer(ctx context.Context, m host.Model, req *llm.Request, max int) (resp *llm.Response, said int, err error) {
 	for chunk, err := range m.Generate(ctx, req) {
 		switch {
 		case err != nil:
@@ -158,7 +159,7 @@ func modelError(err error) error {
 	return &host.Error{Code: e.Code, Message: "the model was asked in vain: " + string(e.Code), Retryable: e.Retryable, Err: err}
 }
 
-func generateResponse(resp *host.ModelResponse, used host.Usage) []byte {
+func generateResponse(resp *llm.Response, used host.Usage) []byte {
 	out := abi.NewObject(abi.EnvelopeSize)
 	m := host.NewMessage(host.Assistant, resp.Parts...)
 	out.Message("message", m)

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -90,7 +91,7 @@ func (s *artifactSession) turn(t *testing.T, op, request string) map[string]any 
 // inTurn does fn in a tool's call in a turn of a thread.
 func inTurn(t *testing.T, history *host.History, tenant, thread string, fn func(context.Context, *host.Call)) {
 	t.Helper()
-	tool, err := host.NewRawTool(host.ToolSpec{Name: "op", Description: "Works with artifacts.", Parameters: json.RawMessage(`{"type":"object"}`)},
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: "op", Description: "Works with artifacts.", Parameters: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 			fn(ctx, call)
 			return &host.ToolOutput{}, nil

@@ -26,6 +26,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
@@ -517,14 +518,14 @@ func TestErrorsOfOperationsAreShort(t *testing.T) {
 // failing is a model that answers until it fails.
 type failing struct{ host.Model }
 
-func (failing) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (failing) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		for range 10 {
-			if !yield(host.ModelChunk{Text: strings.Repeat("word ", 80)}, nil) {
+			if !yield(llm.Chunk{Text: strings.Repeat("word ", 80)}, nil) {
 				return
 			}
 		}
-		yield(host.ModelChunk{}, host.Errorf(host.Unavailable, "down"))
+		yield(llm.Chunk{}, host.Errorf(host.Unavailable, "down"))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // countFunc counts tokens at a pace that the test sets.
@@ -21,7 +22,7 @@ func (f countFunc) CountTokens(ctx context.Context, _ string, _ []byte) (int, er
 
 // count has a guest of a tenant count the tokens of a text.
 func count(ctx context.Context, p *Plugin, tenant string, text string, with countFunc) (CallResult, error) {
-	view := host.NewView([]*host.Message{host.UserText("one")}, "", with)
+	view := llm.NewView([]*host.Message{host.UserText("one")}, "", with)
 	r, err := p.Call(ctx, tenant, "process", []byte(`tokens.count {"texts":["`+text+`"]}`), &CallOptions{View: view})
 	return *r, err
 }

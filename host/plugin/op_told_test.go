@@ -15,6 +15,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // What a guest changes by state.patch and makes by artifact.write is on the stream
@@ -54,7 +56,7 @@ func TestChangesOfAGuestAreToldWhenItMakesThem(t *testing.T) {
 	for _, name := range []string{"work", "fail"} {
 		t.Run(name, func(t *testing.T) {
 			seen = make(chan struct{})
-			tool, err := host.NewRawTool(host.ToolSpec{Name: name, Description: "Works."}, func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
+			tool, err := host.NewRawTool(llm.ToolSpec{Name: name, Description: "Works."}, func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 				return &host.ToolOutput{}, work(ctx, call)
 			}, nil)
 			if err != nil {
@@ -78,16 +80,16 @@ func TestChangesOfAGuestAreToldWhenItMakesThem(t *testing.T) {
 					t.Fatal(err)
 				}
 				switch d := ev.Data.(type) {
-				case *host.StatePatched:
+				case *runevent.StatePatched:
 					if err := state.Patch(d.Ops); err != nil {
 						t.Fatal(err)
 					}
 					if told = append(told, string(state.JSON())); slices.Contains(told, `{"status":"done"}`) && len(told) == 5 {
 						close(seen)
 					}
-				case *host.ArtifactMade:
+				case *runevent.ArtifactMade:
 					told = append(told, d.Artifact.Name)
-				case *host.ToolFinished:
+				case *runevent.ToolFinished:
 					told = append(told, string(d.Content))
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
@@ -61,7 +62,7 @@ func (l *lookout) Enqueue(context.Context, *host.Job) (string, error) {
 
 func (l *lookout) Model(context.Context, string, string) (host.Model, error) {
 	l.look()
-	return hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	return hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		l.look()
 		return hosttest.Say("said")
 	}), nil

@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
 // seenTools counts the calls and results in what a model is sent.
-func seenTools(req *host.ModelRequest) (calls, results int) {
+func seenTools(req *llm.Request) (calls, results int) {
 	for _, m := range req.Messages {
 		calls += len(m.ToolCalls())
 		results += len(m.ToolResults())
@@ -33,17 +35,17 @@ func testOwnRounds(t *testing.T, rt *plugin.Runtime) {
 		seen         []int // by the greeter's model, calls and results
 		rounds       host.FinishReason
 	}{
-		{"an agent ends its own loop", `{}`, []string{"researcher"}, 2, nil, host.FinishStop},
-		{"another agent sees none of its calls", `{}`, []string{"researcher", "greeter"}, 2, []int{0}, host.FinishStop},
-		{"a later pick sees none of the earlier one's", `{}`, []string{"researcher", "researcher"}, 4, nil, host.FinishStop},
-		{"filter hides them from the agent too", `{"own_rounds":"filter"}`, []string{"researcher"}, 4, nil, host.FinishMaxRounds},
-		{"what is listed goes by the same rule", `{"exclude":["look"]}`, []string{"researcher", "greeter", "researcher"}, 4, []int{0}, host.FinishStop},
+		{"an agent ends its own loop", `{}`, []string{"researcher"}, 2, nil, chat.FinishStop},
+		{"another agent sees none of its calls", `{}`, []string{"researcher", "greeter"}, 2, []int{0}, chat.FinishStop},
+		{"a later pick sees none of the earlier one's", `{}`, []string{"researcher", "researcher"}, 4, nil, chat.FinishStop},
+		{"filter hides them from the agent too", `{"own_rounds":"filter"}`, []string{"researcher"}, 4, nil, chat.FinishMaxRounds},
+		{"what is listed goes by the same rule", `{"exclude":["look"]}`, []string{"researcher", "greeter", "researcher"}, 4, []int{0}, chat.FinishStop},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked, greeted := 0, []int(nil)
 			look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "found", nil }, nil)
 			researcher := agentOf(t, "researcher", host.AgentOptions{Tools: []*host.Tool{look}, MaxRounds: 4,
-				Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+				Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 					asked++
 					calls, results := seenTools(req)
 					if calls != results || calls > 1 {
@@ -55,7 +57,7 @@ func testOwnRounds(t *testing.T, rt *plugin.Runtime) {
 					return hosttest.Say("it is there")
 				})})
 			greeter := agentOf(t, "greeter", host.AgentOptions{
-				Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+				Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 					calls, results := seenTools(req)
 					greeted = append(greeted, calls+results)
 					return hosttest.Say("hello")

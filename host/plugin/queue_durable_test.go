@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // What a plugin leaves goes through the host's queue, survives its end, and is
@@ -21,11 +21,11 @@ func TestJobsOfPluginsAreDurable(t *testing.T) {
 	first := queue.New(driver, nil) // never started: its process ends before
 	rt := newRuntime(t, &plugin.Options{Queue: first, Store: store})
 	p := load(t, rt, "operations", wasm, &plugin.LoadOptions{Granted: granted})
-	done := event[*host.ToolFinished](t, runTool(t, p, "later", `{}`))
+	done := event[*runevent.ToolFinished](t, runTool(t, p, "later", `{}`))
 	if done.IsError {
 		t.Fatalf("later: %s", done.Content)
 	}
-	done = event[*host.ToolFinished](t, runTool(t, p, "later", `{}`))
+	done = event[*runevent.ToolFinished](t, runTool(t, p, "later", `{}`))
 	if !done.IsError || !strings.Contains(sentence(t, done), `"once"`) {
 		t.Errorf("the same key again: %s", done.Content)
 	}
@@ -44,7 +44,7 @@ func TestJobsOfPluginsAreDurable(t *testing.T) {
 	if err := second.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if done := event[*host.ToolFinished](t, runTool(t, p, "count", `{}`)); string(done.Content) != `"n2"` {
+	if done := event[*runevent.ToolFinished](t, runTool(t, p, "count", `{}`)); string(done.Content) != `"n2"` {
 		t.Errorf("after the job the count is %s, want n2", done.Content)
 	}
 	if dead, err := second.Dead(t.Context(), "acme", 0); err != nil || len(dead) != 0 {

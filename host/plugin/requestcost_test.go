@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
@@ -25,7 +26,7 @@ func TestRequestsOfManyValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		got, err := p.Call(context.Background(), "t", "process", []byte(`{"messages":[]}`), &CallOptions{View: host.NewView(nil, "", nil)})
+		got, err := p.Call(context.Background(), "t", "process", []byte(`{"messages":[]}`), &CallOptions{View: llm.NewView(nil, "", nil)})
 		if err != nil || !got.GuestError {
 			t.Fatalf("Call = %+v, %v", got, err)
 		}

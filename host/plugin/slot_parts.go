@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
 )
 
@@ -217,8 +218,8 @@ type slotProcessor struct {
 
 func (pr *slotProcessor) Name() string { return pr.name }
 
-func (pr *slotProcessor) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
-	return with(ctx, &pr.slotPart, view.Scope.Tenant, func(p host.Processor) (*host.Processed, error) { return p.Process(ctx, view) })
+func (pr *slotProcessor) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
+	return with(ctx, &pr.slotPart, view.Scope.Tenant, func(p host.Processor) (*llm.Processed, error) { return p.Process(ctx, view) })
 }
 
 // Router returns one of the routers: see [Slot.Processor].

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // numbered assembles a guest of every kind whose tool answers with a number.
@@ -483,7 +484,7 @@ func TestSlotRefusesMoreThanCanDrain(t *testing.T) {
 
 // runOnce has an agent call the tool t and returns what the model was told, and
 // of which tools.
-func runOnce(t testing.TB, ctx context.Context, opts *host.AgentOptions, between func()) (*host.ToolResult, []host.ToolSpec) {
+func runOnce(t testing.TB, ctx context.Context, opts *host.AgentOptions, between func()) (*host.ToolResult, []llm.ToolSpec) {
 	t.Helper()
 	model := hosttest.NewModel(hosttest.Call("t", `{}`), hosttest.Say("done"))
 	opts.Model = model
@@ -584,11 +585,11 @@ func TestProcessorsAndRoutersGoToTheVersionThatServes(t *testing.T) {
 	if got := route(); got != "a2" {
 		t.Errorf("Route = %s, want a2", got)
 	}
-	if out, err := processor.Process(ctx, host.NewView(nil, "", nil)); err != nil || out.Messages == nil {
+	if out, err := processor.Process(ctx, llm.NewView(nil, "", nil)); err != nil || out.Messages == nil {
 		t.Errorf("Process = %+v, %v", out, err)
 	}
 	replace(t, s, describing(t, `{"abi":1,"name":"less"}`, nil))
-	_, err = processor.Process(ctx, host.NewView(nil, "", nil))
+	_, err = processor.Process(ctx, llm.NewView(nil, "", nil))
 	if host.CodeOf(err) != host.NotFound {
 		t.Errorf("Process of a version without: %v, want not_found", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
 	"github.com/agenthost/agenthost/internal/longtest"
@@ -20,7 +21,7 @@ import (
 // message is summarized once, and a tenant has summaries of its own.
 func TestSummarizerInRuns(t *testing.T) {
 	asked, shown := 0, map[string]int{}
-	summarizes := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	summarizes := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		asked++
 		for _, m := range req.Messages {
 			shown[req.Scope.Tenant+" "+m.Text()]++
@@ -34,7 +35,7 @@ func TestSummarizerInRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	longest, first := 0, ""
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		longest, first = max(longest, len(req.Messages)), req.Messages[0].Text()
 		return hosttest.Say("yes")
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/internal/longtest"
@@ -253,7 +254,7 @@ func TestARouterReadsWhatItIsGranted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := host.NewView([]*host.Message{host.UserText("one")}, "", byteCounter{})
+	view := llm.NewView([]*host.Message{host.UserText("one")}, "", byteCounter{})
 	ask := func(router bool, op, request string) host.Code {
 		_, err := viewOperations{baseOperations{binding: p.bindings.of("acme")}, view, router}.operate(t.Context(), op, []byte(request))
 		return host.CodeOf(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
@@ -153,7 +154,7 @@ func rewritten(t *testing.T, got any, document []byte) []byte {
 		switch got := got.(type) {
 		case *host.ToolOutput:
 			value = map[string]any{"content": got.Content, "state": got.State, "artifacts": pointers(got.Artifacts), "schedule": got.Schedule, "interrupt": got.Interrupt}[name]
-		case *host.Processed:
+		case *llm.Processed:
 			value = map[string]any{"messages": got.Messages, "edits": chat.EncodeEdits(got.Edits), "report": got.Report}[name]
 		case *host.Route:
 			value = map[string]any{"next": got.Next, "delegate": got.Delegate, "reason": got.Reason}[name]
@@ -302,7 +303,7 @@ func TestVectorsOfOutlines(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := abi.NewObject(0)
-		if err := o.Outline(context.Background(), host.NewView(in.Messages, "m", nil), ""); err != nil {
+		if err := o.Outline(context.Background(), llm.NewView(in.Messages, "m", nil), ""); err != nil {
 			t.Fatal(err)
 		}
 		sameJSON(t, member(t, o.End(), "outline"), in.Outline)
@@ -419,7 +420,7 @@ func (in *request) write(t *testing.T, kind string) []byte {
 		call.ID, call.IdempotencyKey, call.Attempt, call.Scope = in.CallID, in.IdempotencyKey, in.Attempt, in.Scope
 		raw = abi.ToolInput(call.Tool, call, in.Provider, in.Config, s.rights().granted.State.Allows(Read))
 	case "process_in":
-		view := host.NewView(in.Messages, in.Model, nil)
+		view := llm.NewView(in.Messages, in.Model, nil)
 		view.Scope = in.Scope
 		if in.OwnFrom != nil {
 			view.Own = len(in.Messages) - *in.OwnFrom

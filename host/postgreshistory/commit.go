@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // errNothing is the error of a build without anything to commit.
@@ -43,7 +44,7 @@ func (s *Store) commit(ctx context.Context, req *host.HistoryRequest, messages [
 		return err
 	}
 	for _, m := range messages {
-		if err := host.ValidateID("message", m.ID, MaxIDBytes); err != nil {
+		if err := chat.ValidateID("message", m.ID, MaxIDBytes); err != nil {
 			return err
 		}
 	}

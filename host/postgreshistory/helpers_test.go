@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
@@ -87,7 +88,7 @@ func request(thread, run string, input *host.Message) *host.HistoryRequest {
 }
 
 func turnOf(head string, messages ...*host.Message) *host.Turn {
-	return &host.Turn{Head: head, Status: host.FinishStop, Results: []*host.Result{{ID: "r/0", Agent: "clerk", Messages: messages}}}
+	return &host.Turn{Head: head, Status: chat.FinishStop, Results: []*host.Result{{ID: "r/0", Agent: "clerk", Messages: messages}}}
 }
 
 func say(t testing.TB, s *postgreshistory.Store, thread, run string, m *host.Message) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // A Store has every ability of a history adapter but branches.
@@ -196,7 +197,7 @@ func (s *Store) AppendRound(ctx context.Context, req *host.HistoryRequest, round
 // not an error, another turn, by the ids of its messages, is code already_exists. Code
 // conflict if turn.Head is not the thread's head; an empty one is no guard.
 func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
-	if err := host.ValidateID("run", req.Run, MaxIDBytes); err != nil {
+	if err := chat.ValidateID("run", req.Run, MaxIDBytes); err != nil {
 		return err
 	}
 	if len(turn.State) > 0 && !json.Valid(turn.State) {

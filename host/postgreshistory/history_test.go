@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
@@ -59,7 +60,7 @@ func TestTheTablesSayWhatATurnLeft(t *testing.T) {
 	user := text("u1", "hello")
 	answer := withID("a1", host.Assistant, &host.Text{Text: "hi"})
 	turn := turnOf(say(t, s, "t1", "r1", user), answer)
-	turn.Status, turn.Error = host.FinishFailed, fault.AsError(host.Errorf(host.Unavailable, "the model is down"))
+	turn.Status, turn.Error = chat.FinishFailed, fault.AsError(host.Errorf(host.Unavailable, "the model is down"))
 	turn.Usage = host.Usage{InputTokens: 3, OutputTokens: 4}
 	turn.Artifacts = []host.Artifact{{Name: "label", Parts: []host.Part{&host.Text{Text: "Lyon"}}}}
 	if err := s.AppendResults(t.Context(), request("t1", "r1", user), turn); err != nil {
@@ -270,7 +271,7 @@ func TestTwoHostsLoseNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		agent, err := host.NewAgent("clerk", &host.AgentOptions{History: history, Model: hosttest.ModelFunc(
-			func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+			func(_ context.Context, req *llm.Request) hosttest.Reply {
 				return hosttest.Say("to " + req.Messages[len(req.Messages)-1].Text())
 			})})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // Thread describes a thread without its messages.
@@ -97,7 +98,7 @@ func readCursor(text string) (p place, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
-	if err != nil || host.ValidateID("thread", p.ID, MaxIDBytes) != nil {
+	if err != nil || chat.ValidateID("thread", p.ID, MaxIDBytes) != nil {
 		return p, host.Errorf(host.InvalidArgument, "cursor %.40q is none that a list gave", text).WithHint("leave it out to begin again")
 	}
 	return p, nil

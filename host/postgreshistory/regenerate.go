@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // Regenerate implements [host.Regenerator]: the messages after the given one move
@@ -18,7 +19,7 @@ func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, messag
 	if err != nil {
 		return "", err
 	}
-	if err := host.ValidateID("message", message, MaxIDBytes); err != nil {
+	if err := chat.ValidateID("message", message, MaxIDBytes); err != nil {
 		return "", err
 	}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
@@ -26,7 +27,7 @@ const (
 	// DefaultTenant is the tenant of requests that name none.
 	DefaultTenant = host.DefaultTenant
 	// MaxIDBytes is the longest id of a thread, a run or a message.
-	MaxIDBytes = host.MaxIDBytes
+	MaxIDBytes = chat.MaxIDBytes
 	// MaxTitleRunes is how much of the first input becomes the title.
 	MaxTitleRunes = 50
 	// DefaultListLimit is how many threads List returns by default, and
@@ -147,7 +148,7 @@ func keyOf(tenant, thread string) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	return key{part, thread}, host.ValidateID("thread", thread, MaxIDBytes)
+	return key{part, thread}, chat.ValidateID("thread", thread, MaxIDBytes)
 }
 
 // plain returns s without characters that a text column cannot hold.

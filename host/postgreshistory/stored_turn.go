@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 var _ host.TurnReader = (*Store)(nil)
@@ -56,7 +57,7 @@ func (s *Store) readTurn(ctx context.Context, k key, req *host.HistoryRequest) (
 		and messages > $4 and messages <= coalesce((select seq from {schema}.messages where tenant = $1 and thread = $2 and seq > $4 and role = $5 order by seq limit 1), messages)
 		and error is null and status <> all($6) order by turn limit 1`),
 		k.tenant, k.thread, plain(req.Network), seq+1, string(host.User),
-		[]string{string(host.FinishFailed), string(host.FinishCanceled), string(host.FinishInterrupted)}).Scan(&out.Run, &number, &status, &results, &state)
+		[]string{string(chat.FinishFailed), string(chat.FinishCanceled), string(chat.FinishInterrupted)}).Scan(&out.Run, &number, &status, &results, &state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fallbackmodel"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
@@ -205,8 +206,8 @@ var _ host.Model = upstream{}
 var ErrSlow = errors.New("model is slow")
 
 // Generate implements host.Model.
-func (u upstream) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (u upstream) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		for chunk, err := range u.Model.Generate(ctx, req) {
 			if err != nil && ctx.Err() == nil && host.CodeOf(err) == host.DeadlineExceeded {
 				err = slowError{err}

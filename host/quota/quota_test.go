@@ -15,7 +15,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/quota"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -106,7 +108,7 @@ func TestTimeInAWindow(t *testing.T) {
 func TestRunsBookTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuotas(t, &quota.Options{Default: quota.Budget{Time: time.Minute, Window: time.Hour, ModelCalls: 60, Burst: 1}})
-		model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			time.Sleep(2 * time.Second)
 			if req.Messages[0].Text() == "nap" || len(req.Messages) > 1 {
 				return hosttest.Say("done")
@@ -277,7 +279,7 @@ func run(t testing.TB, q *quota.Quotas, tenant string, replies ...hosttest.Reply
 		t.Fatal(err)
 	}
 	for ev, failure := range h.Stream(t.Context(), agent, &host.Request{Tenant: tenant, Text: "hi"}) {
-		if d, ok := ev.Data.(*host.ModelThrottled); ok && d.WaitUS > 0 && d.Model == "scripted" {
+		if d, ok := ev.Data.(*runevent.ModelThrottled); ok && d.WaitUS > 0 && d.Model == "scripted" {
 			throttled++
 		}
 		err = failure
@@ -312,7 +314,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		return hosttest.Reply{Text: "Hello!", Usage: host.Usage{InputTokens: 8, OutputTokens: 2}}
 	})
 	h, err := host.New(&host.Options{SingleTenant: true, Model: model, Quota: quotas})

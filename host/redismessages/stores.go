@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
@@ -25,7 +26,7 @@ const (
 	// DefaultWindow is how many messages are listed at most, from the end.
 	DefaultWindow = 2000
 	// MaxIDBytes is the longest id of a thread.
-	MaxIDBytes = host.MaxIDBytes
+	MaxIDBytes = chat.MaxIDBytes
 	// MaxPrefixBytes is the longest prefix of keys.
 	MaxPrefixBytes = 256
 	// maxAttempts is how often an append starts again because another was faster.
@@ -165,7 +166,7 @@ func (s *Stores) OpenStore(_ context.Context, req *host.StoreRequest) (host.Mess
 	}
 	tenant, err := host.TenantPartition(req.Tenant)
 	if err == nil {
-		err = host.ValidateID("thread", thread, MaxIDBytes)
+		err = chat.ValidateID("thread", thread, MaxIDBytes)
 	}
 	if err != nil {
 		return nil, err

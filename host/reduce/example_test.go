@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/reduce"
 )
 
@@ -22,7 +23,7 @@ func ExampleCounting() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	view, err := short.Reduce(context.Background(), host.NewView(messages, "gpt-4o", nil))
+	view, err := short.Reduce(context.Background(), llm.NewView(messages, "gpt-4o", nil))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/reduce"
 )
 
@@ -74,7 +75,7 @@ func TestNothingToReduceIsAnError(t *testing.T) {
 // One that answers without end is cut off.
 func TestSummariesThatAreNone(t *testing.T) {
 	for _, text := range []string{"", " \n\t"} {
-		model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say(text) })
+		model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say(text) })
 		r := must(reduce.Summarizing(model, 2, nil))(t)
 		v := view(parse(t, "U:0|A:1|U:2|A:3"))
 		if out, err := r.Reduce(t.Context(), v); err != nil || !slices.Equal(out, v.Messages) {
@@ -90,7 +91,7 @@ func TestSummariesThatAreNone(t *testing.T) {
 			t.Errorf("the log of a summary of %q is %q, %v", text, log.String(), err)
 		}
 	}
-	long := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	long := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		return hosttest.Say(strings.Repeat("é", reduce.MaxSummaryBytes))
 	})
 	r := must(reduce.Summarizing(long, 2, nil))(t)
@@ -128,7 +129,7 @@ func TestOneLongMessageIsSummarizedByItsBeginning(t *testing.T) {
 func TestProgressiveNoticesAnEdit(t *testing.T) {
 	th := &talk{messages: parse(t, "U:0|A:1|U:2|A:3|U:4|A:5|U:6|A:7")}
 	var asked []string
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		asked = append(asked, written(req.Messages[:len(req.Messages)-1]))
 		if len(asked) == 1 {
 			th.messages = slices.Delete(slices.Clone(th.messages), 0, 1)

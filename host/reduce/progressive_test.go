@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/reduce"
 )
 
@@ -54,7 +55,7 @@ func (t *talk) Save(_ context.Context, _ host.Scope, s *reduce.Summary) error {
 }
 
 func (t *talk) view() *host.View {
-	v := host.NewView(t.window(), "m", nil)
+	v := llm.NewView(t.window(), "m", nil)
 	v.Scope = host.Scope{Tenant: "acme", Thread: "t1"}
 	return v
 }
@@ -66,7 +67,7 @@ func TestProgressiveSummarizesEachMessageOnce(t *testing.T) {
 	th := &talk{}
 	calls, given := 0, map[string]int{}
 	inReduce := false
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if inReduce {
 			t.Error("a view waits for the model")
 		}
@@ -178,7 +179,7 @@ func TestProgressiveGetsPastLargeMessages(t *testing.T) {
 		th.messages = append(th.messages, m)
 	}
 	given := map[string]int{}
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		for _, m := range req.Messages {
 			if m.Role != host.User {
 				continue

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Reducer makes a view of a conversation shorter. It returns messages of the
@@ -50,7 +51,7 @@ type processor struct {
 
 func (p *processor) Name() string { return p.name }
 
-func (p *processor) Process(ctx context.Context, view *host.View) (*host.Processed, error) {
+func (p *processor) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	if p.reducer == nil {
 		return nil, errNilReducer("processor " + strconv.Quote(p.name))
 	}
@@ -73,7 +74,7 @@ func (p *processor) Process(ctx context.Context, view *host.View) (*host.Process
 	if messages == nil {
 		messages = []*host.Message{}
 	}
-	return &host.Processed{Messages: messages, Report: report}, nil
+	return &llm.Processed{Messages: messages, Report: report}, nil
 }
 
 // problemKey is where the context of a processor has room for a problem.
@@ -94,7 +95,7 @@ func errNilReducer(of string) error {
 // checkView refuses a view that no reducer can work on.
 func checkView(view *host.View) error {
 	if view == nil {
-		return host.Errorf(host.InvalidArgument, "the view to reduce is nil").WithHint("use host.NewView")
+		return host.Errorf(host.InvalidArgument, "the view to reduce is nil").WithHint("use llm.NewView")
 	}
 	if i := slices.Index(view.Messages, nil); i >= 0 {
 		return host.Errorf(host.InvalidArgument, "message %d of the view to reduce is nil", i)

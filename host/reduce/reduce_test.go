@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/reduce"
 )
 
@@ -72,7 +73,7 @@ type tens struct{}
 
 func (tens) EncodingFor(string) (string, bool)                        { return "tens", true }
 func (tens) CountTokens(context.Context, string, []byte) (int, error) { return 10, nil }
-func view(messages []*host.Message) *host.View                        { return host.NewView(messages, "m", tens{}) }
+func view(messages []*host.Message) *host.View                        { return llm.NewView(messages, "m", tens{}) }
 func must(r reduce.Reducer, err error) func(testing.TB) reduce.Reducer {
 	return func(t testing.TB) reduce.Reducer {
 		t.Helper()
@@ -226,10 +227,10 @@ type scribe struct {
 
 func (*scribe) Name() string { return "scribe" }
 
-func (s *scribe) Generate(_ context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (s *scribe) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if s.fails != nil {
-			yield(host.ModelChunk{}, s.fails)
+			yield(llm.Chunk{}, s.fails)
 			return
 		}
 		messages := slices.Clone(req.Messages)
@@ -242,7 +243,7 @@ func (s *scribe) Generate(_ context.Context, req *host.ModelRequest) iter.Seq2[h
 		if len(s.asked) > 1 {
 			text += fmt.Sprint(len(s.asked))
 		}
-		yield(host.ModelChunk{Response: &host.ModelResponse{Parts: []host.Part{&host.Text{Text: text}}}}, nil)
+		yield(llm.Chunk{Response: &llm.Response{Parts: []host.Part{&host.Text{Text: text}}}}, nil)
 	}
 }
 
@@ -369,7 +370,7 @@ func TestTheTurnInProgressStays(t *testing.T) {
 		messages := parse(t, conversation)
 		v := view(messages)
 		v.Input = messages[4].ID
-		out, done, err := host.Process(t.Context(), reduce.Processor(name, c.r), v)
+		out, done, err := llm.Process(t.Context(), reduce.Processor(name, c.r), v)
 		if err != nil || written(out) != c.want {
 			t.Errorf("%s = %s, %v; want %s", name, written(out), err, c.want)
 		} else if want := fmt.Sprintf(`{"reducer":%q,"dropped":%d}`, name, len(messages)-len(out)); string(done.Report) != want {
@@ -411,7 +412,7 @@ func TestReducersKeepHistoriesWhole(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if _, _, err := host.Process(context.Background(), reduce.Processor("p", reducer), v); err != nil {
+		if _, _, err := llm.Process(context.Background(), reduce.Processor("p", reducer), v); err != nil {
 			r.Fatalf("%s: %v", written(messages), err)
 		}
 	})

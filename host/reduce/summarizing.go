@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/defaults"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // SummaryKey is the metadata member of a message that holds a summary of the
@@ -226,7 +227,7 @@ func (r *summarizing) summarize(ctx context.Context, scope host.Scope, before *S
 
 // summary asks the model.
 func (r *summarizing) summary(ctx context.Context, scope host.Scope, before *Summary, messages []*host.Message) (*Summary, error) {
-	req := &host.ModelRequest{Scope: scope}
+	req := &llm.Request{Scope: scope}
 	if before != nil {
 		req.Messages = append(req.Messages, host.AssistantText(before.Text))
 	}
@@ -289,8 +290,8 @@ func cutTo(text string, n int) string {
 var errBlank = errors.New("the summary is blank")
 
 // ask returns the text of a model's answer.
-func ask(ctx context.Context, model host.Model, req *host.ModelRequest) (string, error) {
-	var answer *host.ModelResponse
+func ask(ctx context.Context, model host.Model, req *llm.Request) (string, error) {
+	var answer *llm.Response
 	for chunk, err := range model.Generate(ctx, req) {
 		if err != nil {
 			return "", fmt.Errorf("summarize: %w", err)

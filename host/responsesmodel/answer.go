@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -120,7 +121,7 @@ type answer struct {
 	size  int
 	raw   modelhttp.Raw
 
-	deltas []host.ModelChunk // of the last event; reused
+	deltas []llm.Chunk // of the last event; reused
 }
 
 // draft is a tool call on its way.
@@ -131,7 +132,7 @@ type draft struct {
 
 // add reads one event and returns its deltas, which are valid until the next
 // call.
-func (a *answer) add(data []byte) ([]host.ModelChunk, error) {
+func (a *answer) add(data []byte) ([]llm.Chunk, error) {
 	var ev event
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return nil, err
@@ -150,19 +151,19 @@ func (a *answer) read(ev *event, data []byte) error {
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
 		a.text.WriteString(ev.Delta)
-		a.tell(host.ModelChunk{Text: ev.Delta}, ev.Delta)
+		a.tell(llm.Chunk{Text: ev.Delta}, ev.Delta)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		a.tell(host.ModelChunk{Reasoning: ev.Delta}, ev.Delta)
+		a.tell(llm.Chunk{Reasoning: ev.Delta}, ev.Delta)
 	case "response.reasoning_summary_part.added":
 		if ev.SummaryIndex > 0 {
-			a.tell(host.ModelChunk{Reasoning: paragraph}, paragraph)
+			a.tell(llm.Chunk{Reasoning: paragraph}, paragraph)
 		}
 	case "response.output_item.added":
 		return a.begin(ev)
 	case "response.function_call_arguments.delta":
 		if d := a.calls[ev.OutputIndex]; d != nil && ev.Delta != "" {
 			d.grown = true
-			a.deltas = append(a.deltas, host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: d.number, Arguments: ev.Delta}})
+			a.deltas = append(a.deltas, llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: d.number, Arguments: ev.Delta}})
 		}
 	case "response.output_item.done":
 		return a.done(ev)
@@ -189,7 +190,7 @@ const paragraph = "\n\n"
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // tell adds a delta, unless it is empty.
-func (a *answer) tell(c host.ModelChunk, text string) {
+func (a *answer) tell(c llm.Chunk, text string) {
 	if text != "" {
 		a.deltas = append(a.deltas, c)
 	}
@@ -219,7 +220,7 @@ func (a *answer) open(place int, it *item) error {
 	}
 	d := &draft{number: len(a.calls)}
 	a.calls[place] = d
-	a.deltas = append(a.deltas, host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: d.number, ID: it.CallID, Name: it.Name}})
+	a.deltas = append(a.deltas, llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: d.number, ID: it.CallID, Name: it.Name}})
 	return nil
 }
 
@@ -248,7 +249,7 @@ func (a *answer) done(ev *event) error {
 	}
 	if d := a.calls[ev.OutputIndex]; !d.grown && it.Arguments != "" {
 		d.grown = true
-		a.deltas = append(a.deltas, host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: d.number, Arguments: it.Arguments}})
+		a.deltas = append(a.deltas, llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: d.number, Arguments: it.Arguments}})
 	}
 	return nil
 }
@@ -290,14 +291,14 @@ func (a *answer) document(data []byte) error {
 	for place, p := range a.parts() {
 		switch p := p.(type) {
 		case *host.Text:
-			a.tell(host.ModelChunk{Text: p.Text}, p.Text)
+			a.tell(llm.Chunk{Text: p.Text}, p.Text)
 		case *host.Reasoning:
-			a.tell(host.ModelChunk{Reasoning: p.Text}, p.Text)
+			a.tell(llm.Chunk{Reasoning: p.Text}, p.Text)
 		case *host.ToolCall:
 			if err := a.open(place, &item{CallID: p.ID, Name: p.Name}); err != nil {
 				return err
 			}
-			a.deltas = append(a.deltas, host.ModelChunk{ToolCall: &host.ToolCallDelta{Index: a.calls[place].number, Arguments: string(p.Arguments)}})
+			a.deltas = append(a.deltas, llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: a.calls[place].number, Arguments: string(p.Arguments)}})
 		}
 	}
 	return nil
@@ -356,7 +357,7 @@ func appendParts(dst []host.Part, raw json.RawMessage) []host.Part {
 	if err != nil {
 		return dst // it was read as JSON
 	}
-	return append(dst, &host.Unknown{Kind: itemMember, JSON: whole})
+	return append(dst, &chat.Unknown{Kind: itemMember, JSON: whole})
 }
 
 // part is a piece of a message; nil for one without text.
@@ -389,9 +390,9 @@ func (it *item) thought() string {
 // response returns the whole answer. asked is the requested model's name, for
 // servers that do not name the answering one; stored says that the request asked
 // the service to keep the answer.
-func (a *answer) response(asked string, stored bool) *host.ModelResponse {
+func (a *answer) response(asked string, stored bool) *llm.Response {
 	f := a.final
-	r := &host.ModelResponse{ID: f.ID, Model: cmp.Or(f.Model, asked), Parts: a.parts(), Raw: a.raw.JSON()}
+	r := &llm.Response{ID: f.ID, Model: cmp.Or(f.Model, asked), Parts: a.parts(), Raw: a.raw.JSON()}
 	r.FinishReason = a.finishReason(r.Parts)
 	if u := f.Usage; u != nil {
 		r.Usage = host.Usage{InputTokens: max(u.Input, 0), OutputTokens: max(u.Output, 0),
@@ -411,16 +412,16 @@ func (a *answer) finishReason(parts []host.Part) host.FinishReason {
 	if i := a.final.Incomplete; i != nil {
 		switch i.Reason {
 		case "content_filter":
-			return host.FinishContentFilter
+			return chat.FinishContentFilter
 		case "":
 		default: // max_output_tokens, and reasons of later versions
-			return host.FinishLength
+			return chat.FinishLength
 		}
 	}
 	for _, p := range parts {
 		if _, ok := p.(*host.ToolCall); ok {
-			return host.FinishToolCalls
+			return chat.FinishToolCalls
 		}
 	}
-	return host.FinishStop
+	return chat.FinishStop
 }

@@ -11,7 +11,7 @@
 //
 // By default here: each request carries the whole conversation, and asks the
 // service to keep nothing (store: false). With Options.Store it keeps every
-// answer, and the response says under which id: host.ModelResponse.Conversation. A
+// answer, and the response says under which id: llm.Response.Conversation. A
 // request with that id as its Conversation carries only the messages since. An id
 // that begins with conv_ names a conversation of the service, which stays the same
 // over turns; any other one is that of a response (previous_response_id), and

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -29,7 +30,7 @@ func Example() {
 
 	conversation := ""
 	for _, text := range []string{"Hello.", "And again?"} {
-		req := &host.ModelRequest{Messages: []*host.Message{host.UserText(text)}, Conversation: conversation}
+		req := &llm.Request{Messages: []*host.Message{host.UserText(text)}, Conversation: conversation}
 		for chunk, err := range model.Generate(context.Background(), req) {
 			if err != nil {
 				fmt.Println(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -63,7 +64,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatalf("Raw is %q", o.response.Raw)
 		default:
 			msg := host.NewMessage(host.Assistant, o.response.Parts...)
-			ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), msg}})
+			ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), msg}})
 		}
 	})
 }

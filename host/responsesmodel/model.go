@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -31,7 +32,7 @@ type Options struct {
 	Server modelhttp.Options // how to reach the server
 
 	// Store has the service keep every answer, and with it the conversation: see
-	// host.ModelResponse.Conversation. It is for agent threads, which then send only
+	// llm.Response.Conversation. It is for agent threads, which then send only
 	// the new messages. The conversation of a host.History is sent whole with each
 	// request, because its view may change without a request to the service.
 	Store bool
@@ -95,11 +96,11 @@ func (m *Model) reasons() bool {
 // Generate streams the answer. See host.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
-func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		q := &question{model: m, req: req}
 		if err := q.write(); err != nil {
-			yield(host.ModelChunk{}, err)
+			yield(llm.Chunk{}, err)
 			return
 		}
 		m.server.Ask(ctx, yield, q.try)
@@ -109,7 +110,7 @@ func (m *Model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[
 // question is one request, which attempts may make smaller.
 type question struct {
 	model     *Model
-	req       *host.ModelRequest
+	req       *llm.Request
 	body      modelhttp.Body
 	encrypted bool // it asks for encrypted reasoning
 	bare      bool // earlier reasoning is left out
@@ -165,7 +166,7 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 		return f
 	}
 	x.Drain()
-	c.Send(host.ModelChunk{Response: got.response(m.name, m.opts.Store)})
+	c.Send(llm.Chunk{Response: got.response(m.name, m.opts.Store)})
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -81,12 +82,12 @@ func says(status int, contentType, text string) http.HandlerFunc {
 // outcome is what came of one Generate.
 type outcome struct {
 	text, reasoning string
-	calls           []host.ToolCallDelta // put together, by their index
-	response        *host.ModelResponse
+	calls           []llm.ToolCallDelta // put together, by their index
+	response        *llm.Response
 	err             error
 }
 
-func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
+func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
 	var o outcome
 	for chunk, err := range m.Generate(ctx, req) {
 		if err != nil {
@@ -97,7 +98,7 @@ func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
 		o.reasoning += chunk.Reasoning
 		if d := chunk.ToolCall; d != nil {
 			for len(o.calls) <= d.Index {
-				o.calls = append(o.calls, host.ToolCallDelta{Index: len(o.calls)})
+				o.calls = append(o.calls, llm.ToolCallDelta{Index: len(o.calls)})
 			}
 			c := &o.calls[d.Index]
 			c.ID, c.Name, c.Arguments = c.ID+d.ID, c.Name+d.Name, c.Arguments+d.Arguments
@@ -109,8 +110,8 @@ func ask(ctx context.Context, m host.Model, req *host.ModelRequest) outcome {
 	return o
 }
 
-func question(text string) *host.ModelRequest {
-	return &host.ModelRequest{Messages: []*host.Message{host.UserText(text)}}
+func question(text string) *llm.Request {
+	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
 }
 
 var reasoningItem = `{"id":"rs_1","type":"reasoning","encrypted_content":"gAAAA-secret","summary":[{"type":"summary_text","text":"An order is asked for."},{"type":"summary_text","text":"Two, in fact."}]}`
@@ -125,11 +126,11 @@ func call(id, arguments string) host.Part {
 
 func TestAnswers(t *testing.T) {
 	used := host.Usage{InputTokens: 36, OutputTokens: 87, CachedTokens: 12, ReasoningTokens: 64}
-	want := func(reason host.FinishReason, parts ...host.Part) *host.ModelResponse {
-		return &host.ModelResponse{ID: "resp_1", Model: "gpt-5-mini-2025-08-07", Parts: parts, FinishReason: reason, Usage: used}
+	want := func(reason host.FinishReason, parts ...host.Part) *llm.Response {
+		return &llm.Response{ID: "resp_1", Model: "gpt-5-mini-2025-08-07", Parts: parts, FinishReason: reason, Usage: used}
 	}
-	kept := func(r *host.ModelResponse, id string) *host.ModelResponse { r.Conversation = id; return r }
-	unused := func(r *host.ModelResponse) *host.ModelResponse { r.Usage = host.Usage{}; return r }
+	kept := func(r *llm.Response, id string) *llm.Response { r.Conversation = id; return r }
+	unused := func(r *llm.Response) *llm.Response { r.Usage = host.Usage{}; return r }
 	hello := &host.Text{Text: "Hello, you."}
 	document := `{"id":"resp_1","object":"response","model":"gpt-5-mini-2025-08-07","status":"completed","output":[` + reasoningItem + `,
 		{"type":"message","content":[{"type":"refusal","refusal":"No."}]},
@@ -138,35 +139,35 @@ func TestAnswers(t *testing.T) {
 		name    string
 		store   bool
 		handler http.HandlerFunc
-		want    *host.ModelResponse
+		want    *llm.Response
 	}{
-		{"streams text", false, recorded(t, "text"), want(host.FinishStop, hello)},
+		{"streams text", false, recorded(t, "text"), want(chat.FinishStop, hello)},
 		{"streams reasoning and parallel calls", false, recorded(t, "tools"),
-			want(host.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
+			want(chat.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
 		{"streams calls that are written at one time", false, recorded(t, "interleaved"),
-			want(host.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
+			want(chat.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
 		{"keeps items of the service's own tools, and citations", true, recorded(t, "search"),
-			kept(want(host.FinishStop, &host.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"weather"}}}`)},
+			kept(want(chat.FinishStop, &chat.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"weather"}}}`)},
 				&host.Text{Text: "Rain.", Extra: chat.Extra{{Name: "annotations", Value: json.RawMessage(`[{"type":"url_citation","start_index":0,"end_index":5,"url":"https://example.com","title":"Weather"}]`)}}}), "resp_1")},
-		{"maps incomplete", false, recorded(t, "incomplete"), want(host.FinishLength, &host.Text{Text: "Hello"})},
-		{"names the response that the service keeps", true, recorded(t, "stored"), kept(want(host.FinishStop, hello), "resp_1")},
-		{"names the conversation that the service keeps", true, recorded(t, "conversation"), kept(want(host.FinishStop, hello), "conv_1")},
-		{"names nothing that the service does not keep", true, recorded(t, "text"), want(host.FinishStop, hello)},
-		{"names nothing that it was not told to keep", false, recorded(t, "stored"), want(host.FinishStop, hello)},
+		{"maps incomplete", false, recorded(t, "incomplete"), want(chat.FinishLength, &host.Text{Text: "Hello"})},
+		{"names the response that the service keeps", true, recorded(t, "stored"), kept(want(chat.FinishStop, hello), "resp_1")},
+		{"names the conversation that the service keeps", true, recorded(t, "conversation"), kept(want(chat.FinishStop, hello), "conv_1")},
+		{"names nothing that the service does not keep", true, recorded(t, "text"), want(chat.FinishStop, hello)},
+		{"names nothing that it was not told to keep", false, recorded(t, "stored"), want(chat.FinishStop, hello)},
 		{"reads a document from a server that does not stream", false, says(200, "application/json", document),
-			unused(want(host.FinishToolCalls, thought(), &host.Text{Text: "No."}, call("call_1", `{}`)))},
+			unused(want(chat.FinishToolCalls, thought(), &host.Text{Text: "No."}, call("call_1", `{}`)))},
 		{"takes finished items where the end has none", false, says(200, "text/event-stream", strings.Join([]string{
 			`data: {"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"call_1","name":"lookup_order","arguments":"{}"}}`,
 			`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"Looking."}]}}`,
 			`data: {"type":"response.completed","response":{"id":"resp_1","model":"gpt-5-mini-2025-08-07","status":"completed"}}`, ""}, "\n\n")),
-			unused(want(host.FinishToolCalls, &host.Text{Text: "Looking."}, call("call_1", `{}`)))},
+			unused(want(chat.FinishToolCalls, &host.Text{Text: "Looking."}, call("call_1", `{}`)))},
 		{"takes deltas where there is nothing else", false, says(200, "text/event-stream", strings.Join([]string{
 			`data: {"type":"response.output_text.delta","delta":"Hello, "}`, `data: {"type":"response.refusal.delta","delta":"you."}`,
 			`data: {"type":"response.completed","response":{"id":"resp_1","model":"gpt-5-mini-2025-08-07"}}`, ""}, "\n\n")),
-			unused(want(host.FinishStop, hello))},
+			unused(want(chat.FinishStop, hello))},
 		{"maps a content filter", false, says(200, "text/event-stream",
 			`data: {"type":"response.incomplete","response":{"id":"resp_1","model":"gpt-5-mini-2025-08-07","status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`+"\n\n"),
-			unused(want(host.FinishContentFilter))},
+			unused(want(chat.FinishContentFilter))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, m := start(t, &responsesmodel.Options{Store: tt.store}, tt.handler)
@@ -194,7 +195,7 @@ func checkDeltas(t *testing.T, o outcome) {
 				t.Errorf("reasoning deltas make %q, the response %q", o.reasoning, p.Text)
 			}
 		case *host.ToolCall:
-			var streamed *host.ToolCallDelta
+			var streamed *llm.ToolCallDelta
 			for i := range o.calls {
 				if o.calls[i].ID == p.ID {
 					streamed = &o.calls[i]
@@ -232,7 +233,7 @@ func TestWhatTheServiceSaidGoesBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, m := start(t, &responsesmodel.Options{Store: tt.store}, recorded(t, tt.first), recorded(t, "text"))
 			messages := []*host.Message{host.UserText("hi")}
-			o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+			o := ask(t.Context(), m, &llm.Request{Messages: messages})
 			if o.err != nil {
 				t.Fatal(o.err)
 			}
@@ -247,7 +248,7 @@ func TestWhatTheServiceSaidGoesBack(t *testing.T) {
 			messages = append(messages, stored, host.NewMessage(host.ToolRole,
 				&host.ToolResult{ID: "call_1", Name: "lookup_order", Content: json.RawMessage(`"shipped"`)},
 				&host.ToolResult{ID: "call_2", Name: "lookup_order", Content: json.RawMessage(`"There is no order 1043."`), IsError: true}))
-			if o := ask(t.Context(), m, &host.ModelRequest{Messages: messages}); o.err != nil {
+			if o := ask(t.Context(), m, &llm.Request{Messages: messages}); o.err != nil {
 				t.Fatal(o.err)
 			}
 			if diff := cmp.Diff(parse(t, tt.want), s.got[1]["input"].([]any)[1:]); diff != "" {
@@ -302,7 +303,7 @@ func TestRefusedFieldsAreLeftOut(t *testing.T) {
 	}
 	s, m := start(t, nil, refuse("Encrypted content is not supported with this model."), refuse("Invalid schema for text.format"), recorded(t, "text"))
 	req := question("hi")
-	req.Output = &host.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}
+	req.Output = &llm.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}
 	if o := ask(t.Context(), m, req); o.err != nil || o.text != "Hello, you." {
 		t.Fatalf("%q, %v", o.text, o.err)
 	}
@@ -323,10 +324,10 @@ func TestForeignReasoningIsLeftOut(t *testing.T) {
 	s, m := start(t, nil, recorded(t, "tools"),
 		says(400, "application/json", `{"error":{"message":"The encrypted content gAAA could not be verified.","type":"invalid_request_error","code":"invalid_encrypted_content"}}`), recorded(t, "text"))
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &host.ModelRequest{Messages: messages})
+	o := ask(t.Context(), m, &llm.Request{Messages: messages})
 	messages = append(messages, host.NewMessage(host.Assistant, o.response.Parts...),
 		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "call_1", Content: json.RawMessage(`1`)}, &host.ToolResult{ID: "call_2", Content: json.RawMessage(`2`)}))
-	if o := ask(t.Context(), m, &host.ModelRequest{Messages: messages}); o.err != nil || o.text != "Hello, you." {
+	if o := ask(t.Context(), m, &llm.Request{Messages: messages}); o.err != nil || o.text != "Hello, you." {
 		t.Fatalf("%q, %v", o.text, o.err)
 	}
 	for i, want := range []int{0, 6, 5} { // items of input

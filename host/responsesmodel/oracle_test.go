@@ -15,6 +15,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
@@ -78,12 +79,12 @@ func readByOther(t *testing.T, file string) (text string, calls int, last openai
 func TestRequestsAreTheProtocols(t *testing.T) {
 	s, m := start(t, &responsesmodel.Options{Effort: "low", Summary: "auto"}, recorded(t, "text"))
 	warm := 0.5
-	req := &host.ModelRequest{
+	req := &llm.Request{
 		Messages: []*host.Message{host.NewMessage(host.System, &host.Text{Text: "Be brief."}), host.UserText("hi"),
 			host.NewMessage(host.Assistant, thought(), call("call_1", `{}`)), host.NewMessage(host.ToolRole, &host.ToolResult{ID: "call_1", Content: json.RawMessage(`"x"`)})},
-		Tools: []host.ToolSpec{{Name: "lookup_order", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}}, ToolChoice: "lookup_order",
+		Tools: []llm.ToolSpec{{Name: "lookup_order", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}}, ToolChoice: "lookup_order",
 		SerialTools: true, Temperature: &warm, MaxOutputTokens: 100, Conversation: "resp_0",
-		Output: &host.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true},
+		Output: &llm.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true},
 	}
 	if o := ask(t.Context(), m, req); o.err != nil {
 		t.Fatal(o.err)

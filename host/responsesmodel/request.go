@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -135,7 +136,7 @@ const noParameters = `{"type":"object","properties":{}}`
 
 // appendTools writes the tools that the model may call. The service treats
 // schemas as strict unless the request says that they are not.
-func appendTools(b []byte, req *host.ModelRequest) []byte {
+func appendTools(b []byte, req *llm.Request) []byte {
 	declared := req.ProviderToolsOf(provider)
 	if len(req.Tools)+len(declared) == 0 {
 		return b
@@ -248,7 +249,7 @@ func (m *Model) writePart(w *itemWriter, p host.Part) {
 		}
 		w.member("arguments", arguments)
 		w.end()
-	case *host.Unknown:
+	case *chat.Unknown:
 		if item := foreignItem(p); item != nil {
 			w.whole(item)
 			return
@@ -327,7 +328,7 @@ func hasEncrypted(item json.RawMessage) bool {
 }
 
 // foreignItem is an unknown item that goes back unchanged.
-func foreignItem(p *host.Unknown) json.RawMessage {
+func foreignItem(p *chat.Unknown) json.RawMessage {
 	var v struct {
 		Item json.RawMessage `json:"item"`
 	}

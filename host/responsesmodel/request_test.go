@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
 
@@ -28,8 +29,8 @@ func TestInput(t *testing.T) {
 			  {"type":"input_image","image_url":"data:image/png;base64,UE5H"},{"type":"input_image","image_url":"https://example.com/a.jpg"},
 			  {"type":"input_file","filename":"file.pdf","file_data":"data:application/pdf;base64,UERG"},{"type":"input_file","file_url":"https://example.com/a.pdf"}]}]`},
 		{"what came from others is left out, and empty arguments are an object", []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
-			&host.Reasoning{Text: "Hm.", Signature: "s"}, &host.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic"}`)},
-			&host.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":7}`)},
+			&host.Reasoning{Text: "Hm.", Signature: "s"}, &chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic"}`)},
+			&chat.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":7}`)},
 			&host.Reasoning{Text: "x", Extra: chat.Extra{{Name: "openai_item", Value: json.RawMessage(`{"type":"reasoning","id":"rs_1","summary":[]}`)}}},
 			&host.Text{Text: "Yes."}, &host.ToolCall{ID: "a", Name: "look"}, &host.Media{MediaType: "image/png"})},
 			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]},
@@ -61,7 +62,7 @@ func TestInput(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, m := start(t, nil, recorded(t, "text"))
 			for range 2 { // the second time from what the messages keep
-				if o := ask(t.Context(), m, &host.ModelRequest{Messages: tt.msgs}); o.err != nil {
+				if o := ask(t.Context(), m, &llm.Request{Messages: tt.msgs}); o.err != nil {
 					t.Fatal(o.err)
 				}
 			}
@@ -79,7 +80,7 @@ func TestStoredReasoningGoesBackByID(t *testing.T) {
 	s, m := start(t, &responsesmodel.Options{Store: true}, recorded(t, "stored"))
 	item := `{"type":"reasoning","id":"rs_1","summary":[]}`
 	msg := host.NewMessage(host.Assistant, &host.Reasoning{Extra: chat.Extra{{Name: "openai_item", Value: json.RawMessage(item)}}}, &host.ToolCall{ID: "a", Name: "look"})
-	if o := ask(t.Context(), m, &host.ModelRequest{Messages: []*host.Message{host.UserText("hi"), msg}}); o.err != nil {
+	if o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), msg}}); o.err != nil {
 		t.Fatal(o.err)
 	}
 	if diff := cmp.Diff(parse(t, "["+item+"]")[0], s.got[0]["input"].([]any)[1]); diff != "" {
@@ -89,48 +90,48 @@ func TestStoredReasoningGoesBackByID(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	warm := 0.0
-	look := host.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}
-	withTools := func(c host.ToolChoice) host.ModelRequest {
-		return host.ModelRequest{Tools: []host.ToolSpec{look}, ToolChoice: c}
+	look := llm.ToolSpec{Name: "look", Description: "Looks.", Parameters: json.RawMessage(`{"type":"object"}`)}
+	withTools := func(c host.ToolChoice) llm.Request {
+		return llm.Request{Tools: []llm.ToolSpec{look}, ToolChoice: c}
 	}
 	for _, tt := range []struct {
 		name string
 		opts responsesmodel.Options
-		req  host.ModelRequest
+		req  llm.Request
 		want string
 		none []string
 	}{
-		{"the least", responsesmodel.Options{}, host.ModelRequest{}, `{"model":"gpt-5-mini","stream":true,"store":false,"include":["reasoning.encrypted_content"]}`,
+		{"the least", responsesmodel.Options{}, llm.Request{}, `{"model":"gpt-5-mini","stream":true,"store":false,"include":["reasoning.encrypted_content"]}`,
 			[]string{"tools", "tool_choice", "instructions", "temperature", "reasoning", "text", "max_output_tokens", "previous_response_id"}},
-		{"what is stored need not be encrypted", responsesmodel.Options{Store: true}, host.ModelRequest{}, `{"store":true}`, []string{"include"}},
-		{"reasoning", responsesmodel.Options{Effort: "low", Summary: "auto"}, host.ModelRequest{}, `{"reasoning":{"effort":"low","summary":"auto"}}`, nil},
-		{"a summary alone", responsesmodel.Options{Summary: "auto"}, host.ModelRequest{}, `{"reasoning":{"summary":"auto"}}`, nil},
-		{"tools that are not strict", responsesmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look, {Name: "ping"}}},
+		{"what is stored need not be encrypted", responsesmodel.Options{Store: true}, llm.Request{}, `{"store":true}`, []string{"include"}},
+		{"reasoning", responsesmodel.Options{Effort: "low", Summary: "auto"}, llm.Request{}, `{"reasoning":{"effort":"low","summary":"auto"}}`, nil},
+		{"a summary alone", responsesmodel.Options{Summary: "auto"}, llm.Request{}, `{"reasoning":{"summary":"auto"}}`, nil},
+		{"tools that are not strict", responsesmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look, {Name: "ping"}}},
 			`{"tools":[{"type":"function","name":"look","description":"Looks.","parameters":{"type":"object"},"strict":false},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]}`, []string{"tool_choice", "parallel_tool_calls"}},
-		{"tools of the service, as declared, and not those of others", responsesmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{{Name: "ping"}}, ProviderTools: []host.ProviderTool{
+		{"tools of the service, as declared, and not those of others", responsesmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{{Name: "ping"}}, ProviderTools: []host.ProviderTool{
 			{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}, {Provider: "responses", Declaration: json.RawMessage(`{"type":"web_search","later":[1]}`)}}},
 			`{"tools":[{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false},{"type":"web_search","later":[1]}]}`, nil},
-		{"a tool of the service alone", responsesmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "responses", Declaration: json.RawMessage(`{"type":"web_search"}`)}}},
+		{"a tool of the service alone", responsesmodel.Options{}, llm.Request{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "responses", Declaration: json.RawMessage(`{"type":"web_search"}`)}}},
 			`{"tools":[{"type":"web_search"}],"tool_choice":"required"}`, nil},
-		{"another provider's tool alone", responsesmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}}},
+		{"another provider's tool alone", responsesmodel.Options{}, llm.Request{ToolChoice: host.ToolChoiceAny, ProviderTools: []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"x"}`)}}},
 			`{}`, []string{"tools", "tool_choice"}},
 		{"choice auto", responsesmodel.Options{}, withTools(host.ToolChoiceAuto), `{"tool_choice":"auto"}`, nil},
 		{"choice any", responsesmodel.Options{}, withTools(host.ToolChoiceAny), `{"tool_choice":"required"}`, nil},
 		{"choice none", responsesmodel.Options{}, withTools(host.ToolChoiceNone), `{"tool_choice":"none"}`, nil},
 		{"choice of one tool", responsesmodel.Options{}, withTools("look"), `{"tool_choice":{"type":"function","name":"look"}}`, nil},
-		{"serial tools", responsesmodel.Options{}, host.ModelRequest{Tools: []host.ToolSpec{look}, SerialTools: true}, `{"parallel_tool_calls":false}`, nil},
-		{"a choice without tools is left out", responsesmodel.Options{}, host.ModelRequest{ToolChoice: host.ToolChoiceAny, SerialTools: true}, `{}`, []string{"tool_choice", "parallel_tool_calls"}},
-		{"temperature zero and a limit", responsesmodel.Options{}, host.ModelRequest{Temperature: &warm, MaxOutputTokens: 7}, `{"temperature":0,"max_output_tokens":7}`, nil},
-		{"an output of a schema", responsesmodel.Options{}, host.ModelRequest{Output: &host.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
+		{"serial tools", responsesmodel.Options{}, llm.Request{Tools: []llm.ToolSpec{look}, SerialTools: true}, `{"parallel_tool_calls":false}`, nil},
+		{"a choice without tools is left out", responsesmodel.Options{}, llm.Request{ToolChoice: host.ToolChoiceAny, SerialTools: true}, `{}`, []string{"tool_choice", "parallel_tool_calls"}},
+		{"temperature zero and a limit", responsesmodel.Options{}, llm.Request{Temperature: &warm, MaxOutputTokens: 7}, `{"temperature":0,"max_output_tokens":7}`, nil},
+		{"an output of a schema", responsesmodel.Options{}, llm.Request{Output: &llm.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true}},
 			`{"text":{"format":{"type":"json_schema","name":"clerk","schema":{"type":"object"},"strict":true}}}`, nil},
-		{"system messages", responsesmodel.Options{}, host.ModelRequest{Messages: []*host.Message{
+		{"system messages", responsesmodel.Options{}, llm.Request{Messages: []*host.Message{
 			host.NewMessage(host.System, &host.Text{Text: "Be \"brief\"."}), host.NewMessage(host.System), host.NewMessage(host.System, &host.Text{Text: "Be kind."})}},
 			`{"instructions":"Be \"brief\".\n\nBe kind."}`, nil},
-		{"parameters", responsesmodel.Options{Effort: "low"}, host.ModelRequest{Temperature: &warm, Output: &host.OutputSpec{Name: "o", Schema: json.RawMessage(`{}`)}, Parameters: host.Parameters{
+		{"parameters", responsesmodel.Options{Effort: "low"}, llm.Request{Temperature: &warm, Output: &llm.OutputSpec{Name: "o", Schema: json.RawMessage(`{}`)}, Parameters: host.Parameters{
 			"top_p": json.RawMessage(`0.5`), "temperature": json.RawMessage(`0.1`), "text": json.RawMessage(`{"verbosity":"low"}`), "reasoning": json.RawMessage(`{"summary":"auto"}`)}},
 			`{"top_p":0.5,"temperature":0.1,"text":{"format":{"type":"json_schema","name":"o","schema":{},"strict":false},"verbosity":"low"},"reasoning":{"effort":"low","summary":"auto"},"stream":true}`, nil},
-		{"a response before", responsesmodel.Options{Store: true}, host.ModelRequest{Conversation: "resp_7"}, `{"previous_response_id":"resp_7"}`, []string{"conversation"}},
-		{"a conversation", responsesmodel.Options{Store: true}, host.ModelRequest{Conversation: "conv_7"}, `{"conversation":"conv_7"}`, []string{"previous_response_id"}},
+		{"a response before", responsesmodel.Options{Store: true}, llm.Request{Conversation: "resp_7"}, `{"previous_response_id":"resp_7"}`, []string{"conversation"}},
+		{"a conversation", responsesmodel.Options{Store: true}, llm.Request{Conversation: "conv_7"}, `{"conversation":"conv_7"}`, []string{"previous_response_id"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, m := start(t, &tt.opts, recorded(t, "text"))
@@ -163,13 +164,13 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 		"a sound":         {host.NewMessage(host.User, &host.Media{MediaType: "audio/wav", Data: []byte("x")})},
 	} {
 		s, m := start(t, nil, recorded(t, "text"))
-		if o := ask(t.Context(), m, &host.ModelRequest{Messages: msgs}); host.CodeOf(o.err) != host.InvalidArgument || len(s.got) > 0 {
+		if o := ask(t.Context(), m, &llm.Request{Messages: msgs}); host.CodeOf(o.err) != host.InvalidArgument || len(s.got) > 0 {
 			t.Errorf("%s: %v after %d requests", name, o.err, len(s.got))
 		}
 	}
 }
 
 // item is a part that holds an item as if the service had said it.
-func item(raw string) *host.Unknown {
-	return &host.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":` + raw + `}`)}
+func item(raw string) *chat.Unknown {
+	return &chat.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":` + raw + `}`)}
 }

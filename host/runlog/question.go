@@ -83,7 +83,7 @@ func (q *Question) Expired(now time.Time) bool { return q.Expires != nil && !now
 // Terms give a question a name to be found by and a time to expire.
 type Terms struct {
 	// Key is the program's name for the question, such as the number of an order:
-	// see host.Host.FindQuestions. At most host.MaxIDBytes. Keys are a tenant's, and
+	// see host.Host.FindQuestions. At most chat.MaxIDBytes. Keys are a tenant's, and
 	// not secret: a program that answers by key checks the permission itself.
 	Key string
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -155,7 +156,7 @@ func (b *background) storeArtifact(ctx context.Context, tenant string, p *plan, 
 	if err := b.sessions.moveThread(ctx, req, p); err != nil {
 		return nil, err
 	}
-	turn := &host.Turn{Artifacts: []host.Artifact{a}, Status: host.FinishStop}
+	turn := &host.Turn{Artifacts: []host.Artifact{a}, Status: chat.FinishStop}
 	if err := b.sessions.threads.AppendResults(ctx, req, turn); err != nil {
 		return nil, err
 	}

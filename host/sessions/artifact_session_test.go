@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // A tool reads what a tool of an earlier turn has made, also when the session is
@@ -29,7 +30,7 @@ func TestToolsReadArtifactsOfEarlierTurns(t *testing.T) {
 		}
 		return "", call.AddArtifact(host.Artifact{Name: "plan", Parts: []host.Part{&host.Text{Text: plan}}})
 	})
-	ask, err := host.NewRawTool(host.ToolSpec{Name: "ask", Description: "ask"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+	ask, err := host.NewRawTool(llm.ToolSpec{Name: "ask", Description: "ask"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 		if len(call.Resumed) == 0 {
 			return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "sure?"}}, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -264,7 +265,7 @@ func (b *background) storeFailedInput(ctx context.Context, t *turn, e *host.Erro
 		head, err = b.history.AppendUserMessage(ctx, req)
 	}
 	if err == nil {
-		err = b.history.AppendResults(ctx, req, &host.Turn{Head: head, Status: host.FinishFailed, Error: e})
+		err = b.history.AppendResults(ctx, req, &host.Turn{Head: head, Status: chat.FinishFailed, Error: e})
 	}
 	if err != nil {
 		b.served.logError("the message of a turn that failed is not stored", t.run, err)
@@ -276,7 +277,7 @@ func (b *background) storeFailedInput(ctx context.Context, t *turn, e *host.Erro
 func (b *background) isOpen(ctx context.Context, t *turn) bool {
 	rec, err := b.sessions.threads.ReadRun(ctx, t.tenant, t.run)
 	if host.CodeOf(err) == host.NotFound {
-		return t.result == nil || t.result.FinishReason == host.FinishCanceled
+		return t.result == nil || t.result.FinishReason == chat.FinishCanceled
 	}
 	return err == nil && rec.Status == host.RunOpen
 }

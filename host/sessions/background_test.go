@@ -9,8 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -18,7 +20,7 @@ import (
 // gate returns a tool that says when it has begun, and waits to be let on.
 func gate(t testing.TB) (tool_ *host.Tool, begun, open chan struct{}) {
 	begun, open = make(chan struct{}, 8), make(chan struct{})
-	tool, err := host.NewRawTool(host.ToolSpec{Name: "gate", Description: "waits"}, func(ctx context.Context, _ *host.Call) (*host.ToolOutput, error) {
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: "gate", Description: "waits"}, func(ctx context.Context, _ *host.Call) (*host.ToolOutput, error) {
 		begun <- struct{}{}
 		select {
 		case <-open:
@@ -97,7 +99,7 @@ func TestATurnThatFailsInTheBackground(t *testing.T) {
 	s := stored(t, agentOf(t, hosttest.Fail(errModel))())
 	out := run(t, s, &request{Text: "a", Detach: true})
 	snap := wait(t, s, out.Snapshot)
-	if snap.Status != sessions.Failed || snap.FinishReason != host.FinishFailed || snap.Error == nil || snap.Error.Code != host.Unavailable {
+	if snap.Status != sessions.Failed || snap.FinishReason != chat.FinishFailed || snap.Error == nil || snap.Error.Code != host.Unavailable {
 		t.Errorf("the snapshot is %+v", snap)
 	}
 	out = run(t, s, &request{Session: "empty", Detach: true})
@@ -247,7 +249,7 @@ func TestAbortFromAnotherHost(t *testing.T) {
 func TestATurnThatHostsDieOf(t *testing.T) {
 	store := threads.New(kv.NewMemory(), nil)
 	tool, begun, _ := gate(t)
-	m := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Call("gate", "{}") })
+	m := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Call("gate", "{}") })
 	target := newAgent(t, "clerk", m, tool)
 	s := newService(t, target, &sessions.Options{Store: store})
 	out := run(t, s, &request{Text: "a", Detach: true})
@@ -275,7 +277,7 @@ func TestATurnThatHostsDieOf(t *testing.T) {
 
 func TestBackgroundTurnsAreBounded(t *testing.T) {
 	tool, begun, open := gate(t)
-	m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if req.Messages[len(req.Messages)-1].Role == host.User {
 			return hosttest.Call("gate", "{}")
 		}

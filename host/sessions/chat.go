@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -112,7 +113,7 @@ type copied struct {
 	artifacts []Artifact
 	waiting   string
 
-	checkpoint *host.Checkpoint
+	checkpoint *runevent.Checkpoint
 	providers  map[string]json.RawMessage
 }
 
@@ -419,12 +420,12 @@ func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch d := ev.Data.(type) {
-	case *host.RunStarted:
+	case *runevent.RunStarted:
 		if d.Thread != "" { // a store keeps it, under this name also if the rest is lost
 			c.managed, c.session = ByServer, d.Thread
 			c.running = SnapshotID(d.Thread, ev.Run)
 		}
-	case *host.StatePatched:
+	case *runevent.StatePatched:
 		doc := c.live.custom
 		if doc == nil {
 			if doc, err = host.ReadDocument(json.RawMessage("{}")); err != nil {
@@ -436,12 +437,12 @@ func (c *Chat) follow(ev host.Event) (custom *host.Document, ended bool, err err
 		}
 		c.live.custom = doc
 		return doc, false, nil
-	case *host.MessageDone:
+	case *runevent.MessageDone:
 		if d.Message == nil {
 			return nil, false, nothingIn(ev)
 		}
 		c.live.messages = append(slices.Clip(c.live.messages), d.Message)
-	case *host.ArtifactMade:
+	case *runevent.ArtifactMade:
 		if d.Artifact == nil {
 			return nil, false, nothingIn(ev)
 		}

@@ -12,8 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
@@ -150,7 +152,7 @@ func TestAChatTriesAgain(t *testing.T) {
 }
 
 func TestChatsOfOneSession(t *testing.T) {
-	m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		return hosttest.Say("re: " + req.Messages[len(req.Messages)-1].Text())
 	})
 	s := stored(t, newAgent(t, "clerk", m))
@@ -181,7 +183,7 @@ func TestChatsOfOneSession(t *testing.T) {
 
 func TestAChatWithAQuestion(t *testing.T) {
 	ask := func(t *testing.T) *host.Tool {
-		tool, err := host.NewRawTool(host.ToolSpec{Name: "ask", Description: "asks"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+		tool, err := host.NewRawTool(llm.ToolSpec{Name: "ask", Description: "asks"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 			if len(call.Resumed) == 0 {
 				return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "sure?"}}, nil
 			}
@@ -196,7 +198,7 @@ func TestAChatWithAQuestion(t *testing.T) {
 	// kept, and the other one's comes in the order of the calls.
 	for _, content := range []string{`0`, `""`, `false`, `null`} {
 		managed(t, func() host.Target {
-			plain, err := host.NewRawTool(host.ToolSpec{Name: "plain", Description: "plain"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+			plain, err := host.NewRawTool(llm.ToolSpec{Name: "plain", Description: "plain"}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
 				return &host.ToolOutput{Content: json.RawMessage(content)}, nil
 			}, nil)
 			if err != nil {
@@ -204,9 +206,9 @@ func TestAChatWithAQuestion(t *testing.T) {
 			}
 			return newAgent(t, "clerk", model(hosttest.Call("ask", "{}").Call("plain", "{}"), hosttest.Say("done"), hosttest.Say("on")), ask(t), plain)
 		}, func(t *testing.T, s *service, _ nextFn) {
-			chat := newChat(t, s.For(""), nil)
-			out, err := chat.Send(t.Context(), "a")
-			if err != nil || out.FinishReason != host.FinishInterrupted || len(out.Questions) != 1 {
+			c := newChat(t, s.For(""), nil)
+			out, err := c.Send(t.Context(), "a")
+			if err != nil || out.FinishReason != chat.FinishInterrupted || len(out.Questions) != 1 {
 				t.Fatalf("the turn: %+v, %v", out, err)
 			}
 			if out.Snapshot != "" {
@@ -218,17 +220,17 @@ func TestAChatWithAQuestion(t *testing.T) {
 				"unknown": {{Question: "nobody asked", Decision: host.Reply, Value: json.RawMessage(`1`)}},
 				"twice":   {{Question: out.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`1`)}, {Question: out.Questions[0].ID, Decision: host.Deny}},
 			} {
-				if out, err := chat.Do(t.Context(), &sessions.Say{Answers: answers}); out != nil || err == nil {
+				if out, err := c.Do(t.Context(), &sessions.Say{Answers: answers}); out != nil || err == nil {
 					t.Errorf("%s: %+v, %v", name, out, err)
 				}
 			}
 			answers := []host.Answer{{Question: out.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`"yes"`)}}
-			out, err = chat.Do(t.Context(), &sessions.Say{Answers: answers})
+			out, err = c.Do(t.Context(), &sessions.Say{Answers: answers})
 			if err != nil || out.Text() != "done" {
 				t.Fatalf("the answer: %+v, %v", out, err)
 			}
 			var results []string
-			for _, m := range chat.State().Messages {
+			for _, m := range c.State().Messages {
 				for _, r := range m.ToolResults() {
 					results = append(results, string(r.Content))
 				}
@@ -239,10 +241,10 @@ func TestAChatWithAQuestion(t *testing.T) {
 			if diff := cmp.Diff(want, results); diff != "" {
 				t.Error(diff)
 			}
-			if _, err := chat.Do(t.Context(), &sessions.Say{Answers: answers}); err == nil {
+			if _, err := c.Do(t.Context(), &sessions.Say{Answers: answers}); err == nil {
 				t.Error("a question is answered twice")
 			}
-			if _, err := chat.Send(t.Context(), "b"); err != nil {
+			if _, err := c.Send(t.Context(), "b"); err != nil {
 				t.Errorf("the next turn: %v", err)
 			}
 		})
@@ -287,7 +289,7 @@ func TestTwoQuestions(t *testing.T) {
 func TestAChatHasWhatTheHostHas(t *testing.T) {
 	paths := []string{"/a", "/a/b", "/list", "/list/0", "/list/-", "/sec", "/sec/x", "/9", "/é~0~1"}
 	values := []string{"1", "9007199254740993", `"` + strings.Repeat("x", 200) + `"`, `{"b":{"sec":1}}`, `[1,[2],{"sec":3}]`, "null", "1.0"}
-	patch, err := host.NewRawTool(host.ToolSpec{Name: "patch", Description: "patches", Parameters: json.RawMessage(`{"type":"object"}`)},
+	patch, err := host.NewRawTool(llm.ToolSpec{Name: "patch", Description: "patches", Parameters: json.RawMessage(`{"type":"object"}`)},
 		func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 			var in struct{ Ops []host.PatchOp }
 			if err := json.Unmarshal(call.Arguments, &in); err != nil {
@@ -384,7 +386,7 @@ func TestAChatHasWhatTheHostHas(t *testing.T) {
 // script is the replies of one turn.
 type script struct{ replies []hosttest.Reply }
 
-func (s *script) next(context.Context, *host.ModelRequest) hosttest.Reply {
+func (s *script) next(context.Context, *llm.Request) hosttest.Reply {
 	if len(s.replies) == 0 {
 		return hosttest.Say("ok")
 	}

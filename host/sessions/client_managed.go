@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -129,7 +130,7 @@ func (c *clientManaged) finish(ctx context.Context, t *turn, out *Output) error 
 		}
 		state.Providers = t.result.Providers
 		state.Waiting, state.Checkpoint = "", nil
-		if out.FinishReason == host.FinishInterrupted {
+		if out.FinishReason == chat.FinishInterrupted {
 			state.Waiting = t.result.Run
 		}
 		if at := t.result.Checkpoint; at != nil {
@@ -139,7 +140,7 @@ func (c *clientManaged) finish(ctx context.Context, t *turn, out *Output) error 
 		}
 		if _, err := c.encode(&state); err != nil {
 			state, out.Messages, out.Questions = *t.clientSession, nil, nil
-			out.FinishReason, out.Error = host.FinishFailed, fault.AsError(err)
+			out.FinishReason, out.Error = chat.FinishFailed, fault.AsError(err)
 		}
 	}
 	var err error
@@ -150,7 +151,7 @@ func (c *clientManaged) finish(ctx context.Context, t *turn, out *Output) error 
 	}
 	out.State, err = c.shown(ctx, &state)
 	if err != nil { // nothing is shown, and nothing is lost: the client still has what it sent
-		out.State, out.FinishReason, out.Error = nil, host.FinishFailed, fault.AsError(err)
+		out.State, out.FinishReason, out.Error = nil, chat.FinishFailed, fault.AsError(err)
 		out.Messages, out.Questions = nil, nil
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -21,7 +22,7 @@ func TestDeletedSessionsStayDeleted(t *testing.T) {
 	for name, anew := range map[string]bool{"gone": false, "begun anew": true} {
 		store := threads.New(kv.NewMemory(), nil)
 		tool, begun, open := gate(t)
-		replies := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		replies := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			if req.Messages[len(req.Messages)-1].Text() == "private" {
 				return hosttest.Call("gate", "{}")
 			}
@@ -113,7 +114,7 @@ func TestDeletedWhileTurnsWait(t *testing.T) {
 	for name, anew := range map[string]bool{"gone": false, "begun anew": true} {
 		store := threads.New(kv.NewMemory(), nil)
 		tool, begun, open := gate(t)
-		replies := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		replies := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			if req.Messages[len(req.Messages)-1].Text() == "first" {
 				return hosttest.Call("gate", "{}")
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -64,7 +65,7 @@ func FuzzTurn(f *testing.F) {
 	f.Add(`{"text":"hi"}`)
 	f.Add(`{"text":"hi","session":"s","snapshot":"a:s"}`)
 	f.Add(`{"input":{"role":"user","parts":[{"type":"text","text":"x"}]},"answers":[{}]}`)
-	m := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("ok") })
+	m := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("ok") })
 	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: m})
 	if err != nil {
 		f.Fatal(err)

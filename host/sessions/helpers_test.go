@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -133,7 +134,7 @@ func count(t testing.TB) *host.Tool {
 
 func tool(t testing.TB, name string, fn func(context.Context, *host.Call) (string, error)) *host.Tool {
 	t.Helper()
-	tool, err := host.NewRawTool(host.ToolSpec{Name: name, Description: name}, func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: name, Description: name}, func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		text, err := fn(ctx, call)
 		if err != nil {
 			return nil, err
@@ -186,7 +187,7 @@ func (d *dying) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 // rawTool is tool for those that return more than a text.
 func rawTool(t testing.TB, name string, fn func(context.Context, *host.Call) (*host.ToolOutput, error)) *host.Tool {
 	t.Helper()
-	tool, err := host.NewRawTool(host.ToolSpec{Name: name, Description: name}, fn, nil)
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: name, Description: name}, fn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -26,7 +27,7 @@ const killDir = "AGENTHOST_SESSIONS_KILL_DIR"
 
 // killTarget counts, and then waits for ever in the process that is killed.
 func killTarget(wait bool) (*host.Agent, error) {
-	m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		switch results(req) {
 		case 0:
 			return hosttest.Call("count", "{}")
@@ -43,11 +44,11 @@ func killTarget(wait bool) (*host.Agent, error) {
 		}
 		return &host.ToolOutput{}, nil
 	}
-	gate, err := host.NewRawTool(host.ToolSpec{Name: "gate", Description: "waits"}, none, &host.ToolOptions{Idempotent: true})
+	gate, err := host.NewRawTool(llm.ToolSpec{Name: "gate", Description: "waits"}, none, &host.ToolOptions{Idempotent: true})
 	if err != nil {
 		return nil, err
 	}
-	count, err := host.NewRawTool(host.ToolSpec{Name: "count", Description: "counts"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+	count, err := host.NewRawTool(llm.ToolSpec{Name: "count", Description: "counts"}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 		return &host.ToolOutput{}, host.UpdateState(call.State, func(s *struct{ N int }) error { s.N++; return nil })
 	}, nil)
 	if err != nil {
@@ -56,7 +57,7 @@ func killTarget(wait bool) (*host.Agent, error) {
 	return host.NewAgent("clerk", &host.AgentOptions{Model: m, Tools: []*host.Tool{count, gate}})
 }
 
-func results(req *host.ModelRequest) int {
+func results(req *llm.Request) int {
 	n := 0
 	for _, m := range req.Messages {
 		n += len(m.ToolResults())

@@ -8,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/sessions"
 )
 
@@ -35,7 +37,7 @@ func TestADetachableTurnIsStreamed(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if out.FinishReason != host.FinishStop || out.Text() != "done" || out.Snapshot == "" {
+	if out.FinishReason != chat.FinishStop || out.Text() != "done" || out.Snapshot == "" {
 		t.Errorf("the output is %+v", out)
 	}
 }
@@ -60,7 +62,7 @@ func TestDetachWhileATurnRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch d := chunk.Data.(type) {
-			case *host.ToolStarted:
+			case *runevent.ToolStarted:
 				<-begun
 				if status, err := chat.Detach(t.Context()); err != nil || status != sessions.Pending {
 					t.Fatalf("%s: Detach = %s, %v", wire, status, err)
@@ -111,7 +113,7 @@ func TestADetachableTurnEndsWithItsReader(t *testing.T) {
 			}
 			id = sessions.SnapshotID("s", ev.Run)
 			kinds = append(kinds, ev.Data.Type())
-			if _, ok := ev.Data.(*host.ToolStarted); !ok {
+			if _, ok := ev.Data.(*runevent.ToolStarted); !ok {
 				continue
 			}
 			<-begun

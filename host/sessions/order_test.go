@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -39,7 +40,7 @@ func repeated(t testing.TB, few int) int {
 
 // echo answers the last message of a user.
 func echo(t testing.TB) *host.Agent {
-	return newAgent(t, "clerk", hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	return newAgent(t, "clerk", hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		return hosttest.Say("echo " + lastUser(req.Messages))
 	}))
 }
@@ -56,7 +57,7 @@ func lastUser(messages []*host.Message) string {
 // silent does not answer before its turn is canceled; it says that it was asked.
 func silent(t testing.TB) (agent *host.Agent, asked chan struct{}) {
 	asked = make(chan struct{}, 8)
-	return newAgent(t, "clerk", hosttest.ModelFunc(func(ctx context.Context, _ *host.ModelRequest) hosttest.Reply {
+	return newAgent(t, "clerk", hosttest.ModelFunc(func(ctx context.Context, _ *llm.Request) hosttest.Reply {
 		asked <- struct{}{}
 		<-ctx.Done()
 		return hosttest.Fail(ctx.Err())
@@ -205,7 +206,7 @@ func TestARefusalInTheBackgroundKeepsTheMessage(t *testing.T) {
 // A turn that waits in the background can be aborted, and those behind it go on.
 func TestAbortOfATurnThatWaits(t *testing.T) {
 	tool, begun, open := gate(t)
-	m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if last := req.Messages[len(req.Messages)-1]; last.Role == host.User && last.Text() == "first" {
 			return hosttest.Call("gate", "{}")
 		}
@@ -320,7 +321,7 @@ func orderChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		time.Sleep(rand.N(2 * time.Millisecond)) // the model thinks
 		return hosttest.Say("echo " + lastUser(req.Messages))
 	})})

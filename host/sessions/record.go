@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -352,9 +353,9 @@ func (r *records) snapshot(p *record) *Snapshot {
 	case r.expired(p):
 		out.Status = Expired
 	case p.Status == Failed:
-		out.FinishReason = host.FinishFailed
+		out.FinishReason = chat.FinishFailed
 	case p.Status == Aborted:
-		out.FinishReason = host.FinishCanceled
+		out.FinishReason = chat.FinishCanceled
 	}
 	return out
 }

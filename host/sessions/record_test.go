@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -101,7 +102,7 @@ func TestAbortRacesTheEnd(t *testing.T) {
 func TestOneHostRecoversATurn(t *testing.T) {
 	store := threads.New(kv.NewMemory(), nil)
 	tool, begun, open := gate(t)
-	m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if req.Messages[len(req.Messages)-1].Role == host.User {
 			return hosttest.Call("gate", "{}")
 		}
@@ -138,7 +139,7 @@ func TestOneHostRecoversATurn(t *testing.T) {
 
 // Turns of one chat run one after the other.
 func TestAChatIsSharedByMany(t *testing.T) {
-	m := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("ok") })
+	m := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("ok") })
 	for _, s := range []*service{stored(t, newAgent(t, "clerk", m)), newService(t, newAgent(t, "clerk", m), nil)} {
 		chat := newChat(t, s.For(""), nil)
 		var all sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -105,7 +106,7 @@ func ReadEvents() func(data json.RawMessage) (host.Event, error) {
 
 // withEnd reads the end of a turn.
 func withEnd(ev host.Event) (host.Event, error) {
-	unknown, ok := ev.Data.(*host.UnknownEvent)
+	unknown, ok := ev.Data.(*runevent.UnknownEvent)
 	if !ok || unknown.Name != turnEnded {
 		return ev, nil
 	}

@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -23,7 +25,7 @@ func twoLeft(t *testing.T) (driver *kv.Memory, store *threads.Store, runs []stri
 	driver = kv.NewMemory()
 	store = threads.New(driver, nil)
 	tool, begun, _ := gate(t)
-	m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if req.Messages[len(req.Messages)-1].Role == host.User {
 			return hosttest.Call("gate", "{}")
 		}
@@ -63,7 +65,7 @@ func damagedKeys(t *testing.T, driver kv.Driver) (keys []kv.Key) {
 }
 
 func saysOK(t *testing.T) host.Target {
-	return newAgent(t, "clerk", hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("ok") }))
+	return newAgent(t, "clerk", hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("ok") }))
 }
 
 func TestADamagedRecordDoesNotStopLaterTurns(t *testing.T) {
@@ -85,7 +87,7 @@ func TestADamagedRecordDoesNotStopLaterTurns(t *testing.T) {
 				t.Errorf("Adopt = %d, %v, want %d turns, and the damaged record", n, err, c.recovered)
 			}
 			out := run(t, s, &request{Session: "s", Text: "next"})
-			if out.FinishReason != host.FinishStop {
+			if out.FinishReason != chat.FinishStop {
 				t.Errorf("the next turn is %+v", out)
 			}
 			if c.recovered == 2 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Messages that are sent again. A message is the same as an earlier one if its client
@@ -110,29 +112,29 @@ func (t *turn) answeredOr(run iter.Seq2[host.Event, error]) iter.Seq2[host.Event
 		if unset(custom) {
 			custom = json.RawMessage("{}")
 		}
-		result := &host.RunResult{Run: t.run, FinishReason: host.FinishStop, State: custom, Replayed: true}
-		events := []host.Event{{Data: &host.RunStarted{Tenant: t.tenant, Message: t.input.ID, Replayed: true}},
-			{Data: &host.StatePatched{Ops: []host.PatchOp{{Op: "replace", Value: custom}}}}}
+		result := &host.RunResult{Run: t.run, FinishReason: chat.FinishStop, State: custom, Replayed: true}
+		events := []host.Event{{Data: &runevent.RunStarted{Tenant: t.tenant, Message: t.input.ID, Replayed: true}},
+			{Data: &runevent.StatePatched{Ops: []host.PatchOp{{Op: "replace", Value: custom}}}}}
 		for i, m := range t.answer {
 			if n := len(result.Results); n == 0 || m.Agent != "" && m.Agent != result.Results[n-1].Agent {
-				result.Results = append(result.Results, &host.Result{ID: fmt.Sprintf("%s/%d", t.run, n), Agent: m.Agent, FinishReason: host.FinishStop, CreatedAt: m.CreatedAt})
-				events = append(events, host.Event{Agent: m.Agent, Data: &host.AgentStarted{Result: result.Results[n].ID}})
+				result.Results = append(result.Results, &host.Result{ID: fmt.Sprintf("%s/%d", t.run, n), Agent: m.Agent, FinishReason: chat.FinishStop, CreatedAt: m.CreatedAt})
+				events = append(events, host.Event{Agent: m.Agent, Data: &runevent.AgentStarted{Result: result.Results[n].ID}})
 			}
 			r := result.Results[len(result.Results)-1]
 			r.Messages = append(r.Messages, m)
 			if text := m.Text(); text != "" && m.Role == host.Assistant {
 				r.Rounds++
-				events = append(events, host.Event{Agent: r.Agent, Data: &host.TextDelta{Text: text}})
+				events = append(events, host.Event{Agent: r.Agent, Data: &runevent.TextDelta{Text: text}})
 			}
 			for _, done := range m.ToolResults() {
-				events = append(events, host.Event{Agent: r.Agent, Data: &host.ToolFinished{ID: done.ID, Name: done.Name, Content: done.Content, IsError: done.IsError}})
+				events = append(events, host.Event{Agent: r.Agent, Data: &runevent.ToolFinished{ID: done.ID, Name: done.Name, Content: done.Content, IsError: done.IsError}})
 			}
-			events = append(events, host.Event{Agent: r.Agent, Data: &host.MessageDone{Message: m}})
+			events = append(events, host.Event{Agent: r.Agent, Data: &runevent.MessageDone{Message: m}})
 			if i == len(t.answer)-1 || t.answer[i+1].Agent != "" && t.answer[i+1].Agent != r.Agent {
-				events = append(events, host.Event{Agent: r.Agent, Data: &host.AgentFinished{FinishReason: host.FinishStop, Rounds: r.Rounds}})
+				events = append(events, host.Event{Agent: r.Agent, Data: &runevent.AgentFinished{FinishReason: chat.FinishStop, Rounds: r.Rounds}})
 			}
 		}
-		events = append(events, host.Event{Data: &host.RunFinished{FinishReason: host.FinishStop, Result: result}})
+		events = append(events, host.Event{Data: &runevent.RunFinished{FinishReason: chat.FinishStop, Result: result}})
 		for i, ev := range events {
 			ev.Seq, ev.Time, ev.Run, ev.Network = int64(i), time.Now().UTC(), t.run, t.served.name()
 			if !yield(ev, nil) {

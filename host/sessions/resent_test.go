@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
@@ -69,7 +70,7 @@ func TestAMessageSentAgainIsAnsweredFromItsTurn(t *testing.T) {
 			} {
 				out := ask(again.req)
 				if !out.Replayed || out.Snapshot != again.want.Snapshot || out.Turn != again.want.Turn || out.Parent != again.want.Parent || out.Text() != again.want.Text() ||
-					len(out.Messages) != 2 || out.Usage != (host.Usage{}) || out.FinishReason != host.FinishStop {
+					len(out.Messages) != 2 || out.Usage != (host.Usage{}) || out.FinishReason != chat.FinishStop {
 					t.Errorf("sent again: %+v, want %+v", out, again.want)
 				}
 			}

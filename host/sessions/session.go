@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -35,7 +36,7 @@ type Session struct {
 	Waiting string
 	// Checkpoint is where that run stopped, if the host has no journal that keeps it.
 	// With [Keys] it is in the sealed session only.
-	Checkpoint *host.Checkpoint
+	Checkpoint *runevent.Checkpoint
 	// Providers are the states of context providers, by key, of a session that a
 	// client keeps. These states are not for clients: with [Keys] they are in the
 	// sealed session only; without, a client can read and change them.
@@ -54,7 +55,7 @@ type sessionJSON struct {
 	Waiting   string                     `json:"waiting,omitempty"`
 	Providers map[string]json.RawMessage `json:"providers,omitempty"`
 
-	Checkpoint *host.Checkpoint `json:"checkpoint,omitempty"`
+	Checkpoint *runevent.Checkpoint `json:"checkpoint,omitempty"`
 }
 
 const sessionKind = "session"

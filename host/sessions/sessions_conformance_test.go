@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -53,7 +55,7 @@ func TestATurnAnswers(t *testing.T) {
 			t.Fatalf("%d turns ended", len(ended))
 		}
 		out := &ended[0].Output
-		if out.FinishReason != host.FinishStop || out.Text() != "hello" || out.Session == "" {
+		if out.FinishReason != chat.FinishStop || out.Text() != "hello" || out.Session == "" {
 			t.Errorf("output = %+v", out)
 		}
 		want := []string{"user: hi", "assistant: hello"}
@@ -278,7 +280,7 @@ func TestAnotherAgentsSessions(t *testing.T) {
 
 // Parallel turns on one session wait for each other.
 func TestNoTurnIsLost(t *testing.T) {
-	s := stored(t, newAgent(t, "clerk", hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply { return hosttest.Say("ok") })))
+	s := stored(t, newAgent(t, "clerk", hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("ok") })))
 	out := run(t, s, say(&request{}, "first"))
 	var all sync.WaitGroup
 	for range 4 {

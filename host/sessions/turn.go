@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // FinishDetached ends the stream of a turn that continues in the background.
@@ -56,7 +58,7 @@ func (o *Output) Text() string {
 // TurnEnded closes every turn, after its run has ended and is stored.
 type TurnEnded struct{ Output }
 
-// ForClient implements [host.ClientEvent].
+// ForClient implements [runevent.ClientData].
 func (e *TurnEnded) ForClient(run string) host.EventData {
 	return &TurnEnded{*e.Output.forClient(run)}
 }
@@ -291,7 +293,7 @@ func (t *turn) events(_ context.Context, events iter.Seq2[host.Event, error]) it
 				}
 				return
 			}
-			if d, ok := ev.Data.(*host.RunFinished); ok {
+			if d, ok := ev.Data.(*runevent.RunFinished); ok {
 				t.result = d.Result
 				if d.Result.Run != t.run { // it resumes from answers, or was answered before; a background run does neither
 					t.run = d.Result.Run
@@ -314,12 +316,12 @@ func (t *turn) context(ctx context.Context) context.Context {
 
 // output returns the turn's output.
 func (t *turn) output(ctx context.Context) (*Output, error) {
-	out := &Output{Session: t.session, Error: t.failure(), FinishReason: host.FinishFailed}
+	out := &Output{Session: t.session, Error: t.failure(), FinishReason: chat.FinishFailed}
 	if t.result != nil {
 		out.FinishReason, out.Usage, out.Questions, out.Replayed = t.result.FinishReason, t.result.Usage, t.result.Questions, t.result.Replayed
 	}
-	if out.Error != nil && out.FinishReason != host.FinishCanceled {
-		out.FinishReason = host.FinishFailed
+	if out.Error != nil && out.FinishReason != chat.FinishCanceled {
+		out.FinishReason = chat.FinishFailed
 	}
 	if out.Error == nil {
 		out.Messages = t.added()
@@ -330,7 +332,7 @@ func (t *turn) output(ctx context.Context) (*Output, error) {
 	var err error
 	if out.Messages, err = t.served.view.Messages(ctx, out.Messages); err != nil { // nothing is shown, and nothing is lost
 		out.Messages, out.Questions = nil, nil
-		out.FinishReason, out.Error = host.FinishFailed, fault.AsError(err)
+		out.FinishReason, out.Error = chat.FinishFailed, fault.AsError(err)
 	}
 	return out, nil
 }

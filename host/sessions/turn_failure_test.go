@@ -9,7 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/sessions"
 )
 
@@ -22,7 +24,7 @@ func TestAFailedTurnAnswersWithWhatWasBefore(t *testing.T) {
 	managed(t, target, func(t *testing.T, s *service, next nextFn) {
 		one := run(t, s, say(next(nil), "a"))
 		failed, err := s.Run(t.Context(), say(next(one), "b"))
-		if failed == nil || host.CodeOf(err) != host.Unavailable || failed.FinishReason != host.FinishFailed || failed.Error == nil {
+		if failed == nil || host.CodeOf(err) != host.Unavailable || failed.FinishReason != chat.FinishFailed || failed.Error == nil {
 			t.Fatalf("the turn: %+v, %v", failed, err)
 		}
 		if failed.Session != one.Session || failed.Snapshot != one.Snapshot || len(failed.Messages) != 0 {
@@ -149,7 +151,7 @@ func TestLeavingEndsTheTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := ev.Data.(*host.ToolProgress); ok {
+		if _, ok := ev.Data.(*runevent.ToolProgress); ok {
 			cancel()
 		}
 		if d, ok := ev.Data.(*sessions.TurnEnded); ok {
@@ -160,7 +162,7 @@ func TestLeavingEndsTheTurn(t *testing.T) {
 	if err := <-told; !errors.Is(err, context.Canceled) {
 		t.Errorf("the tool is told %v", err)
 	}
-	if out == nil || out.FinishReason != host.FinishCanceled || out.Snapshot != one.Snapshot {
+	if out == nil || out.FinishReason != chat.FinishCanceled || out.Snapshot != one.Snapshot {
 		t.Fatalf("the turn: %+v", out)
 	}
 	if snap := snapshot(t, s, out.Turn); snap.Status != sessions.Aborted {

@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 )
 
@@ -27,11 +29,11 @@ type counter struct {
 
 func (c *counter) tools(t *testing.T) []*host.Tool {
 	t.Helper()
-	locate, err := host.NewClientTool(host.ToolSpec{Name: "locate", Description: "Locates."})
+	locate, err := host.NewClientTool(llm.ToolSpec{Name: "locate", Description: "Locates."})
 	if err != nil {
 		t.Fatal(err)
 	}
-	book, err := host.NewRawTool(host.ToolSpec{Name: "book", Description: "Books.", Parameters: json.RawMessage(`{"type":"object","properties":{"seat":{"type":"integer"}}}`)},
+	book, err := host.NewRawTool(llm.ToolSpec{Name: "book", Description: "Books.", Parameters: json.RawMessage(`{"type":"object","properties":{"seat":{"type":"integer"}}}`)},
 		func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 			if len(call.Resumed) == 0 {
 				return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "Window or aisle?"}}, nil
@@ -118,7 +120,7 @@ func TestQuestionsOfSessionsThatClientsKeepAreAnswered(t *testing.T) {
 				opts = &sessions.Options{Keys: testKeys(t)}
 			}
 			out := run(t, newSessions(t, agent, opts), &request{Tenant: "acme", Text: "book it"})
-			if out.FinishReason != host.FinishInterrupted || len(out.Questions) != 2 {
+			if out.FinishReason != chat.FinishInterrupted || len(out.Questions) != 2 {
 				t.Fatalf("the turn ended with %s and %d questions", out.FinishReason, len(out.Questions))
 			}
 			if keys && out.State.Checkpoint != nil {
@@ -126,7 +128,7 @@ func TestQuestionsOfSessionsThatClientsKeepAreAnswered(t *testing.T) {
 			}
 			again := newSessions(t, agent, opts) // another process
 			out = run(t, again, sent(t, out, &request{Answers: replied(out, `"window"`)}))
-			if out.FinishReason != host.FinishStop || out.Text() != "Booked." {
+			if out.FinishReason != chat.FinishStop || out.Text() != "Booked." {
 				t.Fatalf("the answered turn ended with %s: %q", out.FinishReason, out.Text())
 			}
 			if len(c.booked) != 1 || !strings.HasPrefix(c.booked[0], `{"seat":4} "window" `) {
@@ -176,7 +178,7 @@ func TestApprovalsWantASealedSession(t *testing.T) {
 		c := &counter{}
 		agent, m := newClerk(t, c, hosttest.Call("refund", `{"amount":5}`), hosttest.Say("I may not."))
 		out := run(t, newSessions(t, agent, nil), &request{Tenant: "acme", Text: "refund it"})
-		if out.FinishReason != host.FinishStop || len(out.Questions) != 0 || len(c.refunds) != 0 {
+		if out.FinishReason != chat.FinishStop || len(out.Questions) != 0 || len(c.refunds) != 0 {
 			t.Fatalf("the turn ended with %s, %d questions and the refunds %q", out.FinishReason, len(out.Questions), c.refunds)
 		}
 		last := m.Requests()[1].Messages

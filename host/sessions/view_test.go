@@ -15,6 +15,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
@@ -42,7 +44,7 @@ func TestOnePatchPerMutation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, ok := ev.Data.(*host.StatePatched); ok {
+		if d, ok := ev.Data.(*runevent.StatePatched); ok {
 			raw, err := json.Marshal(d.Ops)
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +76,7 @@ func TestAViewOfChangesAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d, ok := chunk.Data.(*host.StatePatched); ok {
+			if d, ok := chunk.Data.(*runevent.StatePatched); ok {
 				if patches++; patches == 1 && (d.Ops[0].Op != "replace" || d.Ops[0].Path != "") {
 					t.Errorf("turn %d begins with %+v", i, d.Ops)
 				}
@@ -112,7 +114,7 @@ func TestAViewOfSessions(t *testing.T) {
 				t.Errorf("an event says %s, %v", raw, err)
 			}
 			switch d := ev.Data.(type) {
-			case *host.RunFinished:
+			case *runevent.RunFinished:
 				if d.Result != nil {
 					t.Error("an event has the whole result")
 				}
@@ -179,7 +181,7 @@ func TestAViewOfMessages(t *testing.T) {
 			return m, nil
 		},
 		Event: func(_ context.Context, ev host.Event) (host.Event, bool, error) {
-			_, finished := ev.Data.(*host.ToolFinished)
+			_, finished := ev.Data.(*runevent.ToolFinished)
 			return ev, !finished, nil
 		},
 	})
@@ -192,7 +194,7 @@ func TestAViewOfMessages(t *testing.T) {
 		{Keys: newKeys(t, "a", map[string][]byte{"a": key(1)}), View: view},
 	} {
 		told := 0
-		m := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			if last := req.Messages[len(req.Messages)-1]; last.Role == host.User {
 				return hosttest.Call("hush", "{}")
 			}

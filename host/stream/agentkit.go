@@ -11,6 +11,9 @@ import (
 	"unicode/utf16"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // AgentKitOptions are the optional parts of the encoder of AgentKit's chunks.
@@ -127,32 +130,32 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 	ev = ev.ForClient()
 	k.dst, k.ev, k.err = dst, ev, nil
 	switch d := ev.Data.(type) {
-	case *host.RunStarted:
+	case *runevent.RunStarted:
 		k.runStarted(d)
-	case *host.AgentStarted:
+	case *runevent.AgentStarted:
 		k.agentStarted(d)
-	case *host.ModelCalled:
+	case *runevent.ModelCalled:
 		k.round = d.Round
-	case *host.TextDelta:
+	case *runevent.TextDelta:
 		k.delta("text", "text.delta", d.Text)
-	case *host.ModelRetried, *host.ModelFellBack:
+	case *runevent.ModelRetried, *runevent.ModelFellBack:
 		k.abandon() // a new answer begins
-	case *host.ReasoningDelta:
+	case *runevent.ReasoningDelta:
 		k.delta("reasoning", "reasoning.delta", d.Text)
-	case *host.ToolCallDelta:
+	case *llm.ToolCallDelta:
 		k.callDelta(d.Index, d.Name, d.Arguments)
-	case *host.MessageDone:
+	case *runevent.MessageDone:
 		if k.replayed && d.Message.Role == host.Assistant {
 			k.round++ // no model is asked, and calls have the keys that they had
 		}
 		k.messageDone(d.Message)
-	case *host.ToolFinished:
+	case *runevent.ToolFinished:
 		k.output(d)
-	case *host.Interrupted:
+	case *runevent.Interrupted:
 		k.asked(d)
-	case *host.AgentFinished:
+	case *runevent.AgentFinished:
 		k.agentFinished(d)
-	case *host.RunFinished:
+	case *runevent.RunFinished:
 		k.runFinished(d)
 	}
 	return k.dst, k.err
@@ -188,7 +191,7 @@ func (k *agentKit) scope() string {
 	return "network"
 }
 
-func (k *agentKit) runStarted(d *host.RunStarted) {
+func (k *agentKit) runStarted(d *runevent.RunStarted) {
 	k.run, k.thread, k.network, k.replayed = k.ev.Run, d.Thread, k.ev.Network, d.Replayed
 	if d.Resumes != "" {
 		k.ids = fmt.Sprintf("%d-", k.ev.Time.UnixMilli())
@@ -198,7 +201,7 @@ func (k *agentKit) runStarted(d *host.RunStarted) {
 	}
 }
 
-func (k *agentKit) agentStarted(d *host.AgentStarted) {
+func (k *agentKit) agentStarted(d *runevent.AgentStarted) {
 	k.agent, k.round = k.ev.Agent, 0
 	clear(k.called)
 	clear(k.begun)
@@ -351,7 +354,7 @@ func (k *agentKit) messageDone(m *host.Message) {
 
 // output is a tool's result, in the wrapper that AgentKit puts around it. It is a
 // part of another type with the id of the call's.
-func (k *agentKit) output(d *host.ToolFinished) {
+func (k *agentKit) output(d *runevent.ToolFinished) {
 	final := object{"data": d.Content}
 	if d.IsError {
 		var text string
@@ -375,16 +378,16 @@ func (k *agentKit) output(d *host.ToolFinished) {
 
 // asked is a question to a person. AgentKit names the chunk but not its
 // content: here the content is the host's question, unchanged.
-func (k *agentKit) asked(d *host.Interrupted) {
+func (k *agentKit) asked(d *runevent.Interrupted) {
 	q := d.Question
 	call := k.callOf(slices.Concat(q.Via, []string{q.ToolCall})[0], d.Key)
 	k.send("hitl.requested", object{"runId": k.run, "partId": call.id, "messageId": call.message,
 		"toolCallId": q.ToolCall, "toolName": q.Tool, "request": q})
 }
 
-func (k *agentKit) agentFinished(d *host.AgentFinished) {
+func (k *agentKit) agentFinished(d *runevent.AgentFinished) {
 	k.abandon()
-	unfinished := []host.FinishReason{host.FinishFailed, host.FinishCanceled, host.FinishInterrupted}
+	unfinished := []host.FinishReason{chat.FinishFailed, chat.FinishCanceled, chat.FinishInterrupted}
 	if !k.opts.Standalone && !slices.Contains(unfinished, d.FinishReason) {
 		k.send("run.completed", object{"runId": k.agentRun, "scope": "agent", "name": k.agent, "messageId": k.message})
 	}
@@ -396,7 +399,7 @@ func (k *agentKit) abandon() {
 	clear(k.calls)
 }
 
-func (k *agentKit) runFinished(d *host.RunFinished) {
+func (k *agentKit) runFinished(d *runevent.RunFinished) {
 	if k.run == "" {
 		k.run, k.network = k.ev.Run, k.ev.Network
 	}
@@ -416,7 +419,7 @@ func (k *agentKit) runFinished(d *host.RunFinished) {
 	switch {
 	case d.Error != nil:
 		k.send("run.failed", about(object{"error": d.Error.Message, "recoverable": false}))
-	case d.FinishReason == host.FinishInterrupted:
+	case d.FinishReason == chat.FinishInterrupted:
 		k.send("run.interrupted", about(nil))
 	default:
 		k.send("run.completed", about(nil))

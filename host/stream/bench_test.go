@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -64,7 +65,7 @@ func sendChanges(b *testing.B, state *host.State, view *stream.View) int {
 	events := func(yield func(host.Event, error) bool) {
 		ops := []host.PatchOp{{Op: "replace", Path: "", Value: state.JSON()}}
 		for i := int64(0); ; i++ {
-			if !yield(host.Event{Seq: i, Run: host.NewID(), Network: "desk", Agent: "clerk", Data: &host.StatePatched{Ops: ops}}, nil) || !b.Loop() {
+			if !yield(host.Event{Seq: i, Run: host.NewID(), Network: "desk", Agent: "clerk", Data: &runevent.StatePatched{Ops: ops}}, nil) || !b.Loop() {
 				return
 			}
 			ops = []host.PatchOp{{Op: "replace", Path: "/n", Value: json.RawMessage(fmt.Sprint(i % 10))}}

@@ -14,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -34,8 +37,8 @@ func (s *story) tell(agent string, data ...host.EventData) *story {
 	return s
 }
 
-func answer(parts ...host.Part) *host.MessageDone {
-	return &host.MessageDone{Message: &host.Message{ID: "m1", Role: host.Assistant, Parts: parts}, Usage: &host.Usage{InputTokens: 1, OutputTokens: 2}}
+func answer(parts ...host.Part) *runevent.MessageDone {
+	return &runevent.MessageDone{Message: &host.Message{ID: "m1", Role: host.Assistant, Parts: parts}, Usage: &host.Usage{InputTokens: 1, OutputTokens: 2}}
 }
 
 func lookCall(id string) *host.ToolCall {
@@ -46,42 +49,42 @@ func lookCall(id string) *host.ToolCall {
 func stories() map[string]*story {
 	desk := func() *story { return &story{network: "desk"} }
 	alone := func() *story { return &story{network: "clerk"} }
-	started := &host.RunStarted{Tenant: "acme", Thread: "t1", Message: "u1"}
-	finished := func(reason host.FinishReason, err *host.Error) *host.RunFinished {
-		return &host.RunFinished{FinishReason: reason, Thread: "t1", DurationUS: 10, Error: err}
+	started := &runevent.RunStarted{Tenant: "acme", Thread: "t1", Message: "u1"}
+	finished := func(reason host.FinishReason, err *host.Error) *runevent.RunFinished {
+		return &runevent.RunFinished{FinishReason: reason, Thread: "t1", DurationUS: 10, Error: err}
 	}
 	return map[string]*story{
 		"network": desk().tell("", started,
-			&host.StatePatched{Ops: []host.PatchOp{{Op: "replace", Path: "", Value: json.RawMessage(`{"n":1}`)}}},
-			&host.RouteChosen{Router: "code", Next: []string{"clerk", "closer"}}).
-			tell("clerk", &host.AgentStarted{Model: "m"},
-				&host.ProcessorRan{Processor: "p", Level: "agent", MessagesBefore: 1, MessagesAfter: 1, TokensBefore: -1, TokensAfter: -1},
-				&host.ModelCalled{Model: "m", Round: 1, Messages: 1, Tools: 1},
-				&host.ReasoningDelta{Text: "Hm."}, &host.TextDelta{Text: "Let me "}, &host.TextDelta{Text: "<look>.\n"},
-				&host.ToolCallDelta{Index: 0, ID: "a", Name: "look", Arguments: `{"ord`}, &host.ToolCallDelta{Index: 0, Arguments: `er":7}`},
-				&host.ToolCallDelta{Index: 1, ID: "b", Name: "look", Arguments: `{"order":7}`},
+			&runevent.StatePatched{Ops: []host.PatchOp{{Op: "replace", Path: "", Value: json.RawMessage(`{"n":1}`)}}},
+			&runevent.RouteChosen{Router: "code", Next: []string{"clerk", "closer"}}).
+			tell("clerk", &runevent.AgentStarted{Model: "m"},
+				&runevent.ProcessorRan{Processor: "p", Level: "agent", MessagesBefore: 1, MessagesAfter: 1, TokensBefore: -1, TokensAfter: -1},
+				&runevent.ModelCalled{Model: "m", Round: 1, Messages: 1, Tools: 1},
+				&runevent.ReasoningDelta{Text: "Hm."}, &runevent.TextDelta{Text: "Let me "}, &runevent.TextDelta{Text: "<look>.\n"},
+				&llm.ToolCallDelta{Index: 0, ID: "a", Name: "look", Arguments: `{"ord`}, &llm.ToolCallDelta{Index: 0, Arguments: `er":7}`},
+				&llm.ToolCallDelta{Index: 1, ID: "b", Name: "look", Arguments: `{"order":7}`},
 				answer(&host.Reasoning{Text: "Hm."}, &host.Text{Text: "Let me <look>.\n"}, lookCall("a"), lookCall("b")),
-				&host.ToolStarted{ID: "a", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
-				&host.ToolStarted{ID: "b", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
-				&host.ToolProgress{ID: "a", Name: "look", Kind: "percent", Data: json.RawMessage(`50`)},
-				&host.ToolFinished{ID: "b", Name: "look", Content: json.RawMessage(`"There is no order 7."`), IsError: true},
-				&host.ToolFinished{ID: "a", Name: "look", Content: json.RawMessage(`{"n":9007199254740993}`), DurationUS: 5},
-				&host.MessageDone{Message: &host.Message{ID: "m2", Role: host.ToolRole, Parts: []host.Part{&host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`{"n":9007199254740993}`)}}}},
-				&host.AgentFinished{FinishReason: host.FinishStop, Rounds: 1}).
-			tell("closer", &host.AgentStarted{Model: "m"}, answer(&host.Text{Text: "Bye."}, lookCall("c")), &host.AgentFinished{FinishReason: host.FinishMaxRounds, Rounds: 1}).
-			tell("", finished(host.FinishStop, nil)),
+				&runevent.ToolStarted{ID: "a", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
+				&runevent.ToolStarted{ID: "b", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
+				&runevent.ToolProgress{ID: "a", Name: "look", Kind: "percent", Data: json.RawMessage(`50`)},
+				&runevent.ToolFinished{ID: "b", Name: "look", Content: json.RawMessage(`"There is no order 7."`), IsError: true},
+				&runevent.ToolFinished{ID: "a", Name: "look", Content: json.RawMessage(`{"n":9007199254740993}`), DurationUS: 5},
+				&runevent.MessageDone{Message: &host.Message{ID: "m2", Role: host.ToolRole, Parts: []host.Part{&host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`{"n":9007199254740993}`)}}}},
+				&runevent.AgentFinished{FinishReason: chat.FinishStop, Rounds: 1}).
+			tell("closer", &runevent.AgentStarted{Model: "m"}, answer(&host.Text{Text: "Bye."}, lookCall("c")), &runevent.AgentFinished{FinishReason: chat.FinishMaxRounds, Rounds: 1}).
+			tell("", finished(chat.FinishStop, nil)),
 		"agent": alone().tell("", started).
-			tell("clerk", &host.AgentStarted{Model: "m"}, &host.TextDelta{Text: "Hello."}, answer(&host.Text{Text: "Hello."}), &host.AgentFinished{FinishReason: host.FinishStop, Rounds: 1}).
-			tell("", finished(host.FinishStop, nil)),
+			tell("clerk", &runevent.AgentStarted{Model: "m"}, &runevent.TextDelta{Text: "Hello."}, answer(&host.Text{Text: "Hello."}), &runevent.AgentFinished{FinishReason: chat.FinishStop, Rounds: 1}).
+			tell("", finished(chat.FinishStop, nil)),
 		"network that fails": desk().tell("", started).
-			tell("clerk", &host.AgentStarted{Model: "m"}, &host.TextDelta{Text: "Hel"}, &host.ToolCallDelta{Index: 0, ID: "a", Name: "look"},
-				&host.AgentFinished{FinishReason: host.FinishFailed, Rounds: 1}).
-			tell("", finished(host.FinishFailed, &host.Error{Code: host.Unavailable, Message: "the server broke off"})),
+			tell("clerk", &runevent.AgentStarted{Model: "m"}, &runevent.TextDelta{Text: "Hel"}, &llm.ToolCallDelta{Index: 0, ID: "a", Name: "look"},
+				&runevent.AgentFinished{FinishReason: chat.FinishFailed, Rounds: 1}).
+			tell("", finished(chat.FinishFailed, &host.Error{Code: host.Unavailable, Message: "the server broke off"})),
 		"agent that asks": alone().tell("", started).
-			tell("clerk", &host.AgentStarted{Model: "m"}, answer(lookCall("a")), &host.ToolStarted{ID: "a", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
-				&host.Interrupted{Question: &host.Question{ID: "q1", Kind: host.QuestionKind("approval"), Agent: "clerk", ToolCall: "a", Tool: "look", Arguments: json.RawMessage(`{"order":7}`), Reason: "may I?"}}, &host.AgentFinished{FinishReason: host.FinishInterrupted, Rounds: 1}).
-			tell("", finished(host.FinishInterrupted, nil)),
-		"network that never began": desk().tell("", finished(host.FinishFailed, &host.Error{Code: host.NotFound, Message: "no such thread"})),
+			tell("clerk", &runevent.AgentStarted{Model: "m"}, answer(lookCall("a")), &runevent.ToolStarted{ID: "a", Name: "look", Arguments: json.RawMessage(`{"order":7}`)},
+				&runevent.Interrupted{Question: &host.Question{ID: "q1", Kind: host.QuestionKind("approval"), Agent: "clerk", ToolCall: "a", Tool: "look", Arguments: json.RawMessage(`{"order":7}`), Reason: "may I?"}}, &runevent.AgentFinished{FinishReason: chat.FinishInterrupted, Rounds: 1}).
+			tell("", finished(chat.FinishInterrupted, nil)),
+		"network that never began": desk().tell("", finished(chat.FinishFailed, &host.Error{Code: host.NotFound, Message: "no such thread"})),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // The defaults of [ServeOptions].
@@ -91,7 +92,7 @@ func newResponse(w http.ResponseWriter, r *http.Request, opts *ServeOptions) *re
 }
 
 func (s *response) event(ev host.Event) error {
-	_, s.over = ev.Data.(*host.RunFinished)
+	_, s.over = ev.Data.(*runevent.RunFinished)
 	s.run = ev.Run
 	var err error
 	if s.frames, err = s.opts.Encoder.Encode(s.frames[:0], ev); err != nil {

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -130,7 +132,7 @@ func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 		if host.CodeOf(err) != host.Canceled || !strings.Contains(err.Error(), "WriteTimeout of 5s") {
 			t.Errorf("Serve: %v", err)
 		}
-		if turns := adapter.Turns(); len(turns) != 1 || turns[0].Status != host.FinishCanceled {
+		if turns := adapter.Turns(); len(turns) != 1 || turns[0].Status != chat.FinishCanceled {
 			t.Errorf("the thread's turns are %+v", turns)
 		}
 	})
@@ -138,7 +140,7 @@ func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 
 func TestSilenceIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := hosttest.ModelFunc(func(ctx context.Context, _ *host.ModelRequest) hosttest.Reply {
+		model := hosttest.ModelFunc(func(ctx context.Context, _ *llm.Request) hosttest.Reply {
 			timer := time.NewTimer(time.Minute)
 			defer timer.Stop()
 			<-timer.C

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // DefaultKept is how many of the last events a live run keeps for its readers.
@@ -80,7 +81,7 @@ func (l *Live) add(ev host.Event) {
 		l.first++
 	}
 	l.events = append(l.events, ev)
-	if d, ok := ev.Data.(*host.RunFinished); ok {
+	if d, ok := ev.Data.(*runevent.RunFinished); ok {
 		l.result = d.Result
 	}
 	l.wake()

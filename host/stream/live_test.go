@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -59,7 +62,7 @@ func TestEveryReaderGetsEveryEvent(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	if r, err := l.Wait(t.Context()); err != nil || r.FinishReason != host.FinishStop {
+	if r, err := l.Wait(t.Context()); err != nil || r.FinishReason != chat.FinishStop {
 		t.Errorf("Wait: %+v, %v", r, err)
 	}
 }
@@ -68,7 +71,7 @@ func TestEveryReaderGetsEveryEvent(t *testing.T) {
 // it comes back.
 func TestASlowReaderIsCutOffAlone(t *testing.T) {
 	release := make(chan struct{})
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		<-release
 		return hosttest.Say(strings.Repeat("word ", 200))
 	})
@@ -125,7 +128,7 @@ func TestCancelIsImmediate(t *testing.T) {
 				for _, name := range []string{"a", "b"} {
 					tools = append(tools, host.NewTool(name, "Waits.", func(ctx context.Context, _ *host.Call, _ struct{}) (string, error) { return "", block(ctx) }, nil))
 				}
-				model := hosttest.ModelFunc(func(ctx context.Context, _ *host.ModelRequest) hosttest.Reply {
+				model := hosttest.ModelFunc(func(ctx context.Context, _ *llm.Request) hosttest.Reply {
 					switch where {
 					case "model":
 						return hosttest.Fail(block(ctx))
@@ -150,10 +153,10 @@ func TestCancelIsImmediate(t *testing.T) {
 				if took := time.Since(began); took != 0 {
 					t.Errorf("the run went on for %s", took)
 				}
-				if host.CodeOf(err) != host.Canceled || r == nil || r.FinishReason != host.FinishCanceled {
+				if host.CodeOf(err) != host.Canceled || r == nil || r.FinishReason != chat.FinishCanceled {
 					t.Errorf("Wait: %+v, %v", r, err)
 				}
-				if turns := adapter.Turns(); len(turns) != 1 || turns[0].Status != host.FinishCanceled {
+				if turns := adapter.Turns(); len(turns) != 1 || turns[0].Status != chat.FinishCanceled {
 					t.Errorf("the thread's turns are %+v, want one that is marked", turns)
 				}
 				last, ended := host.Event{}, false
@@ -162,7 +165,7 @@ func TestCancelIsImmediate(t *testing.T) {
 						last = ev
 					}
 				}
-				if d, ok := last.Data.(*host.RunFinished); !ok || d.FinishReason != host.FinishCanceled || !ended {
+				if d, ok := last.Data.(*runevent.RunFinished); !ok || d.FinishReason != chat.FinishCanceled || !ended {
 					t.Errorf("the last event is %+v", last.Data)
 				}
 			})
@@ -172,7 +175,7 @@ func TestCancelIsImmediate(t *testing.T) {
 
 func TestReadersLeaveWithTheirContext(t *testing.T) {
 	release := make(chan struct{})
-	model := hosttest.ModelFunc(func(context.Context, *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
 		<-release
 		return hosttest.Say("done")
 	})
@@ -185,7 +188,7 @@ func TestReadersLeaveWithTheirContext(t *testing.T) {
 			}
 			break
 		}
-		if _, ok := ev.Data.(*host.ModelCalled); ok {
+		if _, ok := ev.Data.(*runevent.ModelCalled); ok {
 			cancel()
 		}
 	}
@@ -235,7 +238,7 @@ func ExampleStart() {
 			if err != nil {
 				panic(err)
 			}
-			if d, ok := ev.Data.(*host.TextDelta); ok {
+			if d, ok := ev.Data.(*runevent.TextDelta); ok {
 				text.WriteString(d.Text)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -230,7 +231,7 @@ func TestAgentKitSimulatesChunking(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, ok := ev.Data.(*host.TextDelta); ok {
+				if _, ok := ev.Data.(*runevent.TextDelta); ok {
 					continue // as of a model that does not stream
 				}
 				frames, err := e.Encode(nil, ev)

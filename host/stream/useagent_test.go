@@ -20,7 +20,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -145,7 +148,7 @@ func (c *conversation) run(req *host.Request) *host.RunResult {
 		for _, f := range frames {
 			c.chunks.Write(stream.AppendNDJSON(nil, f))
 		}
-		if d, ok := ev.Data.(*host.RunFinished); ok {
+		if d, ok := ev.Data.(*runevent.RunFinished); ok {
 			result = d.Result
 		}
 	}
@@ -343,7 +346,7 @@ func TestUseAgentGivesAResumedOutputToItsCall(t *testing.T) {
 					t.Fatalf("hitl.requested has runId %q, the run is %q", run, asked.Run)
 				}
 				decide.answer.Question = asked.Questions[0].ID
-				if r := c.run(&host.Request{Resume: run, Answers: []host.Answer{decide.answer}}); r.FinishReason != host.FinishStop {
+				if r := c.run(&host.Request{Resume: run, Answers: []host.Answer{decide.answer}}); r.FinishReason != chat.FinishStop {
 					t.Fatalf("the resumed run ended with %s: %v", r.FinishReason, r.Error)
 				}
 
@@ -368,7 +371,7 @@ func TestUseAgentGivesAResumedOutputToItsCall(t *testing.T) {
 // tool asks through the call that the client knows.
 func TestUseAgentFindsCallsAcrossRuns(t *testing.T) {
 	asks := func(questions int) *host.Tool {
-		tool, err := host.NewRawTool(host.ToolSpec{Name: "book", Description: "Books."}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+		tool, err := host.NewRawTool(llm.ToolSpec{Name: "book", Description: "Books."}, func(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
 			if n := len(call.Resumed); n < questions {
 				return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: fmt.Sprintf("question %d", n+1)}}, nil
 			}
@@ -382,12 +385,12 @@ func TestUseAgentFindsCallsAcrossRuns(t *testing.T) {
 	follow := func(t *testing.T, c *conversation, runs int) *clientState {
 		r := c.run(&host.Request{Text: "book"})
 		for range runs - 1 {
-			if r.FinishReason != host.FinishInterrupted {
+			if r.FinishReason != chat.FinishInterrupted {
 				t.Fatalf("the run ended with %s: %v", r.FinishReason, r.Error)
 			}
 			r = c.run(&host.Request{Resume: r.Run, Answers: []host.Answer{{Question: r.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`"yes"`)}}})
 		}
-		if r.FinishReason != host.FinishStop {
+		if r.FinishReason != chat.FinishStop {
 			t.Fatalf("the last run ended with %s: %v", r.FinishReason, r.Error)
 		}
 		return c.client()
@@ -463,18 +466,18 @@ type stutter struct{ asked int }
 
 func (*stutter) Name() string { return "stutter" }
 
-func (m *stutter) Generate(context.Context, *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m *stutter) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		if m.asked++; m.asked > 1 {
-			yield(host.ModelChunk{Response: &host.ModelResponse{Parts: []host.Part{&host.Text{Text: "Done."}}}}, nil)
+			yield(llm.Chunk{Response: &llm.Response{Parts: []host.Part{&host.Text{Text: "Done."}}}}, nil)
 			return
 		}
 		call := &host.ToolCall{ID: "a", Name: "refund", Arguments: json.RawMessage(`{"order":7}`)}
-		for _, chunk := range []host.ModelChunk{
-			{ToolCall: &host.ToolCallDelta{ID: "a", Name: "refund", Arguments: `{"order`}},
-			{Retry: &host.RetryNotice{Attempt: 1, Code: host.Unavailable, Reason: "cut off"}},
-			{ToolCall: &host.ToolCallDelta{ID: "a", Name: "refund", Arguments: `{"order":7}`}},
-			{Response: &host.ModelResponse{Parts: []host.Part{call}}},
+		for _, chunk := range []llm.Chunk{
+			{ToolCall: &llm.ToolCallDelta{ID: "a", Name: "refund", Arguments: `{"order`}},
+			{Retry: &llm.RetryNotice{Attempt: 1, Code: host.Unavailable, Reason: "cut off"}},
+			{ToolCall: &llm.ToolCallDelta{ID: "a", Name: "refund", Arguments: `{"order":7}`}},
+			{Response: &llm.Response{Parts: []host.Part{call}}},
 		} {
 			if !yield(chunk, nil) {
 				return
@@ -489,7 +492,7 @@ func TestChunksOfARunThatGoesOnAreNew(t *testing.T) {
 	ids := func(resumes string, at int64) []string {
 		e := stream.AgentKit(&stream.AgentKitOptions{Standalone: true})
 		var ids []string
-		for i, data := range []host.EventData{&host.RunStarted{Thread: "t1", Resumes: resumes}, &host.AgentStarted{Result: "run-1/0"}, &host.TextDelta{Text: "Hello."}} {
+		for i, data := range []host.EventData{&runevent.RunStarted{Thread: "t1", Resumes: resumes}, &runevent.AgentStarted{Result: "run-1/0"}, &runevent.TextDelta{Text: "Hello."}} {
 			frames, err := e.Encode(nil, host.Event{Seq: int64(i), Time: time.UnixMilli(at), Run: "run-1", Network: "clerk", Data: data})
 			if err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // View selects the parts of a run that clients may see: its state and events
@@ -148,7 +149,7 @@ func (v *View) Messages(ctx context.Context, messages []*host.Message) ([]*host.
 // done returns the form of a message's event that clients may see; nil if they
 // may not. A view of messages also removes the provider's raw answer, which
 // would reveal the message.
-func (v *View) done(ctx context.Context, data *host.MessageDone) (*host.MessageDone, error) {
+func (v *View) done(ctx context.Context, data *runevent.MessageDone) (*runevent.MessageDone, error) {
 	if v.message == nil || data.Message == nil {
 		return data, nil
 	}
@@ -156,7 +157,7 @@ func (v *View) done(ctx context.Context, data *host.MessageDone) (*host.MessageD
 	if err != nil || len(seen) == 0 {
 		return nil, err
 	}
-	return &host.MessageDone{Message: seen[0], Usage: data.Usage}, nil
+	return &runevent.MessageDone{Message: seen[0], Usage: data.Usage}, nil
 }
 
 func emptyDocument() (*host.Document, error) { return host.ReadDocument(json.RawMessage("{}")) }
@@ -225,21 +226,21 @@ const maxBehind = 1000
 func (f *follower) show(ctx context.Context, ev host.Event) (host.Event, bool, error) {
 	shown := true
 	switch data := ev.Data.(type) {
-	case *host.StatePatched:
+	case *runevent.StatePatched:
 		ops, err := f.change(ctx, data.Ops)
 		if err != nil || len(ops) == 0 {
 			return ev, false, err
 		}
-		ev.Data = &host.StatePatched{Ops: ops}
-	case *host.MessageDone:
+		ev.Data = &runevent.StatePatched{Ops: ops}
+	case *runevent.MessageDone:
 		d, err := f.view.done(ctx, data)
 		if err != nil || d == nil {
 			return ev, false, err
 		}
 		ev.Data = d
-	case *host.ArtifactMade:
+	case *runevent.ArtifactMade:
 		shown = !f.view.artifacts
-	case *host.RunFinished:
+	case *runevent.RunFinished:
 		d := *data
 		d.Result = nil // has it all
 		ev.Data = &d

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -26,7 +27,7 @@ func patched(patches ...string) iter.Seq2[host.Event, error] {
 				yield(host.Event{}, err)
 				return
 			}
-			if !yield(host.Event{Seq: int64(i), Run: "r", Data: &host.StatePatched{Ops: ops}}, nil) {
+			if !yield(host.Event{Seq: int64(i), Run: "r", Data: &runevent.StatePatched{Ops: ops}}, nil) {
 				return
 			}
 		}
@@ -51,7 +52,7 @@ func shown(t *testing.T, v *stream.View, events iter.Seq2[host.Event, error]) []
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := json.Marshal(ev.Data.(*host.StatePatched).Ops)
+		raw, err := json.Marshal(ev.Data.(*runevent.StatePatched).Ops)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,15 +144,15 @@ func TestAViewFailsClosed(t *testing.T) {
 
 func TestAViewOfEvents(t *testing.T) {
 	v := newView(t, &stream.ViewOptions{Hide: []string{"/artifacts"}, Event: func(_ context.Context, ev host.Event) (host.Event, bool, error) {
-		if d, ok := ev.Data.(*host.TextDelta); ok {
-			ev.Data = &host.TextDelta{Text: strings.ToUpper(d.Text)}
+		if d, ok := ev.Data.(*runevent.TextDelta); ok {
+			ev.Data = &runevent.TextDelta{Text: strings.ToUpper(d.Text)}
 		}
-		_, reasoning := ev.Data.(*host.ReasoningDelta)
+		_, reasoning := ev.Data.(*runevent.ReasoningDelta)
 		return ev, !reasoning, nil
 	}})
 	var got []string
 	for ev, err := range v.Events(t.Context(), func(yield func(host.Event, error) bool) {
-		for i, d := range []host.EventData{&host.ReasoningDelta{Text: "x"}, &host.TextDelta{Text: "hi"}, &host.ArtifactMade{}, &host.RunFinished{Result: &host.RunResult{}}} {
+		for i, d := range []host.EventData{&runevent.ReasoningDelta{Text: "x"}, &runevent.TextDelta{Text: "hi"}, &runevent.ArtifactMade{}, &runevent.RunFinished{Result: &host.RunResult{}}} {
 			if !yield(host.Event{Seq: int64(i), Data: d}, nil) {
 				return
 			}
@@ -162,7 +163,7 @@ func TestAViewOfEvents(t *testing.T) {
 		}
 		raw, _ := json.Marshal(ev.Data)
 		got = append(got, fmt.Sprint(ev.Seq, ev.Data.Type(), string(raw)))
-		if d, ok := ev.Data.(*host.RunFinished); ok && d.Result != nil {
+		if d, ok := ev.Data.(*runevent.RunFinished); ok && d.Result != nil {
 			t.Error("the result is shown whole")
 		}
 	}
@@ -191,13 +192,13 @@ func TestAViewOfMessages(t *testing.T) {
 	said := host.UserText("hi")
 	see := func(m *host.Message) (out []string, err error) {
 		events := func(yield func(host.Event, error) bool) {
-			yield(host.Event{Data: &host.MessageDone{Message: m, Raw: json.RawMessage(`"hi"`)}}, nil)
+			yield(host.Event{Data: &runevent.MessageDone{Message: m, Raw: json.RawMessage(`"hi"`)}}, nil)
 		}
 		for ev, err := range v.Events(t.Context(), events) {
 			if err != nil {
 				return nil, err
 			}
-			d := ev.Data.(*host.MessageDone)
+			d := ev.Data.(*runevent.MessageDone)
 			out = append(out, d.Message.Text()+string(d.Raw))
 		}
 		return out, nil
@@ -274,7 +275,7 @@ func TestWhatClientsHaveIsTheView(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if client, err = client.Patch(ev.Data.(*host.StatePatched).Ops); err != nil {
+			if client, err = client.Patch(ev.Data.(*runevent.StatePatched).Ops); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -283,7 +284,7 @@ func TestWhatClientsHaveIsTheView(t *testing.T) {
 
 func TestBriefEventsComeBack(t *testing.T) {
 	read, enc := stream.ReadBrief(), stream.Brief()
-	for i, d := range []host.EventData{&host.RunStarted{Thread: "t"}, &host.TextDelta{Text: "hi"}, &host.StatePatched{Ops: []host.PatchOp{{Op: "remove", Path: "/a"}}}} {
+	for i, d := range []host.EventData{&runevent.RunStarted{Thread: "t"}, &runevent.TextDelta{Text: "hi"}, &runevent.StatePatched{Ops: []host.PatchOp{{Op: "remove", Path: "/a"}}}} {
 		ev := host.Event{Seq: int64(i), Run: "r", Network: "n", Agent: []string{"", "a", "b"}[i], Data: d}
 		frames, err := enc.Encode(nil, ev)
 		if err != nil || len(frames) != 1 {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -186,7 +187,7 @@ func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.
 	out := make([]*host.Message, 0, len(messages))
 	lookUp := d.looksUp(messages)
 	for _, m := range messages {
-		if err := host.ValidateID("message", m.ID, MaxMessageIDBytes); err != nil {
+		if err := chat.ValidateID("message", m.ID, MaxMessageIDBytes); err != nil {
 			return nil, err
 		}
 		if seen[m.ID] {

@@ -22,7 +22,9 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/longtest"
 )
@@ -60,7 +62,7 @@ type crashModel struct{ w *world }
 
 func (crashModel) Name() string { return "crash" }
 
-func (m crashModel) Generate(_ context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
+func (m crashModel) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	results := 0
 	for _, msg := range req.Messages {
 		results += len(msg.ToolResults())
@@ -74,8 +76,8 @@ func (m crashModel) Generate(_ context.Context, req *host.ModelRequest) iter.Seq
 		2: {said, call("c", "note")},
 		3: {said},
 	}[results]
-	return func(yield func(host.ModelChunk, error) bool) {
-		yield(host.ModelChunk{Response: &host.ModelResponse{Parts: parts, FinishReason: host.FinishStop}}, nil)
+	return func(yield func(llm.Chunk, error) bool) {
+		yield(llm.Chunk{Response: &llm.Response{Parts: parts, FinishReason: chat.FinishStop}}, nil)
 	}
 }
 
@@ -196,7 +198,7 @@ func (c *crasher) one(ctx context.Context, thread string) error {
 		if err != nil {
 			return err
 		}
-		if r.FinishReason != host.FinishInterrupted {
+		if r.FinishReason != chat.FinishInterrupted {
 			return nil
 		}
 		req = host.Request{Resume: r.Run, Answers: itHappened(r.Questions)}

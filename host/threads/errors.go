@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -41,7 +42,7 @@ const DefaultTenant = host.DefaultTenant
 // ValidateID returns an error of code invalid_argument if no thread can have
 // that id: it must be UTF-8 of 1 to [MaxThreadIDBytes] bytes without control
 // characters.
-func ValidateID(id string) error { return host.ValidateID("thread", id, MaxThreadIDBytes) }
+func ValidateID(id string) error { return chat.ValidateID("thread", id, MaxThreadIDBytes) }
 
 // contextError is ctx's end as an error with its code.
 func contextError(ctx context.Context, format string, args ...any) error {

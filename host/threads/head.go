@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
@@ -270,7 +271,7 @@ func (s *storedSnapshot) point(head, content string) point {
 // ofRun finds the snapshot of a run in the thread, in one of its branches or in the
 // threads it was forked from, and the id of the content that has it.
 func (l turnLog) ofRun(ctx context.Context, run string) (snap *storedSnapshot, in string, err error) {
-	if err := host.ValidateID("snapshot", run, MaxMessageIDBytes); err != nil {
+	if err := chat.ValidateID("snapshot", run, MaxMessageIDBytes); err != nil {
 		return nil, "", err
 	}
 	in = l.root

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // A Store has every ability of a history adapter.
@@ -124,7 +125,7 @@ func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (strin
 // turn.Head says that the turn answers no particular state of the thread, and is no
 // guard.
 func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, turn *host.Turn) error {
-	if err := host.ValidateID("run", req.Run, MaxMessageIDBytes); err != nil {
+	if err := chat.ValidateID("run", req.Run, MaxMessageIDBytes); err != nil {
 		return err
 	}
 	_, err := s.writer(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {

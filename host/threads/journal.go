@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -53,7 +54,7 @@ type journaled struct {
 func (s *Store) journal(tenant, run string) (journal, error) {
 	part, err := s.partitionOf(tenant)
 	if err == nil {
-		err = host.ValidateID("run", run, MaxMessageIDBytes)
+		err = chat.ValidateID("run", run, MaxMessageIDBytes)
 	}
 	return journal{part, s.now}, err
 }

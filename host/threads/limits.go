@@ -2,6 +2,7 @@ package threads
 
 import (
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -18,9 +19,9 @@ const (
 	// MaxTenantBytes is the longest name of a tenant.
 	MaxTenantBytes = host.MaxTenantBytes
 	// MaxThreadIDBytes is the longest id of a thread.
-	MaxThreadIDBytes = host.MaxIDBytes
+	MaxThreadIDBytes = chat.MaxIDBytes
 	// MaxMessageIDBytes is the longest id of a message or a run.
-	MaxMessageIDBytes = host.MaxIDBytes
+	MaxMessageIDBytes = chat.MaxIDBytes
 	// MaxTitleRunes is how much of the first input becomes the title.
 	MaxTitleRunes = 50
 	// MaxTitleBytes is the longest title that can be set.

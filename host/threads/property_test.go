@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
@@ -200,7 +201,7 @@ func (th *modelThread) turn(m *machine, run string, turn *host.Turn) {
 	for _, a := range turn.Artifacts {
 		now.named[a.Name] = a.Parts[0].(*host.Text).Text
 	}
-	if turn.Status == host.FinishFailed {
+	if turn.Status == chat.FinishFailed {
 		now.status = threads.Failed
 	}
 	th.turns = append(slices.Clone(th.turns), now)
@@ -223,7 +224,7 @@ func (m *machine) drawTurn(t *rapid.T, th *modelThread) *host.Turn {
 		}
 	}
 	turn := threadtest.TurnOf("", messages...)
-	turn.Status = rapid.SampledFrom([]host.FinishReason{host.FinishStop, host.FinishFailed}).Draw(t, "status")
+	turn.Status = rapid.SampledFrom([]host.FinishReason{chat.FinishStop, chat.FinishFailed}).Draw(t, "status")
 	switch rapid.IntRange(0, 3).Draw(t, "head") {
 	case 0:
 		turn.Head = "elsewhere"

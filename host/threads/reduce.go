@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -49,7 +50,7 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 	if err != nil || len(messages) == 0 {
 		return false, err
 	}
-	short, err := reducer.Reduce(ctx, host.NewView(messages, opts.Model, opts.Tokens))
+	short, err := reducer.Reduce(ctx, llm.NewView(messages, opts.Model, opts.Tokens))
 	if err != nil {
 		return false, wrap(err, "reduce thread %q", id)
 	}

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -17,7 +18,7 @@ type numbered struct {
 // around reads a message that the thread shows with those near enough to belong
 // to it, and returns its place among them. Code not_found if it shows none.
 func (l log) around(ctx context.Context, id string) (near []numbered, i int, err error) {
-	if err := host.ValidateID("message", id, MaxMessageIDBytes); err != nil {
+	if err := chat.ValidateID("message", id, MaxMessageIDBytes); err != nil {
 		return nil, 0, err
 	}
 	at, found, err := l.position(ctx, id)

@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
@@ -25,14 +27,14 @@ type model func(ctx context.Context, view []*host.Message) ([]host.Part, error)
 
 func (model) Name() string { return "fake" }
 
-func (m model) Generate(ctx context.Context, req *host.ModelRequest) iter.Seq2[host.ModelChunk, error] {
-	return func(yield func(host.ModelChunk, error) bool) {
+func (m model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
 		parts, err := m(ctx, req.Messages)
 		if err != nil {
-			yield(host.ModelChunk{}, err)
+			yield(llm.Chunk{}, err)
 			return
 		}
-		yield(host.ModelChunk{Response: &host.ModelResponse{Parts: parts, FinishReason: host.FinishStop}}, nil)
+		yield(llm.Chunk{Response: &llm.Response{Parts: parts, FinishReason: chat.FinishStop}}, nil)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -94,7 +95,7 @@ type agentThreads struct {
 func (w threadWriter) agentThreads(key string) (agentThreads, error) {
 	err := w.read.err
 	if err == nil {
-		err = host.ValidateID("agent thread", key, MaxThreadIDBytes)
+		err = chat.ValidateID("agent thread", key, MaxThreadIDBytes)
 	}
 	return agentThreads{w.read.part, w.store.now}, err
 }
@@ -248,7 +249,7 @@ func (tn *Tenant) AgentThreads(ctx context.Context, after string, limit int) ([]
 	}
 	r := kv.Range{Prefix: serializedKeys, Limit: min(limit, MaxListLimit)}
 	if after != "" {
-		if err := host.ValidateID("agent thread", after, MaxThreadIDBytes); err != nil {
+		if err := chat.ValidateID("agent thread", after, MaxThreadIDBytes); err != nil {
 			return nil, err
 		}
 		r.After = serializedKey(after)

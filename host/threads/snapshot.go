@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
@@ -37,11 +38,11 @@ func (s Status) Valid() bool {
 
 func statusOf(reason host.FinishReason) Status {
 	switch reason {
-	case host.FinishInterrupted:
+	case chat.FinishInterrupted:
 		return Interrupted
-	case host.FinishFailed:
+	case chat.FinishFailed:
 		return Failed
-	case host.FinishCanceled:
+	case chat.FinishCanceled:
 		return Canceled
 	default:
 		return Completed

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/reduce"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
@@ -63,7 +64,7 @@ func (s *storedSummary) isOf(t *Moment) bool {
 // through returns the parts that the thread shows up to and with a message; none if
 // it does not show it.
 func (l log) through(ctx context.Context, id string) ([]view.Part, error) {
-	if host.ValidateID("message", id, MaxMessageIDBytes) != nil {
+	if chat.ValidateID("message", id, MaxMessageIDBytes) != nil {
 		return nil, nil
 	}
 	at, found, err := l.position(ctx, id)

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/reduce"
 	"github.com/agenthost/agenthost/host/threads"
@@ -128,7 +129,7 @@ func TestProgressiveSummariesOfAThread(t *testing.T) {
 		driver := kv.NewMemory()
 		store := threads.New(driver, nil)
 		q := queue.New(driver, &queue.Options{RunStatus: store.RunStatus})
-		summarizer := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		summarizer := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			return hosttest.Say(fmt.Sprintf("%d before", len(req.Messages)-1))
 		})
 		progressive, err := reduce.NewProgressive(summarizer, 4, store, q, store.Summaries(), &reduce.ProgressiveOptions{Batch: 4})
@@ -141,7 +142,7 @@ func TestProgressiveSummariesOfAThread(t *testing.T) {
 		}
 		defer func() { _ = q.Close() }()
 		longest, first := 0, ""
-		model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			longest, first = max(longest, len(req.Messages)), req.Messages[0].Text()
 			return hosttest.Say("yes")
 		})
@@ -194,7 +195,7 @@ func TestSummariesOfAnImportedThread(t *testing.T) {
 		}
 		q := queue.New(driver, &queue.Options{RunStatus: store.RunStatus})
 		calls, given, most := 0, map[string]int{}, 0
-		summarizer := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+		summarizer := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			calls++
 			most = max(most, len(req.Messages))
 			for _, m := range req.Messages {
@@ -212,7 +213,7 @@ func TestSummariesOfAnImportedThread(t *testing.T) {
 		}
 		defer func() { _ = q.Close() }()
 		sizes, first := []int{}, ""
-		turn := turnsOf(t, store, q, reduce.Processor("progressive", progressive), func(req *host.ModelRequest) {
+		turn := turnsOf(t, store, q, reduce.Processor("progressive", progressive), func(req *llm.Request) {
 			sizes, first = append(sizes, len(req.Messages)), req.Messages[0].Text()
 		})
 		turn()
@@ -244,13 +245,13 @@ func TestSummariesOfAnImportedThread(t *testing.T) {
 
 // turnsOf returns how to run a turn of thread t1 and wait for its jobs; seen is told
 // what the model is asked.
-func turnsOf(t *testing.T, store *threads.Store, q *queue.Queue, p host.Processor, seen func(*host.ModelRequest)) func() {
+func turnsOf(t *testing.T, store *threads.Store, q *queue.Queue, p host.Processor, seen func(*llm.Request)) func() {
 	t.Helper()
 	history, err := host.NewHistory(store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := hosttest.ModelFunc(func(_ context.Context, req *host.ModelRequest) hosttest.Reply {
+	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		seen(req)
 		return hosttest.Say("yes")
 	})

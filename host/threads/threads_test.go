@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
@@ -102,9 +103,9 @@ func TestTurnIsKeptWhole(t *testing.T) {
 	}
 	got := show.SnapshotOf(4)
 	want := &threads.Snapshot{
-		ID: "r1", Turn: 1, Input: "q", Network: "support", From: 1, To: 5, Status: threads.Completed, FinishReason: host.FinishStop,
+		ID: "r1", Turn: 1, Input: "q", Network: "support", From: 1, To: 5, Status: threads.Completed, FinishReason: chat.FinishStop,
 		Usage: turn.Usage, Artifacts: 1, State: got.State, Time: got.Time,
-		Results: []threads.ResultInfo{{Agent: "clerk", Messages: 4, FinishReason: host.FinishStop, Rounds: 1}},
+		Results: []threads.ResultInfo{{Agent: "clerk", Messages: 4, FinishReason: chat.FinishStop, Rounds: 1}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
@@ -156,15 +157,15 @@ func TestTurn(t *testing.T) {
 		}, host.AlreadyExists, []string{"question 0", "answer 0", "q"}, threads.Completed},
 		{"that failed is kept and marked", func(head string) (string, *host.Turn) {
 			turn := threadtest.TurnOf(head, host.AssistantText("half"))
-			turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "model is down")
+			turn.Status, turn.Error = chat.FinishFailed, host.Errorf(host.Unavailable, "model is down")
 			return "r1", turn
 		}, "", []string{"question 0", "answer 0", "q", "half"}, threads.Failed},
 		{"that failed without a word is marked", func(head string) (string, *host.Turn) {
-			return "r1", &host.Turn{Head: head, Status: host.FinishCanceled, Error: host.Errorf(host.Canceled, "stopped")}
+			return "r1", &host.Turn{Head: head, Status: chat.FinishCanceled, Error: host.Errorf(host.Canceled, "stopped")}
 		}, "", []string{"question 0", "answer 0", "q"}, threads.Canceled},
 		{"that waits for a person is marked", func(head string) (string, *host.Turn) {
 			turn := threadtest.TurnOf(head, threadtest.Calls("c", "1"))
-			turn.Status = host.FinishInterrupted
+			turn.Status = chat.FinishInterrupted
 			return "r1", turn
 		}, "", []string{"question 0", "answer 0", "q", "call 1"}, threads.Interrupted},
 		{"with a message twice keeps it once", func(head string) (string, *host.Turn) {
@@ -208,7 +209,7 @@ func TestFailedTurnTellsWhy(t *testing.T) {
 	long := strings.Repeat("ä", 10_000)
 	for i, message := range []string{"model is down", long} {
 		turn := threadtest.TurnOf("")
-		turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "%s", message).WithHint("start it")
+		turn.Status, turn.Error = chat.FinishFailed, host.Errorf(host.Unavailable, "%s", message).WithHint("start it")
 		if err := s.AppendResults(t.Context(), threadtest.Request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
 			t.Fatalf("AppendResults = %v", err)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/trace"
 )
 
@@ -42,8 +44,8 @@ func xored(b []byte) []byte {
 
 // traced gives a run's events to a log as a host does.
 func traced(l *trace.Log, tenant, run, thread, text string) {
-	for i, data := range []host.EventData{&host.RunStarted{Tenant: tenant, Thread: thread}, &host.AgentStarted{Model: "m"},
-		&host.MessageDone{Message: host.AssistantText(text)}, &host.RunFinished{FinishReason: host.FinishStop}} {
+	for i, data := range []host.EventData{&runevent.RunStarted{Tenant: tenant, Thread: thread}, &runevent.AgentStarted{Model: "m"},
+		&runevent.MessageDone{Message: host.AssistantText(text)}, &runevent.RunFinished{FinishReason: chat.FinishStop}} {
 		l.Trace(host.Scope{Tenant: tenant, Run: run}, host.Event{Seq: int64(i), Time: time.Now(), Run: run, Agent: "a", Data: data})
 	}
 }
@@ -118,11 +120,11 @@ func TestTracesGoWithTheirThreadAndTenant(t *testing.T) {
 			going := func(i int, data host.EventData) {
 				l.Trace(host.Scope{Tenant: "acme", Run: "r4"}, host.Event{Seq: int64(i), Time: time.Now(), Run: "r4", Data: data})
 			}
-			going(0, &host.RunStarted{Tenant: "acme", Thread: "t1"})
+			going(0, &runevent.RunStarted{Tenant: "acme", Thread: "t1"})
 			if err := l.EraseThread("acme", "t1"); err != nil {
 				t.Fatal(err)
 			}
-			going(1, &host.AgentStarted{Model: "m"})
+			going(1, &runevent.AgentStarted{Model: "m"})
 			count := func(tenant string) int {
 				t.Helper()
 				n, err := l.CountTenant(tenant)
@@ -137,7 +139,7 @@ func TestTracesGoWithTheirThreadAndTenant(t *testing.T) {
 			if err := l.EraseTenant("acme"); err != nil {
 				t.Fatal(err)
 			}
-			going(2, &host.RunFinished{FinishReason: host.FinishStop})
+			going(2, &runevent.RunFinished{FinishReason: chat.FinishStop})
 			if a, g := count("acme"), count("globex"); a != 0 || g != 1 {
 				t.Errorf("after a tenant was erased, %d and %d runs are kept, want 0 and 1", a, g)
 			}

@@ -20,6 +20,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/defaults"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // The defaults of Options.
@@ -115,7 +117,7 @@ func (l *Log) removeUnsealed() error {
 // runs, also those of sessions and in the background.
 func (l *Log) Trace(scope host.Scope, ev host.Event) {
 	key := writerKey{scope.Tenant, ev.Run}
-	_, last := ev.Data.(*host.RunFinished)
+	_, last := ev.Data.(*runevent.RunFinished)
 	l.mu.Lock()
 	w := l.writers[key]
 	if w == nil && len(l.writers) < maxWriters {
@@ -144,7 +146,7 @@ func (l *Log) Keep(events iter.Seq2[host.Event, error]) iter.Seq2[host.Event, er
 		defer w.end()
 		replayed := false
 		for ev, err := range events {
-			if started, ok := ev.Data.(*host.RunStarted); ok {
+			if started, ok := ev.Data.(*runevent.RunStarted); ok {
 				w.tenant, replayed = started.Tenant, started.Replayed
 			}
 			if err == nil && !replayed {
@@ -192,13 +194,13 @@ func (w *writer) add(ev host.Event) {
 // skips reports whether an event is a piece of an answer, and not the first.
 func (w *writer) skips(data host.EventData) bool {
 	switch data := data.(type) {
-	case *host.TextDelta, *host.ReasoningDelta, *host.ToolCallDelta:
+	case *runevent.TextDelta, *runevent.ReasoningDelta, *llm.ToolCallDelta:
 		skips := w.inText
 		w.inText = true
 		return skips
-	case *host.ModelCalled:
+	case *runevent.ModelCalled:
 		w.inText = false
-	case *host.ToolProgress:
+	case *runevent.ToolProgress:
 		return data.Kind == agentKind && isDelta(data.Data)
 	}
 	return false
@@ -224,7 +226,7 @@ func (w *writer) write(ev host.Event) error {
 	if err != nil {
 		return err
 	}
-	_, last := ev.Data.(*host.RunFinished)
+	_, last := ev.Data.(*runevent.RunFinished)
 	if w.left -= int64(len(line)) + 1; w.left < 0 && !last {
 		return nil // the end still tells how it ended
 	}
@@ -347,29 +349,29 @@ func fileNames(dir string) ([]string, error) {
 // shortened returns an event's data without contents that are too large.
 func shortened(data host.EventData) host.EventData {
 	switch d := data.(type) {
-	case *host.ToolStarted:
+	case *runevent.ToolStarted:
 		c := *d
 		c.Arguments = short(d.Arguments)
 		return &c
-	case *host.ToolFinished:
+	case *runevent.ToolFinished:
 		c := *d
 		c.Content = short(d.Content)
 		return &c
-	case *host.ToolProgress:
+	case *runevent.ToolProgress:
 		c := *d
 		c.Data = short(d.Data)
 		return &c
-	case *host.ProcessorRan:
+	case *runevent.ProcessorRan:
 		c := *d
 		c.Report = short(d.Report)
 		return &c
-	case *host.Interrupted:
+	case *runevent.Interrupted:
 		if d.Question != nil {
 			q := *d.Question
 			q.Arguments, q.Data = short(q.Arguments), short(q.Data)
-			return &host.Interrupted{Question: &q, Key: d.Key}
+			return &runevent.Interrupted{Question: &q, Key: d.Key}
 		}
-	case *host.MessageDone:
+	case *runevent.MessageDone:
 		if len(d.Raw) > maxContentBytes {
 			c := *d
 			c.Raw = short(d.Raw)
@@ -377,16 +379,16 @@ func shortened(data host.EventData) host.EventData {
 		}
 		if d.Message != nil && sizeOf(d.Message) > maxContentBytes {
 			m := d.Message
-			return &host.MessageDone{Usage: d.Usage, Raw: d.Raw, Message: &host.Message{ID: m.ID, Role: m.Role, Agent: m.Agent, CreatedAt: m.CreatedAt,
+			return &runevent.MessageDone{Usage: d.Usage, Raw: d.Raw, Message: &host.Message{ID: m.ID, Role: m.Role, Agent: m.Agent, CreatedAt: m.CreatedAt,
 				Parts: []host.Part{&host.Text{Text: left(sizeOf(m))}}}}
 		}
-	case *host.StatePatched:
+	case *runevent.StatePatched:
 		if sizeOf(d.Ops) > maxContentBytes {
-			return &host.StatePatched{}
+			return &runevent.StatePatched{}
 		}
-	case *host.ArtifactMade:
+	case *runevent.ArtifactMade:
 		if d.Artifact != nil && sizeOf(d.Artifact) > maxContentBytes {
-			return &host.ArtifactMade{Artifact: &host.Artifact{Name: d.Artifact.Name}}
+			return &runevent.ArtifactMade{Artifact: &host.Artifact{Name: d.Artifact.Name}}
 		}
 	}
 	return data

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Last names the last run in [Read].
@@ -233,12 +234,12 @@ func (r *Run) add(b *builder, ev *event) bool {
 	}
 	switch ev.Type {
 	case "run.started":
-		var d host.RunStarted
+		var d runevent.RunStarted
 		ok := read(ev, &d)
 		r.Tenant, r.Thread, r.Resumes = d.Tenant, d.Thread, d.Resumes
 		return ok
 	case "run.finished":
-		var d host.RunFinished
+		var d runevent.RunFinished
 		ok := read(ev, &d)
 		r.Finished, r.FinishReason, r.DurationUS = ok, d.FinishReason, d.DurationUS
 		r.Usage, r.Cost, r.Error = d.Usage, d.Cost, d.Error

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Span is one step of a run, with the steps inside it.
@@ -135,7 +136,7 @@ func (b *builder) ended(kind, name string, cost *host.Cost) *Span {
 }
 
 func (b *builder) route(ev *event) bool {
-	var d host.RouteChosen
+	var d runevent.RouteChosen
 	if !read(ev, &d) {
 		return false
 	}
@@ -153,14 +154,14 @@ func (b *builder) route(ev *event) bool {
 
 func (b *builder) agentEvent(ev *event) bool {
 	if ev.Type == "agent.started" {
-		var d host.AgentStarted
+		var d runevent.AgentStarted
 		ok := read(ev, &d)
 		b.agent = nil
 		s := b.under(&Span{Kind: KindAgent, Name: ev.Agent, Detail: d.Model, BeganUS: b.at, Open: true})
 		b.agent, b.model = s, nil
 		return ok
 	}
-	var d host.AgentFinished
+	var d runevent.AgentFinished
 	if !read(ev, &d) || b.agent == nil {
 		return false
 	}
@@ -172,7 +173,7 @@ func (b *builder) agentEvent(ev *event) bool {
 }
 
 func (b *builder) processor(ev *event) bool {
-	var d host.ProcessorRan
+	var d runevent.ProcessorRan
 	if !read(ev, &d) {
 		return false
 	}
@@ -192,7 +193,7 @@ func (b *builder) processor(ev *event) bool {
 }
 
 func (b *builder) provider(ev *event) bool {
-	var d host.ProviderRan
+	var d runevent.ProviderRan
 	if !read(ev, &d) {
 		return false
 	}
@@ -217,7 +218,7 @@ func (b *builder) provider(ev *event) bool {
 }
 
 func (b *builder) modelCalled(ev *event) bool {
-	var d host.ModelCalled
+	var d runevent.ModelCalled
 	if !read(ev, &d) {
 		return false
 	}
@@ -253,7 +254,7 @@ func (b *builder) retried(ev *event) bool {
 }
 
 func (b *builder) question(ev *event) bool {
-	var d host.Interrupted
+	var d runevent.Interrupted
 	if !read(ev, &d) || d.Question == nil {
 		return false
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/trace"
 )
 
@@ -20,10 +22,10 @@ func storeTrace(t *testing.T, dir, run string) (path string) {
 		t.Fatal(err)
 	}
 	for i, data := range []host.EventData{
-		&host.RunStarted{Thread: "thread"},
-		&host.ToolStarted{ID: "c1", Name: "search", Arguments: json.RawMessage(`{"q":"asked"}`)},
-		&host.ToolFinished{ID: "c1", Name: "search", Content: json.RawMessage(`"found"`)},
-		&host.RunFinished{FinishReason: host.FinishStop, Thread: "thread"},
+		&runevent.RunStarted{Thread: "thread"},
+		&runevent.ToolStarted{ID: "c1", Name: "search", Arguments: json.RawMessage(`{"q":"asked"}`)},
+		&runevent.ToolFinished{ID: "c1", Name: "search", Content: json.RawMessage(`"found"`)},
+		&runevent.RunFinished{FinishReason: chat.FinishStop, Thread: "thread"},
 	} {
 		l.Trace(host.Scope{}, host.Event{Seq: int64(i + 1), Time: time.Now(), Run: run, Agent: "clerk", Data: data})
 	}

@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/trace"
 )
 
@@ -56,32 +58,32 @@ func lastRun(t *testing.T, dir string) (*trace.Run, string) {
 	return run, b.String()
 }
 
-func answer(text string) *host.MessageDone {
-	return &host.MessageDone{Message: &host.Message{ID: "m", Role: host.Assistant, Parts: []host.Part{&host.Text{Text: text}}},
+func answer(text string) *runevent.MessageDone {
+	return &runevent.MessageDone{Message: &host.Message{ID: "m", Role: host.Assistant, Parts: []host.Part{&host.Text{Text: text}}},
 		Usage: &host.Usage{InputTokens: 10, OutputTokens: 2}}
 }
 
 func TestARunIsATree(t *testing.T) {
 	dir := t.TempDir()
-	inner, err := json.Marshal(host.Event{Run: "r1", Agent: "helper", Time: time.Date(2026, 1, 2, 3, 4, 5, 5e6, time.UTC), Data: &host.AgentStarted{Model: "small"}})
+	inner, err := json.Marshal(host.Event{Run: "r1", Agent: "helper", Time: time.Date(2026, 1, 2, 3, 4, 5, 5e6, time.UTC), Data: &runevent.AgentStarted{Model: "small"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	keep(t, dir, nil, happened("r1",
-		&host.RunStarted{Tenant: "acme", Thread: "t1"},
-		&host.RouteChosen{Router: "desk", Next: []string{"clerk"}, Reason: "it\nsays so", Cost: &host.Cost{Instructions: 1234, DurationUS: 200}},
-		&host.AgentStarted{Model: "m"},
-		&host.ProcessorRan{Processor: "mask", Level: "agent", Changed: true, MessagesBefore: 3, MessagesAfter: 2, TokensBefore: -1},
-		&host.ProviderRan{Provider: "memory", Instructions: true, Tools: 2},
-		&host.ModelCalled{Model: "m", Round: 1, Messages: 4, Tools: 1},
-		&host.TextDelta{Text: "Hel"}, &host.TextDelta{Text: "lo"},
+		&runevent.RunStarted{Tenant: "acme", Thread: "t1"},
+		&runevent.RouteChosen{Router: "desk", Next: []string{"clerk"}, Reason: "it\nsays so", Cost: &host.Cost{Instructions: 1234, DurationUS: 200}},
+		&runevent.AgentStarted{Model: "m"},
+		&runevent.ProcessorRan{Processor: "mask", Level: "agent", Changed: true, MessagesBefore: 3, MessagesAfter: 2, TokensBefore: -1},
+		&runevent.ProviderRan{Provider: "memory", Instructions: true, Tools: 2},
+		&runevent.ModelCalled{Model: "m", Round: 1, Messages: 4, Tools: 1},
+		&runevent.TextDelta{Text: "Hel"}, &runevent.TextDelta{Text: "lo"},
 		answer("Hello"),
-		&host.ToolStarted{ID: "c1", Name: "ask", Arguments: json.RawMessage(`{"a":1}`)},
-		&host.ToolProgress{ID: "c1", Name: "ask", Kind: "agent", Data: inner},
-		&host.ToolRetried{ID: "c1", Name: "ask", Attempt: 1, Code: host.Unavailable, Reason: "busy"},
-		&host.ToolFinished{ID: "c1", Name: "ask", Content: json.RawMessage(`"no"`), IsError: true, DurationUS: 1500},
-		&host.AgentFinished{FinishReason: host.FinishStop, Rounds: 1, Usage: host.Usage{InputTokens: 10, OutputTokens: 2}},
-		&host.RunFinished{FinishReason: host.FinishStop, Thread: "t1", DurationUS: 12_345, Usage: host.Usage{InputTokens: 10, OutputTokens: 2}, Cost: host.Cost{Instructions: 1234}},
+		&runevent.ToolStarted{ID: "c1", Name: "ask", Arguments: json.RawMessage(`{"a":1}`)},
+		&runevent.ToolProgress{ID: "c1", Name: "ask", Kind: "agent", Data: inner},
+		&runevent.ToolRetried{ID: "c1", Name: "ask", Attempt: 1, Code: host.Unavailable, Reason: "busy"},
+		&runevent.ToolFinished{ID: "c1", Name: "ask", Content: json.RawMessage(`"no"`), IsError: true, DurationUS: 1500},
+		&runevent.AgentFinished{FinishReason: chat.FinishStop, Rounds: 1, Usage: host.Usage{InputTokens: 10, OutputTokens: 2}},
+		&runevent.RunFinished{FinishReason: chat.FinishStop, Thread: "t1", DurationUS: 12_345, Usage: host.Usage{InputTokens: 10, OutputTokens: 2}, Cost: host.Cost{Instructions: 1234}},
 	))
 	run, text := lastRun(t, dir)
 	if !run.Finished || run.Damaged != 0 || run.Tenant != "acme" || run.Target != "desk" {
@@ -109,7 +111,7 @@ func TestARunIsATree(t *testing.T) {
 // A run in which something failed, or that was killed, can be read like others.
 func TestWhatDidNotEnd(t *testing.T) {
 	dir := t.TempDir()
-	keep(t, dir, nil, happened("r1", &host.RunStarted{}, &host.AgentStarted{Model: "m"}, &host.ModelCalled{Model: "m", Round: 1}))
+	keep(t, dir, nil, happened("r1", &runevent.RunStarted{}, &runevent.AgentStarted{Model: "m"}, &runevent.ModelCalled{Model: "m", Round: 1}))
 	run, text := lastRun(t, dir)
 	if run.Finished || run.DurationUS != 2000 || !strings.Contains(text, "not finished") || !strings.Contains(text, "round 1, 0 messages  (not ended)") {
 		t.Errorf("run = %+v\n%s", run, text)
@@ -127,7 +129,7 @@ func TestWhatDidNotEnd(t *testing.T) {
 		t.Errorf("half a line: %+v\n%s", run, text)
 	}
 
-	keep(t, dir, nil, happened("r2", &host.RunStarted{}, &host.RunFinished{FinishReason: host.FinishFailed, Error: host.Errorf(host.Unavailable, "nobody\x1b[31m there")}))
+	keep(t, dir, nil, happened("r2", &runevent.RunStarted{}, &runevent.RunFinished{FinishReason: chat.FinishFailed, Error: host.Errorf(host.Unavailable, "nobody\x1b[31m there")}))
 	if _, text := lastRun(t, dir); !strings.Contains(text, "✗ unavailable: nobody [31m there") {
 		t.Errorf("a failed run is shown as\n%q", text)
 	}
@@ -137,16 +139,16 @@ func TestWhatDidNotEnd(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	dir := t.TempDir()
 	large := json.RawMessage(`"` + strings.Repeat("x", 100_000) + `"`)
-	keep(t, dir, nil, happened("r1", &host.RunStarted{Thread: "t1"}, &host.AgentStarted{Model: "m"},
-		&host.Interrupted{Question: &host.Question{ID: "q", Kind: host.AskApproval, Tool: "refund", Reason: "it is much", Arguments: large}},
-		&host.RunFinished{FinishReason: host.FinishInterrupted}))
+	keep(t, dir, nil, happened("r1", &runevent.RunStarted{Thread: "t1"}, &runevent.AgentStarted{Model: "m"},
+		&runevent.Interrupted{Question: &host.Question{ID: "q", Kind: host.AskApproval, Tool: "refund", Reason: "it is much", Arguments: large}},
+		&runevent.RunFinished{FinishReason: chat.FinishInterrupted}))
 	if run, text := lastRun(t, dir); run.Damaged != 0 || !strings.Contains(text, "└ question refund  approval it is much") || !strings.Contains(text, ": interrupted, ") {
 		t.Errorf("run = %+v\n%s", run, text)
 	}
 	if size := sizeOf(t, dir); size > 2_000 {
 		t.Errorf("a question of large arguments is kept in %d bytes", size)
 	}
-	keep(t, dir, nil, happened("r2", &host.RunStarted{Thread: "t1", Resumes: "r1"}))
+	keep(t, dir, nil, happened("r2", &runevent.RunStarted{Thread: "t1", Resumes: "r1"}))
 	if run, text := lastRun(t, dir); run.Resumes != "r1" || !strings.Contains(text, "answers run r1") {
 		t.Errorf("run = %+v\n%s", run, text)
 	}
@@ -159,11 +161,11 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	raw := answer("short")
 	raw.Raw = large
 	keep(t, dir, nil, happened("r0",
-		&host.ToolStarted{ID: "c", Name: "t", Arguments: large}, &host.ToolProgress{ID: "c", Kind: "k", Data: large},
-		&host.ToolFinished{ID: "c", Name: "t", Content: large}, long, raw,
-		&host.ArtifactMade{Artifact: &host.Artifact{Name: "a", Parts: long.Message.Parts}},
-		&host.StatePatched{Ops: []host.PatchOp{{Op: "add", Path: "/a", Value: large}}},
-		&host.ProcessorRan{Report: large},
+		&runevent.ToolStarted{ID: "c", Name: "t", Arguments: large}, &runevent.ToolProgress{ID: "c", Kind: "k", Data: large},
+		&runevent.ToolFinished{ID: "c", Name: "t", Content: large}, long, raw,
+		&runevent.ArtifactMade{Artifact: &host.Artifact{Name: "a", Parts: long.Message.Parts}},
+		&runevent.StatePatched{Ops: []host.PatchOp{{Op: "add", Path: "/a", Value: large}}},
+		&runevent.ProcessorRan{Report: large},
 	))
 	if size := sizeOf(t, dir); size > 5_000 {
 		t.Errorf("a run of large contents is kept in %d bytes", size)
@@ -177,15 +179,15 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 
 	many := make([]host.EventData, 1000)
 	for i := range many {
-		many[i] = &host.ModelCalled{Model: "m", Round: i}
+		many[i] = &runevent.ModelCalled{Model: "m", Round: i}
 	}
-	keep(t, dir, &trace.Options{RunBytes: 2000}, happened("r1", append(many, &host.RunFinished{FinishReason: host.FinishStop})...))
+	keep(t, dir, &trace.Options{RunBytes: 2000}, happened("r1", append(many, &runevent.RunFinished{FinishReason: chat.FinishStop})...))
 	if run, _ := lastRun(t, dir); !run.Finished || len(run.Spans) > 20 {
 		t.Errorf("a long run: finished %t, with %d spans", run.Finished, len(run.Spans))
 	}
 
 	for i := range 5 {
-		keep(t, dir, &trace.Options{Runs: 3}, happened(fmt.Sprint("n", i), &host.RunStarted{}))
+		keep(t, dir, &trace.Options{Runs: 3}, happened(fmt.Sprint("n", i), &runevent.RunStarted{}))
 	}
 	if list, err := trace.List(dir, nil); err != nil || len(list) != 3 {
 		t.Errorf("List: %d runs, %v; want the last 3", len(list), err)
@@ -213,8 +215,8 @@ func sizeOf(t *testing.T, dir string) (size int64) {
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
-	keep(t, dir, nil, happened("ab1", &host.RunStarted{Thread: "t1"}))
-	keep(t, dir, nil, happened("ab2", &host.RunStarted{Thread: "t2"}))
+	keep(t, dir, nil, happened("ab1", &runevent.RunStarted{Thread: "t1"}))
+	keep(t, dir, nil, happened("ab2", &runevent.RunStarted{Thread: "t2"}))
 	for _, test := range []struct {
 		dir, run, thread string
 		code             host.Code
@@ -244,7 +246,7 @@ func TestKeepChangesNothing(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	events := func(yield func(host.Event, error) bool) {
-		for ev := range happened("r", &host.RunStarted{}, &host.TextDelta{Text: "a"}, &host.TextDelta{Text: "b"}) {
+		for ev := range happened("r", &runevent.RunStarted{}, &runevent.TextDelta{Text: "a"}, &runevent.TextDelta{Text: "b"}) {
 			if !yield(ev, nil) {
 				return
 			}

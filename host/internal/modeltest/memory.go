@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // LineBytes is the longest line of a stream that a model reads.
@@ -44,7 +45,7 @@ func CheckLines(t *testing.T, newModel func(client *http.Client) host.Model, ans
 			m := newModel(&http.Client{Transport: &streamer{answer: []byte(answer)}})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			for range m.Generate(t.Context(), &host.ModelRequest{Messages: []*host.Message{host.UserText("hi")}}) {
+			for range m.Generate(t.Context(), &llm.Request{Messages: []*host.Message{host.UserText("hi")}}) {
 			}
 			runtime.ReadMemStats(&after)
 			if took := after.TotalAlloc - before.TotalAlloc; took > maxTimesLine*uint64(len(answer)) {

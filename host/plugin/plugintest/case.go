@@ -17,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -253,7 +254,7 @@ func (c *goldenCase) view() *host.View {
 	if err != nil || len(list) == 0 {
 		return nil
 	}
-	return host.NewView(list, "m", nil)
+	return llm.NewView(list, "m", nil)
 }
 
 // compare returns how the outcome of a call differs from the wanted one.

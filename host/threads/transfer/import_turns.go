@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
 )
@@ -53,7 +54,7 @@ func (im *importer) snapshot(ctx context.Context, snap *threads.Snapshot, state 
 }
 
 func (im *importer) checkTurn(snap *threads.Snapshot, state json.RawMessage) error {
-	if err := host.ValidateID("run", snap.ID, threads.MaxMessageIDBytes); err != nil {
+	if err := chat.ValidateID("run", snap.ID, threads.MaxMessageIDBytes); err != nil {
 		return err
 	}
 	wrong := func(format string, args ...any) error {

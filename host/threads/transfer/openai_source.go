@@ -316,7 +316,7 @@ func openAIPartOf(raw json.RawMessage) (host.Part, error) {
 func unknownPart(kind string) host.Part {
 	kind = unknownOpenAI + kind
 	raw := append([]byte(`{"type":`), chat.AppendJSONString(nil, kind)...)
-	return &host.Unknown{Kind: kind, JSON: append(raw, '}')}
+	return &chat.Unknown{Kind: kind, JSON: append(raw, '}')}
 }
 
 // subtypeOf undoes audioFormat.

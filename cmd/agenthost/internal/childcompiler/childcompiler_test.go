@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
@@ -97,7 +98,7 @@ func TestChildrenCompilePlugins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := host.NewView([]*host.Message{host.UserText("hi")}, "m", nil)
+	view := llm.NewView([]*host.Message{host.UserText("hi")}, "m", nil)
 	if _, err := pr.Process(t.Context(), view); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
@@ -58,7 +59,7 @@ func (a Answers) readArtifacts(ctx context.Context, raw json.RawMessage) (list [
 }
 
 // Process reads the answer of a processor.
-func (a Answers) Process(ctx context.Context, name string, raw []byte) (*host.Processed, error) {
+func (a Answers) Process(ctx context.Context, name string, raw []byte) (*llm.Processed, error) {
 	var got struct {
 		Messages json.RawMessage `json:"messages"`
 		Edits    json.RawMessage `json:"edits"`
@@ -68,7 +69,7 @@ func (a Answers) Process(ctx context.Context, name string, raw []byte) (*host.Pr
 		return nil, err
 	}
 	var err error
-	done := &host.Processed{Report: got.Report}
+	done := &llm.Processed{Report: got.Report}
 	if IsSet(got.Messages) {
 		done.Messages, err = a.readMessages(ctx, Process, "processor", name, got.Messages)
 		if done.Messages == nil {
@@ -96,7 +97,7 @@ func (a Answers) readMessages(ctx context.Context, e Export, kind, name string, 
 }
 
 // readEdits reads the edits of a processor's answer.
-func (a Answers) readEdits(ctx context.Context, name string, raw json.RawMessage) (all []host.Edit, err error) {
+func (a Answers) readEdits(ctx context.Context, name string, raw json.RawMessage) (all []chat.Edit, err error) {
 	err = a.inPieces(ctx, Process, "edits", raw, maxAnswerEdits, func(piece []byte) error {
 		list, err := chat.DecodeEdits(piece)
 		all = append(all, list...)

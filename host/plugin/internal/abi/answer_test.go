@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
@@ -33,7 +33,7 @@ func TestAnswersInPiecesAreWhole(t *testing.T) {
 	}
 	edits := "[" + strings.Repeat(`{"drop":[0,1]},`, 20_000) + `{"drop":[7,8]}]`
 	list, err := p.readEdits(t.Context(), "p", json.RawMessage(edits))
-	if err != nil || len(list) != 20_001 || list[20_000] != host.Edit(host.Drop{From: 7, To: 8}) {
+	if err != nil || len(list) != 20_001 || list[20_000] != chat.Edit(chat.Drop{From: 7, To: 8}) {
 		t.Errorf("%d edits, %v; want 20,001 of which the last drops 7", len(list), err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/permission"
@@ -73,8 +73,8 @@ const textParameters = `{"type":"object","properties":{"input":{"type":"string",
 
 // Spec returns the description of a tool for a model. A function of an Extism plugin
 // without a schema takes one text.
-func (info *ToolInfo) Spec() host.ToolSpec {
-	spec := host.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}
+func (info *ToolInfo) Spec() llm.ToolSpec {
+	spec := llm.ToolSpec{Name: info.Name, Description: info.Description, Parameters: info.Parameters}
 	if info.Export != "" && len(spec.Parameters) == 0 {
 		spec.Parameters = json.RawMessage(textParameters)
 	}

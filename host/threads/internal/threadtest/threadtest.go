@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -46,8 +47,8 @@ func Answer(t testing.TB, s *threads.Store, thread, run, head string, messages .
 }
 
 func TurnOf(head string, messages ...*host.Message) *host.Turn {
-	return &host.Turn{Head: head, Status: host.FinishStop, Results: []*host.Result{{
-		Agent: "clerk", Messages: messages, FinishReason: host.FinishStop, Rounds: 1,
+	return &host.Turn{Head: head, Status: chat.FinishStop, Results: []*host.Result{{
+		Agent: "clerk", Messages: messages, FinishReason: chat.FinishStop, Rounds: 1,
 	}}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/transfer"
@@ -41,7 +42,7 @@ func ExportStore(t *testing.T) *threads.Store {
 		&host.Media{MediaType: "application/pdf", Data: []byte{5}},
 		&host.Media{MediaType: "application/pdf", URL: "https://example.com/x.pdf"},
 		&host.Data{Value: json.RawMessage(`{"page":3}`)},
-		&host.Unknown{Kind: "hologram", JSON: json.RawMessage(`{"type":"hologram","x":1}`)})
+		&chat.Unknown{Kind: "hologram", JSON: json.RawMessage(`{"type":"hologram","x":1}`)})
 	req := &host.HistoryRequest{Tenant: "acme", Thread: "t1", Run: "r1", Input: question}
 	head, err := s.AppendUserMessage(t.Context(), req)
 	if err != nil {
@@ -126,7 +127,7 @@ func LongStore(t *testing.T) *threads.Store {
 		turn := TurnOf(head, host.AssistantText("yes"))
 		turn.State = fmt.Appendf(nil, `{ "n": %d, "html": "<b>" }`, i/3)
 		if i == 17 {
-			turn.Status, turn.Error = host.FinishFailed, host.Errorf(host.Unavailable, "no model")
+			turn.Status, turn.Error = chat.FinishFailed, host.Errorf(host.Unavailable, "no model")
 		}
 		if err := s.AppendResults(t.Context(), req, turn); err != nil {
 			t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/tokens"
@@ -352,7 +353,7 @@ func (r *rawCall) options() (*plugin.CallOptions, error) {
 	}
 	var model string
 	_ = json.Unmarshal(files.Member(r.input, "model"), &model) // a model that is not a string is ignored
-	opts.View = host.NewView(r.messages, model, counter)
+	opts.View = llm.NewView(r.messages, model, counter)
 	return opts, nil
 }
 

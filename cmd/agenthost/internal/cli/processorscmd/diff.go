@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // tryResult is the output of processors try --json.
@@ -102,7 +103,7 @@ func (t *processorsTrial) process(ctx context.Context, messages []*host.Message)
 }
 
 func (t *processorsTrial) view(messages []*host.Message) *host.View {
-	view := host.NewView(messages, t.model, t.counter)
+	view := llm.NewView(messages, t.model, t.counter)
 	view.Scope = t.scope
 	for _, m := range slices.Backward(messages) {
 		if m.Role == host.User {
@@ -116,7 +117,7 @@ func (t *processorsTrial) view(messages []*host.Message) *host.View {
 // step applies one processor. A processor's failure is part of the step.
 func (t *processorsTrial) step(ctx context.Context, p link, messages []*host.Message, origin map[string]int) (step tryStep, out []*host.Message, err error) {
 	step = tryStep{Processor: p.Name(), Level: p.level, Changes: []viewChange{}}
-	out, done, failure := host.Process(ctx, p.Processor, t.view(messages))
+	out, done, failure := llm.Process(ctx, p.Processor, t.view(messages))
 	switch {
 	case failure == nil:
 		step.Report, step.Cost = done.Report, done.Cost
@@ -144,7 +145,7 @@ func (s viewSize) less(o viewSize) viewSize {
 
 func (t *processorsTrial) size(ctx context.Context, messages []*host.Message) (s viewSize, err error) {
 	s.Messages = len(messages)
-	counts, err := host.NewView(messages, t.model, t.counter).Tokens(ctx, "")
+	counts, err := llm.NewView(messages, t.model, t.counter).Tokens(ctx, "")
 	for i, m := range messages {
 		if err == nil {
 			s.Tokens += counts[i]

@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
@@ -85,10 +86,10 @@ func (s *conversation) streamEvents(ctx context.Context, req *host.Request) erro
 			return err
 		}
 		switch d := ev.Data.(type) {
-		case *host.RunStarted:
+		case *runevent.RunStarted:
 			s.thread, s.branch = d.Thread, d.Branch
 			s.term.Console().Shows(ev.Run)
-		case *host.Interrupted:
+		case *runevent.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
 		if !s.json {

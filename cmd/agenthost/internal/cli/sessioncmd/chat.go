@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
@@ -99,7 +100,7 @@ func (f *chatFlags) say(ctx context.Context, path, text string) error {
 			fmt.Fprintf(f.term.Out, "%s\n", line)
 		}
 		switch d := chunk.Data.(type) {
-		case *host.TextDelta:
+		case *runevent.TextDelta:
 			if !f.host.JSON {
 				fmt.Fprint(f.term.Out, termtext.Printable(d.Text))
 				wrote = true

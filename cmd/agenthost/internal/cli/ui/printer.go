@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -60,36 +61,36 @@ func (p *Printer) EndText() {
 // Event shows one event.
 func (p *Printer) Event(ev host.Event) {
 	switch d := ev.Data.(type) {
-	case *host.RouteChosen:
+	case *runevent.RouteChosen:
 		p.route(d)
-	case *host.AgentStarted:
+	case *runevent.AgentStarted:
 		p.agent = ev.Agent
-	case *host.ProcessorRan:
+	case *runevent.ProcessorRan:
 		p.processor(d)
-	case *host.ProviderRan:
+	case *runevent.ProviderRan:
 		p.Line("  %s %s", p.Paint(Dim, "provider"), d.Provider)
-	case *host.ModelRetried:
+	case *runevent.ModelRetried:
 		p.Line("  %s", p.Paint(Yellow, fmt.Sprintf("model did not answer (%s); asking again", termtext.Printable(d.Reason))))
-	case *host.ModelFellBack:
+	case *runevent.ModelFellBack:
 		p.Line("  %s", p.Paint(Yellow, fmt.Sprintf("model %s does not answer (%s); asking %s", termtext.Printable(d.From), termtext.Printable(d.Reason), termtext.Printable(d.To))))
-	case *host.TextDelta:
+	case *runevent.TextDelta:
 		p.text(d.Text)
-	case *host.ToolStarted:
+	case *runevent.ToolStarted:
 		p.Line("  %s %s %s", p.Paint(Cyan, "tool"), termtext.Printable(d.Name), p.Paint(Dim, Clip(string(d.Arguments))))
-	case *host.ToolProgress:
+	case *runevent.ToolProgress:
 		p.Line("       %s %s", p.Paint(Dim, termtext.Printable(d.Kind)), Clip(string(d.Data)))
-	case *host.ToolFinished:
+	case *runevent.ToolFinished:
 		p.toolResult(d)
-	case *host.Interrupted:
+	case *runevent.Interrupted:
 		p.Line("  %s", p.Paint(Yellow, QuestionText(d.Question)))
-	case *host.ArtifactMade:
+	case *runevent.ArtifactMade:
 		p.Line("  %s %s", p.Paint(Dim, "artifact"), termtext.Printable(d.Artifact.Name))
-	case *host.RunFinished:
+	case *runevent.RunFinished:
 		p.finished(d)
 	}
 }
 
-func (p *Printer) route(d *host.RouteChosen) {
+func (p *Printer) route(d *runevent.RouteChosen) {
 	who := strings.Join(d.Next, ", ")
 	if who == "" {
 		who = "nobody: done"
@@ -101,7 +102,7 @@ func (p *Printer) route(d *host.RouteChosen) {
 	p.Line("%s %s → %s%s%s", p.Paint(Dim, "router"), d.Router, p.Paint(Bold, termtext.Printable(who)), reason, p.cost(d.Cost))
 }
 
-func (p *Printer) processor(d *host.ProcessorRan) {
+func (p *Printer) processor(d *runevent.ProcessorRan) {
 	what := "unchanged"
 	switch {
 	case d.Skipped != nil:
@@ -120,7 +121,7 @@ func (p *Printer) processor(d *host.ProcessorRan) {
 	p.Line("  %s %s (%s) %s, %s%s", p.Paint(Dim, "history"), d.Processor, d.Level, what, counts, p.cost(d.Cost))
 }
 
-func (p *Printer) toolResult(d *host.ToolFinished) {
+func (p *Printer) toolResult(d *runevent.ToolFinished) {
 	mark := p.Paint(Cyan, "  →")
 	if d.IsError {
 		mark = p.Paint(Red, "  ✗")
@@ -144,7 +145,7 @@ func (p *Printer) cost(c *host.Cost) string {
 	return p.Paint(Dim, fmt.Sprintf("  [%s instructions, %s]", termtext.Thousands(c.Instructions), time.Duration(c.DurationUS)*time.Microsecond))
 }
 
-func (p *Printer) finished(d *host.RunFinished) {
+func (p *Printer) finished(d *runevent.RunFinished) {
 	about := ""
 	if d.Usage.Estimated {
 		about = "~"

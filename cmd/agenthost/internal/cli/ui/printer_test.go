@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // story is a run with one event of each kind that is shown.
@@ -17,25 +19,25 @@ func story() []host.Event {
 	add := func(agent string, data host.EventData) {
 		events = append(events, host.Event{Agent: agent, Data: data})
 	}
-	add("", &host.RunStarted{Thread: "t"})
-	add("", &host.RouteChosen{Router: "desk", Next: []string{"clerk"}, Reason: "it is \x1b[31mfree", Cost: cost})
-	add("clerk", &host.AgentStarted{Model: "m"})
-	add("clerk", &host.ProviderRan{Provider: "memory"})
-	add("clerk", &host.ProcessorRan{Processor: "limiter", Level: "network", MessagesBefore: 9, MessagesAfter: 4, TokensBefore: 900, TokensAfter: 400, Approximate: true, Changed: true})
-	add("clerk", &host.ProcessorRan{Processor: "mask", Level: "agent", MessagesBefore: 4, MessagesAfter: 4, TokensBefore: -1, TokensAfter: -1})
-	add("clerk", &host.ProcessorRan{Processor: "mask", Level: "agent", MessagesBefore: 4, MessagesAfter: 4, TokensBefore: 1, TokensAfter: 1, Skipped: host.Errorf(host.Internal, "it trapped")})
-	add("clerk", &host.ModelRetried{Attempt: 1, Reason: "busy"})
-	add("clerk", &host.TextDelta{Text: "Let me "})
-	add("clerk", &host.TextDelta{Text: "look.\r"})
-	add("clerk", &host.ToolStarted{Name: "lookup", Arguments: json.RawMessage(`{"id":1}`)})
-	add("clerk", &host.ToolProgress{Name: "lookup", Kind: "progress", Data: json.RawMessage(`50`)})
-	add("clerk", &host.ToolFinished{Name: "lookup", Content: json.RawMessage(`"` + strings.Repeat("ä", maxShown) + `"`)})
-	add("clerk", &host.ToolFinished{Name: "lookup", Content: json.RawMessage(`"no"`), IsError: true, Cost: cost})
-	add("clerk", &host.Interrupted{Question: &host.Question{Reason: "may I?"}})
-	add("clerk", &host.ArtifactMade{Artifact: &host.Artifact{Name: "bill"}})
-	add("clerk", &host.TextDelta{Text: "Done."})
-	add("", &host.RouteChosen{Router: "desk"})
-	add("", &host.RunFinished{FinishReason: host.FinishStop, DurationUS: 1234567, Cost: *cost, Usage: host.Usage{InputTokens: 10, OutputTokens: 2, Estimated: true}})
+	add("", &runevent.RunStarted{Thread: "t"})
+	add("", &runevent.RouteChosen{Router: "desk", Next: []string{"clerk"}, Reason: "it is \x1b[31mfree", Cost: cost})
+	add("clerk", &runevent.AgentStarted{Model: "m"})
+	add("clerk", &runevent.ProviderRan{Provider: "memory"})
+	add("clerk", &runevent.ProcessorRan{Processor: "limiter", Level: "network", MessagesBefore: 9, MessagesAfter: 4, TokensBefore: 900, TokensAfter: 400, Approximate: true, Changed: true})
+	add("clerk", &runevent.ProcessorRan{Processor: "mask", Level: "agent", MessagesBefore: 4, MessagesAfter: 4, TokensBefore: -1, TokensAfter: -1})
+	add("clerk", &runevent.ProcessorRan{Processor: "mask", Level: "agent", MessagesBefore: 4, MessagesAfter: 4, TokensBefore: 1, TokensAfter: 1, Skipped: host.Errorf(host.Internal, "it trapped")})
+	add("clerk", &runevent.ModelRetried{Attempt: 1, Reason: "busy"})
+	add("clerk", &runevent.TextDelta{Text: "Let me "})
+	add("clerk", &runevent.TextDelta{Text: "look.\r"})
+	add("clerk", &runevent.ToolStarted{Name: "lookup", Arguments: json.RawMessage(`{"id":1}`)})
+	add("clerk", &runevent.ToolProgress{Name: "lookup", Kind: "progress", Data: json.RawMessage(`50`)})
+	add("clerk", &runevent.ToolFinished{Name: "lookup", Content: json.RawMessage(`"` + strings.Repeat("ä", maxShown) + `"`)})
+	add("clerk", &runevent.ToolFinished{Name: "lookup", Content: json.RawMessage(`"no"`), IsError: true, Cost: cost})
+	add("clerk", &runevent.Interrupted{Question: &host.Question{Reason: "may I?"}})
+	add("clerk", &runevent.ArtifactMade{Artifact: &host.Artifact{Name: "bill"}})
+	add("clerk", &runevent.TextDelta{Text: "Done."})
+	add("", &runevent.RouteChosen{Router: "desk"})
+	add("", &runevent.RunFinished{FinishReason: chat.FinishStop, DurationUS: 1234567, Cost: *cost, Usage: host.Usage{InputTokens: 10, OutputTokens: 2, Estimated: true}})
 	return events
 }
 
