@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -225,23 +226,11 @@ func (r *repairer) replace(ctx context.Context, c content, at uint64, id string,
 // repairState gives a thread the state of its last turn whose state can be read.
 func (r *repairer) repairState(ctx context.Context, write threadWriter, t *Moment) error {
 	r.out.State = true
-	var state *Ref
-	for snap, err := range t.turns().all(ctx, kv.Range{Reverse: true}) {
-		if host.CodeOf(err) == host.DataLoss {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if snap.State == nil {
-			continue
-		}
-		if _, err := r.contents.readBlob(ctx, snap.State, "state"); err == nil {
-			state, r.out.StateOf = snap.State, snap.ID
-			break
-		}
+	state, err := r.lastState(ctx, t)
+	if err != nil {
+		return err
 	}
-	_, err := write.commit(ctx, t.rec.ID, "repair thread", func(d *draft) error {
+	_, err = write.commit(ctx, t.rec.ID, "repair thread", func(d *draft) error {
 		if d.thread.revision == 0 {
 			return notFound(t.rec.ID)
 		}
@@ -250,4 +239,29 @@ func (r *repairer) repairState(ctx context.Context, write threadWriter, t *Momen
 		return nil
 	})
 	return err
+}
+
+// lastState returns the state of the last turn whose snapshot and state can be read, nil if
+// there is none.
+func (r *repairer) lastState(ctx context.Context, t *Moment) (*Ref, error) {
+	for _, p := range slices.Backward(t.turnList().Parts()) {
+		for n := p.To; n > p.At.Seq; n-- {
+			snap, err := t.turns().at(ctx, r.contents.at(p.At.Rank), n)
+			if err == nil && snap.State != nil {
+				var blob []byte
+				if blob, err = r.contents.readBlob(ctx, snap.State, "state"); err == nil {
+					_, _, err = stateblob.Split(blob)
+				}
+			}
+			switch {
+			case host.CodeOf(err) == host.DataLoss:
+			case err != nil:
+				return nil, err
+			case snap.State != nil:
+				r.out.StateOf = snap.ID
+				return snap.State, nil
+			}
+		}
+	}
+	return nil, nil
 }

@@ -106,6 +106,25 @@ func TestRepairGoesBackToTheLastReadableState(t *testing.T) {
 	threadtest.TalkWithIDs(t, s, "t1", 3, 4)
 }
 
+// The record of the last turn may be damaged as well as its state.
+func TestRepairPassesOverADamagedTurn(t *testing.T) {
+	s, d := threadtest.NewStore(t, nil)
+	threadtest.TalkWithIDs(t, s, "t1", 0, 3)
+	snap, err := s.For("").Snapshot(t.Context(), "t1", "r2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	damageAt(t, d, keysWith(t, d, `/chunk/"`+snap.State.Digest)[0])
+	damageAt(t, d, keysWith(t, d, "/turn/3")[0])
+	got, err := s.For("").Repair(t.Context(), "t1")
+	if err != nil || !got.State || got.StateOf != "r1" {
+		t.Fatalf("Repair = %+v, %v, want the state of r1", got, err)
+	}
+	if loaded := threadtest.Load(t, s, "t1"); string(loaded.State) != `{"n":1}` {
+		t.Errorf("the thread has the state %s", loaded.State)
+	}
+}
+
 // A fork shows what is replaced in the log of its parent.
 func TestRepairOfAForkRepairsItsParentsLog(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
