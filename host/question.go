@@ -7,7 +7,6 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
-
 	"github.com/agenthost/agenthost/host/runlog"
 )
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host/chat"
-
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 	"github.com/agenthost/agenthost/host/runevent"
 )

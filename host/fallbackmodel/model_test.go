@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/agenthost/agenthost/host/fallbackmodel"
-
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fallbackmodel"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
