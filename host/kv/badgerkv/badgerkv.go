@@ -472,7 +472,7 @@ func (s *Store) Close() error {
 	if err := s.closeFiles(); err != nil {
 		return fmt.Errorf("close store %q: %w", filepath.Base(s.engine.dir), err)
 	}
-	if err := writeInventory(s.engine.dir, closed); err != nil {
+	if err := writeClosedInventory(s.engine.dir); err != nil {
 		s.engine.logger.Warn("write the inventory of the closed store; the next start reads all of its tables", "error", err)
 	}
 	return nil

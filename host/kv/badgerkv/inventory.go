@@ -316,3 +316,15 @@ func writeInventory(dir string, at moment) error {
 	}
 	return inv.write(dir)
 }
+
+// writeClosedInventory writes the inventory of a closed store. It leaves the inventory to
+// the process that has opened the store since.
+func writeClosedInventory(dir string) error {
+	unlock, ok := lockDir(dir)
+	if ok {
+		defer unlock()
+	} else if dirsHaveLocks {
+		return nil
+	}
+	return writeInventory(dir, closed)
+}
