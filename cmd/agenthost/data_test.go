@@ -31,7 +31,7 @@ func TestUnwritableDataDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = os.Chmod(datadir.StorePath(dir), 0o500) // where it was made
-			driver, err := datadir.Open(dir, &datadir.Options{Getenv: func(string) string { return "" }})
+			driver, err := datadir.Open(t.Context(), dir, &datadir.Options{Getenv: func(string) string { return "" }})
 			if err == nil {
 				t.Fatal("Open succeeded", driver.Close())
 			}
@@ -53,7 +53,7 @@ func TestUnwritableDataDirectory(t *testing.T) {
 func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 	dir := filepath.Join(openTempDir(t), "data")
 	getenv := func(string) string { return "" }
-	s, err := datadir.Open(dir, &datadir.Options{Getenv: getenv})
+	s, err := datadir.Open(t.Context(), dir, &datadir.Options{Getenv: getenv})
 	if err != nil {
 		t.Fatal(err)
 	}

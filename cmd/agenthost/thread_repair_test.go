@@ -17,7 +17,7 @@ import (
 func TestADamagedThreadIsFoundAndRepaired(t *testing.T) {
 	dir := filepath.Join(openTempDir(t), "data")
 	getenv := func(string) string { return "" }
-	d, err := datadir.Open(dir, &datadir.Options{Getenv: getenv})
+	d, err := datadir.Open(t.Context(), dir, &datadir.Options{Getenv: getenv})
 	if err != nil {
 		t.Fatal(err)
 	}

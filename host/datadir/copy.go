@@ -50,7 +50,7 @@ func OpenCopy(ctx context.Context, dir string, options *Options, notify func(cop
 		return nil, err
 	}
 	notify(size)
-	d, err := Open(copied, options)
+	d, err := openNow(copied, options)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func TestTheCopyOfAStoreFollowsItsLink(t *testing.T) {
 func TestACopyThatHasNoRoomIsRefused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	dir := t.TempDir()
-	d, err := Open(dir, nil)
+	d, err := Open(t.Context(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func fillDirectory(t *testing.T, dir string, c filedamage.Case) func() error {
 
 func openToFill(t *testing.T, dir string, c filedamage.Case) *datadir.Dir {
 	t.Helper()
-	d, err := datadir.Open(dir, damageOptions(c))
+	d, err := datadir.Open(t.Context(), dir, damageOptions(c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func readTrace(d *datadir.Dir, dir, tenant, run string) (*trace.Run, error) {
 // openDamaged opens a damaged directory, compares all content, has Verify find what the
 // reads report, and writes a new turn.
 func openDamaged(t *testing.T, dir string, c filedamage.Case) (outcome, reason string) {
-	d, err := datadir.Open(dir, damageOptions(c))
+	d, err := datadir.Open(t.Context(), dir, damageOptions(c))
 	if err != nil {
 		switch host.CodeOf(err) {
 		case host.DataLoss, host.FailedPrecondition:

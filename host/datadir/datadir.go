@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -32,6 +33,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Verify reads every file of the store before it is used.
 	Verify bool
+	// WaitLock is how long to wait for another process that has the directory open and
+	// does not share it: see [WaitLock]. Default: no wait.
+	WaitLock time.Duration
 	// MaxCopyBytes is the largest store that [OpenToRead] and [OpenCopy] copy.
 	// Default: [DefaultMaxCopyBytes].
 	MaxCopyBytes int64
@@ -67,10 +71,20 @@ type Dir struct {
 	getenv func(string) string
 }
 
-// Open opens a data directory, and makes a missing one; "" is memory. The error of a
-// directory that another process has open wraps [kv.ErrLocked]; other errors have code
-// failed_precondition, resource_exhausted or data_loss.
-func Open(dir string, options *Options) (*Dir, error) {
+// Open opens a data directory, and makes a missing one; "" is memory. If another process
+// has the directory open for longer than Options.WaitLock, the error wraps
+// [kv.ErrLocked]; other errors have code failed_precondition, resource_exhausted or
+// data_loss, or are those of a context that ends during the wait.
+func Open(ctx context.Context, dir string, options *Options) (d *Dir, err error) {
+	err = WaitLock(ctx, options, func() (err error) {
+		d, err = openNow(dir, options)
+		return err
+	})
+	return d, err
+}
+
+// openNow opens a data directory without waiting for its lock.
+func openNow(dir string, options *Options) (*Dir, error) {
 	opts := options.filled()
 	if dir == "" {
 		return &Dir{Driver: kv.NewMemory(), getenv: opts.Getenv}, nil
@@ -91,9 +105,19 @@ func Open(dir string, options *Options) (*Dir, error) {
 }
 
 // OpenShared opens a data directory like [Open] or, if another process has it open
-// and shares it, uses it through that process.
-func OpenShared(ctx context.Context, dir string, options *Options) (*Dir, error) {
-	d, err := Open(dir, options)
+// and shares it, uses it through that process. It waits only for a process that does not
+// share the directory.
+func OpenShared(ctx context.Context, dir string, options *Options) (d *Dir, err error) {
+	err = WaitLock(ctx, options, func() (err error) {
+		d, err = openSharedNow(ctx, dir, options)
+		return err
+	})
+	return d, err
+}
+
+// openSharedNow is OpenShared without the wait.
+func openSharedNow(ctx context.Context, dir string, options *Options) (*Dir, error) {
+	d, err := openNow(dir, options)
 	if !errors.Is(err, kv.ErrLocked) {
 		return d, err
 	}

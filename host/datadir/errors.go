@@ -20,7 +20,7 @@ type advice struct {
 // next steps.
 func storeErrors() []advice {
 	return []advice{
-		{kv.ErrLocked, host.FailedPrecondition, "one process owns a data directory: stop the other one, or name another --data"},
+		{kv.ErrLocked, host.FailedPrecondition, "one process owns a data directory: stop the other one, or name another --data; --wait-lock 1m waits for it"},
 		{kv.ErrReadOnly, host.FailedPrecondition, "make it writable for this user, or name another --data"},
 		{kv.ErrInvalid, host.FailedPrecondition, "name a directory with --data"},
 		{kv.ErrKey, host.FailedPrecondition, "set " + KeyFileVariable + " or " + KeyVariable + " to the key that it was made with, or neither if it has none; nothing was changed"},

@@ -12,7 +12,7 @@ import (
 // A store in memory; with a path instead of "" it is on disk, and encrypted if a key
 // is set.
 func Example() {
-	data, err := datadir.Open("", nil)
+	data, err := datadir.Open(context.Background(), "", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

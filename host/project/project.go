@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -89,7 +90,10 @@ type Options struct {
 
 	Data string // the data directory; "" keeps threads in memory
 	// Verify reads all files of the data directory before it is used.
-	Verify      bool
+	Verify bool
+	// WaitLock is how long to wait for another process that has the data directory open
+	// and does not share it.
+	WaitLock    time.Duration
 	History     string // the address of a database that keeps threads; "" leaves that to the configuration
 	Model       string // a model for every agent; "" leaves that to the configuration
 	Replaceable bool   // plugins can be replaced while they serve
@@ -242,9 +246,9 @@ func (p *Project) giveStores() {
 // openData opens the store. A live host opens it exclusively and shares it; any other
 // command may use it through such a host.
 func (p *Project) openData(ctx context.Context, opts *Options) (*datadir.Dir, error) {
-	how := &datadir.Options{Getenv: p.getenv, Logger: p.logger, Verify: opts.Verify}
+	how := &datadir.Options{Getenv: p.getenv, Logger: p.logger, Verify: opts.Verify, WaitLock: opts.WaitLock}
 	if opts.Replaceable {
-		return datadir.Open(opts.Data, how)
+		return datadir.Open(ctx, opts.Data, how)
 	}
 	return datadir.OpenShared(ctx, opts.Data, how)
 }

@@ -58,23 +58,32 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 	return c
 }
 
-func (g *group) addSocket(c *cobra.Command) {
+// addOpenFlags adds the flags of a command that calls withData.
+func (g *group) addOpenFlags(c *cobra.Command) {
+	g.dirs.AddWaitLock(c.Flags())
 	c.Flags().StringVar(&g.socket, "socket", "", "the control socket of the host that has it open (default: "+control.SocketName+" in --data)")
 }
 
 // withData calls direct with the store if no other process has it open, and otherwise
-// asks the host that holds it.
+// asks the host that holds it. It waits, if asked to, for a process that has the store
+// open and cannot be asked.
 func (g *group) withData(ctx context.Context, op string, args, result any, direct func(*datadir.Dir) error) (err error) {
 	opts := g.dirs.Options()
 	opts.Verify = op == verifyOp
-	s, err := datadir.Open(g.data, opts)
-	if errors.Is(err, kv.ErrReadOnly) && (op == verifyOp || op == backupOp) {
-		s, err = datadir.OpenCopy(ctx, g.data, opts, g.dirs.NoteCopy(g.data))
-	}
-	if errors.Is(err, kv.ErrLocked) {
-		return g.askHost(ctx, err, op, args, result)
-	}
-	if err != nil {
+	once := *opts
+	once.WaitLock = 0 // each attempt also asks the host
+	var s *datadir.Dir
+	err = datadir.WaitLock(ctx, opts, func() (err error) {
+		s, err = datadir.Open(ctx, g.data, &once)
+		if errors.Is(err, kv.ErrReadOnly) && (op == verifyOp || op == backupOp) {
+			s, err = datadir.OpenCopy(ctx, g.data, &once, g.dirs.NoteCopy(g.data))
+		}
+		if errors.Is(err, kv.ErrLocked) {
+			err = g.askHost(ctx, err, op, args, result)
+		}
+		return err
+	})
+	if err != nil || s == nil { // without a store the host has done it
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -136,7 +145,7 @@ deleted since cannot be restored with it.`,
 			return nil
 		},
 	}
-	g.addSocket(c)
+	g.addOpenFlags(c)
 	return c
 }
 
@@ -311,7 +320,7 @@ open does it for this command, and serves on. With --backup it reads a backup in
 			return g.printVerified(out)
 		},
 	}
-	g.addSocket(c)
+	g.addOpenFlags(c)
 	g.addBackupKey(c)
 	c.Flags().StringVar(&backup, "backup", "", "check this backup")
 	return c

@@ -66,7 +66,7 @@ read, and a restore leaves the tenant out only if it is given the key file.`,
 			return g.printReport(report, true)
 		},
 	}
-	g.addSocket(c)
+	g.addOpenFlags(c)
 	c.Flags().BoolVar(&yes, "yes", false, "delete it")
 	return c
 }
@@ -93,7 +93,7 @@ that was deleted.`,
 			return g.printReport(report, report.Store.Erasing)
 		},
 	}
-	g.addSocket(c)
+	g.addOpenFlags(c)
 	return c
 }
 
@@ -159,7 +159,7 @@ of a running host; this does it now.`,
 			return nil
 		},
 	}
-	g.addSocket(c)
+	g.addOpenFlags(c)
 	return c
 }
 

@@ -3,6 +3,9 @@ package open
 import (
 	"errors"
 	"os"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
@@ -14,18 +17,22 @@ import (
 
 // Data has the options of data directories that commands open.
 type Data struct {
-	term   *ui.Terminal
-	getenv func(string) string
+	term     *ui.Terminal
+	getenv   func(string) string
+	waitLock time.Duration // set by the flag of AddWaitLock
 }
 
 // NewData returns an opener that warns on t and reads keys by getenv.
 func NewData(t *ui.Terminal, getenv func(string) string) *Data {
-	return &Data{t, getenv}
+	return &Data{term: t, getenv: getenv}
 }
+
+// AddWaitLock adds the flag --wait-lock, whose value [Data.Options] has.
+func (d *Data) AddWaitLock(flags *pflag.FlagSet) { addWaitLock(flags, &d.waitLock) }
 
 // Options are those of every data directory that a command opens.
 func (d *Data) Options() *datadir.Options {
-	return &datadir.Options{Getenv: d.getenv, Logger: d.term.Logger()}
+	return &datadir.Options{Getenv: d.getenv, Logger: d.term.Logger(), WaitLock: d.waitLock}
 }
 
 // QuietOptions are options without warnings.

@@ -3,8 +3,10 @@ package open
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/examples"
@@ -17,16 +19,21 @@ type Projects struct {
 	term    *ui.Terminal
 	getenv  func(string) string
 	plugins *Plugins
+
+	waitLock time.Duration // set by the flag of AddWaitLock
 }
 
 // NewProjects returns an opener that reports on t.
 func NewProjects(t *ui.Terminal, getenv func(string) string, plugins *Plugins) *Projects {
-	return &Projects{t, getenv, plugins}
+	return &Projects{term: t, getenv: getenv, plugins: plugins}
 }
+
+// AddWaitLock adds the flag --wait-lock, whose value [Projects.Options] has.
+func (p *Projects) AddWaitLock(flags *pflag.FlagSet) { addWaitLock(flags, &p.waitLock) }
 
 // Options are those of every project that a command opens.
 func (p *Projects) Options() *project.Options {
-	return &project.Options{Getenv: p.getenv, Modules: p.plugins.Modules(), Logger: p.term.Logger(), Progress: p.term.Announce, Erasing: func(tenants int) {
+	return &project.Options{Getenv: p.getenv, Modules: p.plugins.Modules(), Logger: p.term.Logger(), WaitLock: p.waitLock, Progress: p.term.Announce, Erasing: func(tenants int) {
 		fmt.Fprintf(p.term.Err, "Ending the deletion of %s that was interrupted.\n", ui.Plural(tenants, "tenant"))
 	}}
 }

@@ -46,6 +46,7 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 		},
 	}
 	c.Flags().StringVar(&f.data, "data", "", "the data directory (required)")
+	dirs.AddWaitLock(c.Flags())
 	c.Flags().StringVar(&f.tenant, "tenant", "", cli.TenantUsage("for whom it is kept"))
 	c.Flags().BoolVar(&f.all, "all", false, "what all plugins keep for the tenant")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")

@@ -47,6 +47,7 @@ it run again or drops it. JOB may be the beginning of its id.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps the jobs (required)")
+	g.dirs.AddWaitLock(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose jobs"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
 	c.AddCommand(g.list(), g.dead(),
@@ -56,7 +57,7 @@ it run again or drops it. JOB may be the beginning of its id.`,
 }
 
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
-func (g *group) withQueue(fn func(*queue.Queue) error) (err error) {
+func (g *group) withQueue(ctx context.Context, fn func(*queue.Queue) error) (err error) {
 	if g.data == "" {
 		return cli.UsageError(errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue")
 	}
@@ -64,7 +65,7 @@ func (g *group) withQueue(fn func(*queue.Queue) error) (err error) {
 		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", g.data, err).
 			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(g.data))
 	}
-	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (g *group) list() *cobra.Command {
 		Short: "List jobs that wait, the one that is due first first",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return g.withQueue(func(q *queue.Queue) error {
+			return g.withQueue(c.Context(), func(q *queue.Queue) error {
 				jobs, err := q.Pending(c.Context(), g.tenant, limit)
 				if err != nil {
 					return err
@@ -130,7 +131,7 @@ func (g *group) dead() *cobra.Command {
 		Short: "List jobs that were given up, the latest first",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return g.withQueue(func(q *queue.Queue) error {
+			return g.withQueue(c.Context(), func(q *queue.Queue) error {
 				dead, err := q.Dead(c.Context(), g.tenant, limit)
 				if err != nil {
 					return err
@@ -165,7 +166,7 @@ func (g *group) change(name, short, done string, change func(*queue.Queue, conte
 		Short: short,
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return g.withQueue(func(q *queue.Queue) error {
+			return g.withQueue(c.Context(), func(q *queue.Queue) error {
 				dead, err := q.Dead(c.Context(), g.tenant, 0)
 				if err != nil {
 					return err

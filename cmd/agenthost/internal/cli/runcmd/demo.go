@@ -35,6 +35,7 @@ func NewDemo(t *ui.Terminal, projects *open.Projects, getenv func(string) string
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "directory that keeps the conversation (default: a temporary one)")
+	projects.AddWaitLock(c.Flags())
 	c.Flags().StringVar(&model, "model", "", "a real model; needs OPENAI_API_KEY or OPENAI_BASE_URL")
 	c.Flags().BoolVar(&json, "json", false, "print events as JSON, one a line")
 	return c

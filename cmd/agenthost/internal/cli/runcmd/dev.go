@@ -41,7 +41,7 @@ directory, and is told at the start.`,
 		},
 	}
 	flags := c.Flags()
-	f.run.add(c)
+	f.run.add(c, projects)
 	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
 	return c
 }

@@ -68,7 +68,7 @@ on with a run whose process was killed.`,
 			return runProject(c.Context(), t, projects, list[0], prompt, talk, f)
 		},
 	}
-	f.add(c)
+	f.add(c, projects)
 	flags := c.Flags()
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
 	flags.BoolVar(&f.durable, "durable", false, "write each step down, so that --resume can go on if the process ends")
@@ -128,11 +128,12 @@ func (f *runFlags) checkQuestion(prompt []string) error {
 }
 
 // add adds the flags of every command that runs a project.
-func (f *runFlags) add(c *cobra.Command) {
+func (f *runFlags) add(c *cobra.Command, projects *open.Projects) {
 	flags := c.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
 	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
 	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
+	projects.AddWaitLock(flags)
 	flags.StringVar(&f.history, "history", "", "a PostgreSQL database that keeps threads instead, by its address")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")

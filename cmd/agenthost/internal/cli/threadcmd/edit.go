@@ -88,7 +88,7 @@ func (m *momentFlags) complete(ctx context.Context, s *threads.Store, tenant, th
 // withThread opens a data directory and completes the id of the thread that comes
 // first in list.
 func (g *group) withThread(ctx context.Context, list []string, fn func(*threads.Store) error) error {
-	return g.withThreads(g.ofThread(ctx, list, fn))
+	return g.withThreads(ctx, g.ofThread(ctx, list, fn))
 }
 
 // readThread is withThread for a command that changes nothing.

@@ -30,7 +30,7 @@ index are found after one search with --reindex.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			with := func(fn func(*threads.Store) error) error { return g.readThreads(c.Context(), fn) }
 			if reindex {
-				with = func(fn func(*threads.Store) error) error { return g.withThreads(fn) }
+				with = func(fn func(*threads.Store) error) error { return g.withThreads(c.Context(), fn) }
 			}
 			return with(func(s *threads.Store) error {
 				if reindex {
@@ -95,7 +95,7 @@ stays was forked from stays with it.`,
 			if err != nil {
 				return cli.UsageError(err, c.CommandPath())
 			}
-			return g.withThreads(func(s *threads.Store) error {
+			return g.withThreads(c.Context(), func(s *threads.Store) error {
 				pruned, err := s.For(g.tenant).Prune(c.Context(), opts)
 				if err != nil {
 					return err
@@ -171,7 +171,7 @@ func (g *group) delete() *cobra.Command {
 		Short: "Remove threads for good",
 		Args:  cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return g.withThreads(func(s *threads.Store) error {
+			return g.withThreads(c.Context(), func(s *threads.Store) error {
 				for _, id := range list {
 					if err := s.For(g.tenant).Delete(c.Context(), id); err != nil {
 						return err

@@ -41,6 +41,7 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps threads (required)")
+	g.dirs.AddWaitLock(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
 	c.AddCommand(g.list(), g.show(), g.exportCommand(), g.importCommand(), g.runs(),
@@ -64,11 +65,11 @@ func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) 
 }
 
 // withThreads opens a data directory that must exist.
-func (g *group) withThreads(fn func(*threads.Store) error) (err error) {
+func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
 	if err := open.CheckData(g.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenShared(context.Background(), g.data, g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
 	if err != nil {
 		return err
 	}
