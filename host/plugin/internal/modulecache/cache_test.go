@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/internal/testuser"
 )
 
 // compileFor returns a compiler whose code is the module itself, in a file that tells
@@ -185,18 +186,17 @@ func TestSweepTakesAbandonedDirectories(t *testing.T) {
 }
 
 func TestAnEntryThatCannotBeReplacedIsAnError(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may replace everything")
-	}
 	c := open(t, t.TempDir(), 0)
 	add(t, c, 1)
 	_, sum := module(1)
 	entry := c.Code(sum)
-	if err := errors.Join(os.Remove(filepath.Join(entry, sealFile)), os.Chmod(c.dir, 0o500)); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(entry, sealFile)), os.Chmod(c.dir, 0o555)); err != nil {
 		t.Fatal(err)
 	}
 	defer os.Chmod(c.dir, 0o700)
-	if err := c.publish(filepath.Base(entry), t.TempDir()); fault.CodeOf(err) != fault.FailedPrecondition || !strings.Contains(err.Error(), "cannot be replaced") {
+	built := t.TempDir()
+	testuser.Unprivileged(t)
+	if err := c.publish(filepath.Base(entry), built); fault.CodeOf(err) != fault.FailedPrecondition || !strings.Contains(err.Error(), "cannot be replaced") {
 		t.Errorf("publish: %v, want failed_precondition", err)
 	}
 }
