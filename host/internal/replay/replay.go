@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -213,6 +214,9 @@ func (p *Run) agent(a *AgentStep) error {
 	}
 	p.joinOutcomes("", t)
 	t.Result.FinishReason = a.Finish
+	if slices.Contains(a.Messages, nil) {
+		return fmt.Errorf("the end of an agent's run has a message that is null")
+	}
 	if a.Messages != nil {
 		t.Result.Messages = a.Messages
 	}

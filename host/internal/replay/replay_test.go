@@ -68,6 +68,7 @@ func TestReadRefusesDamagedSteps(t *testing.T) {
 		"two beginnings":            {[]string{steps[0], steps[0]}, fault.DataLoss},
 		"an unknown kind":           {[]string{steps[0], `{"other":{}}`}, fault.DataLoss},
 		"an outcome without a call": {[]string{steps[0], steps[3]}, fault.DataLoss},
+		"a message that is null":    {slices.Concat(steps[:3], []string{`{"agent":{"finish_reason":"stop","messages":[null]}}`}), fault.DataLoss},
 		"another version":           {[]string{`{"begin":{"v":2}}`}, fault.FailedPrecondition},
 	} {
 		if _, err := replay.Read(record(c.steps...)); fault.CodeOf(err) != c.want {

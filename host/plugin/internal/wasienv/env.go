@@ -34,7 +34,7 @@ type Env struct {
 
 	now        int64  // virtual, nanoseconds since the epoch
 	seed       uint64 // of the fixed random bytes
-	clockNoted bool   // the real time, once
+	clockNoted bool   // the real time, once a call
 	panicText  []byte // of stderr: a panic's message
 
 	keepsState bool // the guest has done what no image undoes, see KeepState
@@ -73,6 +73,7 @@ const (
 // Reset begins a call.
 func (e *Env) Reset() {
 	e.now, e.seed = epoch, 0x9e3779b97f4a7c15
+	e.clockNoted = false // the call may be another tenant's
 	e.panicText = e.panicText[:0]
 }
 

@@ -75,6 +75,10 @@ func TestClockIsVirtualUntilStartUpIsOverAndItIsGranted(t *testing.T) {
 	if e.Nanotime(); !slices.Equal(h.noted, []string{"clock"}) {
 		t.Errorf("noted: %q, want the clock once", h.noted)
 	}
+	e.Reset()
+	if e.Nanotime(); !slices.Equal(h.noted, []string{"clock", "clock"}) {
+		t.Errorf("noted: %q, want the clock once for each call", h.noted)
+	}
 	h.clock = false
 	e.Reset()
 	if got := e.Nanotime(); got != ClockStep || !e.ReadClock() {
