@@ -29,7 +29,7 @@ func (r *rights) httpPolicy() (*egress.Policy, error) {
 	return r.policy, r.policyErr
 }
 
-// fetchRequest and fetchResponse are those of http.fetch.
+// fetchRequest is that of http.fetch.
 type (
 	fetchRequest struct {
 		Method    string        `json:"method"`
@@ -38,12 +38,6 @@ type (
 		Body      []byte        `json:"body,omitempty"`
 		TimeoutMS int64         `json:"timeout_ms,omitempty"`
 		Redirects int           `json:"redirects,omitempty"`
-	}
-	fetchResponse struct {
-		Status  int           `json:"status"`
-		Headers []fetchHeader `json:"headers"`
-		Body    []byte        `json:"body"`
-		URL     string        `json:"url,omitempty"`
 	}
 	fetchHeader struct {
 		Name   string `json:"name"`
