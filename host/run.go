@@ -203,7 +203,7 @@ func (r *run) execute(ctx context.Context) error {
 	case stored != nil:
 		return r.replay(stored)
 	}
-	if !r.thread.branched { // other turns may have used up what was left while this one waited
+	if !r.thread.branched { // other turns may have used up the quota while this one waited
 		if err := r.admit(ctx); err != nil {
 			return err
 		}

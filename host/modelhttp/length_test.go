@@ -34,7 +34,7 @@ func FuzzCheckLength(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		var list []json.RawMessage
 		if json.Unmarshal([]byte(raw), &list) != nil {
-			t.Skip()
+			return
 		}
 		for limit := 1; limit < len(list)+2; limit++ {
 			if err := modelhttp.CheckLength([]byte(raw), limit, "things"); (err != nil) != (len(list) > limit) {

@@ -12,8 +12,7 @@ import (
 // Repair removes the damaged records of a session's background turns, and stores the
 // order of the others if it is damaged. It returns the runs of the turns that it has
 // removed, whose messages are lost unless their session has them. A service passes over
-// these records, and so goes on without Repair; it is for a store that is to verify
-// clean. A damaged record names no session: it is the session's if the session's order
+// these records and needs no Repair; an operator who wants a store without damage does. A damaged record names no session: it is the session's if the session's order
 // has it, or if that is damaged, too. Code invalid_argument for a tenant that cannot be
 // one.
 func Repair(ctx context.Context, driver kv.Driver, tenant, session string) (removed []string, err error) {

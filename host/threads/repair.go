@@ -28,11 +28,11 @@ type Repaired struct {
 }
 
 // Repair replaces the damaged entries of a thread that keep it from being read, so that
-// the rest of the conversation shows and new turns go on: a damaged message by
+// readers see the rest of the conversation and new turns can follow: a damaged message by
 // [DamagedText], in its place and with its id, and a damaged present state by the last
 // readable one. Intact entries stay, and so do numbers of messages, turns and branches.
-// Threads forked from this one show the same replacements. What is replaced is lost:
-// restore a backup instead, if there is one.
+// Threads forked from this one show the same replacements. The
+// replaced messages are lost: restore a backup instead, if there is one.
 //
 // Code not_found if there is no such thread, data_loss if its own record is damaged, which
 // only a backup repairs. It waits for a turn that runs on the thread, as
@@ -199,7 +199,7 @@ func (r *repairer) readLog(ctx context.Context, c content) (readable []readableE
 }
 
 // replace stores a message in the place of one that cannot be read. stored is its entry,
-// if there is one, which tells the role unless that is what is damaged.
+// if there is one; it tells the role unless the damage is there.
 func (r *repairer) replace(ctx context.Context, c content, at uint64, id string, stored []byte) error {
 	m := host.AssistantText(DamagedText)
 	if bytes.Contains(stored, []byte(`"role":"user"`)) {

@@ -1,7 +1,7 @@
 package threads_test
 
 // Scenario: entries of a thread are damaged in the store. Repair replaces those that keep
-// the thread from being read, and the conversation goes on.
+// the thread from being read, and the conversation continues.
 
 import (
 	"bytes"
@@ -125,7 +125,7 @@ func TestRepairPassesOverADamagedTurn(t *testing.T) {
 	}
 }
 
-// A fork shows what is replaced in the log of its parent.
+// A fork shows the replacements in the log of its parent.
 func TestRepairOfAForkRepairsItsParentsLog(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
 	threadtest.TalkWithIDs(t, s, "t1", 0, 2)
@@ -142,8 +142,8 @@ func TestRepairOfAForkRepairsItsParentsLog(t *testing.T) {
 	}
 }
 
-// The entries that PruneHeads has removed are not lost, and a thread without damage stays
-// as it is.
+// Entries that PruneHeads has removed do not count as lost, and a thread without damage
+// stays unchanged.
 func TestRepairLeavesWhatWasPruned(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
 	threadtest.TalkWithIDs(t, s, "t1", 0, 1)

@@ -36,8 +36,7 @@ func storeTrace(t *testing.T, dir, run string) (path string) {
 	return paths[0]
 }
 
-// A changed bit of a run's file changes nothing of what is shown, or its line is counted
-// as damaged.
+// A changed bit of a run's file changes no shown event, or its line counts as damaged.
 func TestAChangedBitOfATraceIsFound(t *testing.T) {
 	dir := t.TempDir()
 	path := storeTrace(t, dir, "run")

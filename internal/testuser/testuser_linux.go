@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// nobody is the user that owns no file.
-const nobody = 65534
+// unprivileged is the id of the user "nobody", who owns no file.
+const unprivileged = 65534
 
 // Unprivileged makes the permissions of files count for the rest of the test even
 // if it runs as root, for whom they do not. Only this thread changes its user,
@@ -19,7 +19,7 @@ func Unprivileged(t *testing.T) {
 		return
 	}
 	runtime.LockOSThread()
-	setfsuid(nobody)
+	setfsuid(unprivileged)
 	t.Cleanup(func() {
 		setfsuid(0)
 		runtime.UnlockOSThread()

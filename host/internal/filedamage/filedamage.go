@@ -159,7 +159,7 @@ func (p *process) end() error {
 	return p.cmd.Wait()
 }
 
-// topLevel is the name of the test function: a subtest's name goes on behind it.
+// topLevel returns the name of the test function, without those of its subtests.
 func topLevel(t *testing.T) string {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	return name

@@ -124,8 +124,8 @@ func TestBrokenGuest(t *testing.T) {
 		{Call{"observe", `{"provider":"invents"}`}, []string{"bad input is answered with an error", answersRule}},
 	} {
 		t.Run(c.call.Export+" "+c.call.Input, func(t *testing.T) {
-			if !longtest.Enabled() && i%8 != 0 {
-				t.Skip("otherwise every eighth guest is checked")
+			if i%8 != 0 {
+				longtest.Need(t, "otherwise only every eighth guest is checked")
 			}
 			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 1_000_000_000}}
 			opts.Granted.Clock = c.call == tool("tells")
@@ -185,8 +185,8 @@ func TestGuestsThatMisread(t *testing.T) {
 		{process("either"), []string{vectorsRule}},
 	} {
 		t.Run(c.call.Export+" "+c.call.Input[:25], func(t *testing.T) {
-			if !longtest.Enabled() && i%6 != 0 {
-				t.Skip("otherwise every sixth guest is checked")
+			if i%6 != 0 {
+				longtest.Need(t, "otherwise only every sixth guest is checked")
 			}
 			got := brokenRules(t, wasm, &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1}, reading...)
 			if !slices.Equal(got, c.wants) {

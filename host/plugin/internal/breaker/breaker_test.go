@@ -27,9 +27,9 @@ func judging(t *testing.T, opts Options, published time.Time) *judged {
 	return &judged{t, New(&opts, published)}
 }
 
-// calls makes calls of a tenant: f is a fault, . is fine, n neither. Those that
-// are not admitted are x, and what is wanted says so. It reports whether one of
-// them rolled the version back.
+// calls makes calls of a tenant: f is a fault, . is fine, n neither. want is the same
+// letters, with x for each refused call. It reports whether one of the calls rolled the
+// version back.
 func (j *judged) calls(tenant, calls, want string) (rollback bool) {
 	j.t.Helper()
 	var got strings.Builder

@@ -42,7 +42,7 @@ func FuzzCutJSON(f *testing.F) {
 	f.Add([]byte(`["`+strings.Repeat(`\u0001é`, 300)+`", "a", "b"]`), 200)
 	f.Fuzz(func(t *testing.T, raw []byte, limit int) {
 		if limit < minCutBytes || limit > 1<<20 || !json.Valid(raw) {
-			t.Skip()
+			return
 		}
 		if out := CutJSON(raw, limit); len(out) > limit || !json.Valid(out) {
 			t.Errorf("%d bytes under a limit of %d: %s", len(out), limit, out)
