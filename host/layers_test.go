@@ -142,6 +142,8 @@ var layers = []layer{
 		"what agents remember is records over the one driver interface, like conversations"},
 	{"host/mem0memory", []string{"host", "host/fault", "host/memory"},
 		"another place for memories, behind the interface that tools and providers use"},
+	{"host/internal/chattest", []string{"host/chat"},
+		"the tests of processors, in host and below it, share a shorthand for conversations"},
 	{"host/internal/filedamage", []string{"internal/longtest"},
 		"a kit for tests: it damages files without knowing what is in them"},
 	{"host/internal/defaults", nil,

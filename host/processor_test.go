@@ -2,47 +2,14 @@ package host_test
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/chattest"
 )
-
-// talk reads a shorthand for a conversation: words of "u" (user), "s" (system),
-// "a" (assistant), "c1,2" (an assistant calls 1 and 2), "x1" (the same after
-// some text) and "r1" (the result of 1). Ids are the words with their place.
-func talk(t testing.TB, words string) []*host.Message {
-	t.Helper()
-	var out []*host.Message
-	for i, w := range strings.Fields(words) {
-		m := &host.Message{ID: w + "@" + string(rune('a'+i)), Role: host.Assistant, CreatedAt: host.NewMessage(host.User).CreatedAt}
-		switch w[0] {
-		case 'u':
-			m.Role, m.Parts = host.User, []host.Part{&host.Text{Text: "u"}}
-		case 's':
-			m.Role, m.Parts = host.System, []host.Part{&host.Text{Text: "s"}}
-		case 'a':
-			m.Parts = []host.Part{&host.Text{Text: "a"}}
-		case 'x':
-			m.Parts = []host.Part{&host.Text{Text: "x"}}
-		case 'r':
-			m.Role, m.Parts = host.ToolRole, []host.Part{&host.ToolResult{ID: w[1:], Name: "t", Content: json.RawMessage("1")}}
-		case 'c':
-		default:
-			t.Fatalf("no word %q", w)
-		}
-		if w[0] == 'c' || w[0] == 'x' {
-			for _, id := range strings.Split(w[1:], ",") {
-				m.Parts = append(m.Parts, &host.ToolCall{ID: id, Name: "t", Arguments: json.RawMessage("{}")})
-			}
-		}
-		out = append(out, m)
-	}
-	return out
-}
 
 // What an earlier run left open is closed before the first processor: whatever
 // was stored, what the model is sent is whole, and nothing stored is lost.
@@ -64,7 +31,7 @@ func TestOpenCallsAreClosed(t *testing.T) {
 				return m, nil
 			})
 			agent := newAgent(t, &host.AgentOptions{Model: says("ok"), Processors: []host.Processor{spy}})
-			if _, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "hi", Messages: talk(t, c.stored)}); err != nil {
+			if _, err := newHost(t, nil).Run(t.Context(), agent, &host.Request{Text: "hi", Messages: chattest.Talk(t, c.stored)}); err != nil {
 				t.Fatalf("Run: %v", err)
 			}
 			var roles []string
@@ -84,7 +51,7 @@ func TestAnyStoredHistoryIsMadeWhole(t *testing.T) {
 	word := rapid.SampledFrom([]string{"u", "s", "a", "c1", "c2", "c1,2", "x1", "x2,1", "r1", "r2"})
 	rapid.Check(t, func(rt *rapid.T) {
 		words := rapid.SliceOfN(word, 0, 12).Draw(rt, "words")
-		stored := talk(t, strings.Join(words, " "))
+		stored := chattest.Talk(t, strings.Join(words, " "))
 		drop := host.ProcessorFunc("drop orphans", func(_ context.Context, m []*host.Message) ([]*host.Message, error) {
 			return dropOrphans(m), nil
 		})

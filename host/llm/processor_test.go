@@ -10,41 +10,9 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/chattest"
 	"github.com/agenthost/agenthost/host/llm"
 )
-
-// talk reads a shorthand for a conversation: words of "u" (user), "s" (system),
-// "a" (assistant), "c1,2" (an assistant calls 1 and 2), "x1" (the same after
-// some text) and "r1" (the result of 1). Ids are the words with their place.
-func talk(t testing.TB, words string) []*chat.Message {
-	t.Helper()
-	var out []*chat.Message
-	for i, w := range strings.Fields(words) {
-		m := &chat.Message{ID: w + "@" + string(rune('a'+i)), Role: chat.Assistant, CreatedAt: chat.NewMessage(chat.User).CreatedAt}
-		switch w[0] {
-		case 'u':
-			m.Role, m.Parts = chat.User, []chat.Part{&chat.Text{Text: "u"}}
-		case 's':
-			m.Role, m.Parts = chat.System, []chat.Part{&chat.Text{Text: "s"}}
-		case 'a':
-			m.Parts = []chat.Part{&chat.Text{Text: "a"}}
-		case 'x':
-			m.Parts = []chat.Part{&chat.Text{Text: "x"}}
-		case 'r':
-			m.Role, m.Parts = chat.ToolRole, []chat.Part{&chat.ToolResult{ID: w[1:], Name: "t", Content: json.RawMessage("1")}}
-		case 'c':
-		default:
-			t.Fatalf("no word %q", w)
-		}
-		if w[0] == 'c' || w[0] == 'x' {
-			for _, id := range strings.Split(w[1:], ",") {
-				m.Parts = append(m.Parts, &chat.ToolCall{ID: id, Name: "t", Arguments: json.RawMessage("{}")})
-			}
-		}
-		out = append(out, m)
-	}
-	return out
-}
 
 // becomes is a processor whose result is always the same.
 func becomes(messages []*chat.Message) llm.Processor {
@@ -71,8 +39,8 @@ func TestAProcessorMayNotLeaveAHistoryWorse(t *testing.T) {
 		"broken before, mended":                   {"u r9 c1 a", "u a", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			view := llm.NewView(talk(t, c.view), "m", nil)
-			_, _, err := llm.Process(t.Context(), becomes(talk(t, c.result)), view)
+			view := llm.NewView(chattest.Talk(t, c.view), "m", nil)
+			_, _, err := llm.Process(t.Context(), becomes(chattest.Talk(t, c.result)), view)
 			if ok := err == nil; ok != c.ok {
 				t.Errorf("from %q to %q: %v, want ok %t", c.view, c.result, err, c.ok)
 			}
@@ -84,10 +52,10 @@ func TestAProcessorMayNotLeaveAHistoryWorse(t *testing.T) {
 }
 
 func TestProcessRefuses(t *testing.T) {
-	twin := talk(t, "u")[0]
+	twin := chattest.Talk(t, "u")[0]
 	boss := chat.NewMessage("boss", &chat.Text{Text: "x"})
 	for name, done := range map[string]*llm.Processed{
-		"messages and edits":     {Messages: talk(t, "u"), Edits: []chat.Edit{chat.Drop{From: 0, To: 1}}},
+		"messages and edits":     {Messages: chattest.Talk(t, "u"), Edits: []chat.Edit{chat.Drop{From: 0, To: 1}}},
 		"a nil message":          {Messages: []*chat.Message{nil}},
 		"two messages of one id": {Messages: []*chat.Message{twin, twin}},
 		"an unknown role":        {Messages: []*chat.Message{boss}},
@@ -96,7 +64,7 @@ func TestProcessRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := processorFunc{"bad", func(*llm.View) *llm.Processed { return done }}
-			out, _, err := llm.Process(t.Context(), p, llm.NewView(talk(t, "u a"), "m", nil))
+			out, _, err := llm.Process(t.Context(), p, llm.NewView(chattest.Talk(t, "u a"), "m", nil))
 			if fault.CodeOf(err) != fault.Internal || out != nil {
 				t.Errorf("Process gives %v, %v; want nothing and code %s", out, err, fault.Internal)
 			}
@@ -108,7 +76,7 @@ func TestProcessRefuses(t *testing.T) {
 }
 
 func TestProcessGivesNewMessagesAnID(t *testing.T) {
-	view := llm.NewView(talk(t, "u"), "m", nil)
+	view := llm.NewView(chattest.Talk(t, "u"), "m", nil)
 	out, _, err := llm.Process(t.Context(), becomes([]*chat.Message{{Role: chat.User}}), view)
 	if err != nil || len(out) != 1 || out[0].ID == "" || out[0].CreatedAt.IsZero() {
 		t.Errorf("Process gives %+v, %v", out, err)
@@ -116,7 +84,7 @@ func TestProcessGivesNewMessagesAnID(t *testing.T) {
 }
 
 func TestANilResultChangesNothing(t *testing.T) {
-	messages := talk(t, "u a")
+	messages := chattest.Talk(t, "u a")
 	p := processorFunc{"none", func(*llm.View) *llm.Processed { return nil }}
 	out, done, err := llm.Process(t.Context(), p, llm.NewView(messages, "m", nil))
 	if err != nil || done == nil || ids(out) != ids(messages) {
@@ -143,7 +111,7 @@ func (c *countingCounter) CountTokens(_ context.Context, encoding string, text [
 
 func TestAViewCountsEachMessageOnce(t *testing.T) {
 	counter := &countingCounter{}
-	view := llm.NewView(talk(t, "u a"), "known", counter)
+	view := llm.NewView(chattest.Talk(t, "u a"), "known", counter)
 	for range 3 {
 		got, err := view.Tokens(t.Context(), "")
 		if err != nil || len(got) != 2 || got[0] != 1 {
@@ -176,7 +144,7 @@ func (valueCounter) CountTokens(context.Context, string, []byte) (int, error) {
 }
 
 func TestACounterThatCannotBeComparedWorks(t *testing.T) {
-	view := llm.NewView(talk(t, "u"), "m", valueCounter{map[string]int{}})
+	view := llm.NewView(chattest.Talk(t, "u"), "m", valueCounter{map[string]int{}})
 	for range 2 {
 		if got, err := view.Tokens(t.Context(), ""); err != nil || got[0] != 1 {
 			t.Errorf("Tokens = %v, %v", got, err)
@@ -185,7 +153,7 @@ func TestACounterThatCannotBeComparedWorks(t *testing.T) {
 }
 
 func TestAViewWithoutACounter(t *testing.T) {
-	view := llm.NewView(talk(t, "u"), "m", nil)
+	view := llm.NewView(chattest.Talk(t, "u"), "m", nil)
 	if _, err := view.Tokens(t.Context(), ""); fault.CodeOf(err) != fault.FailedPrecondition {
 		t.Errorf("Tokens: %v, want code %s", err, fault.FailedPrecondition)
 	}
