@@ -57,14 +57,7 @@ func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := []byte(`[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`)
-	src, err := transfer.NewSource(transfer.FormatOpenAI, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := transfer.Import(t.Context(), threads.New(s.Driver, nil).For(""), src, &transfer.ImportOptions{Thread: "t1"}); err != nil {
-		t.Fatal(err)
-	}
+	importGreeting(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,4 +142,17 @@ func openTempDir(t *testing.T) string {
 		}
 	})
 	return dir
+}
+
+// importGreeting stores a conversation of two messages as the thread t1.
+func importGreeting(t *testing.T, d *datadir.Dir) {
+	t.Helper()
+	text := []byte(`[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`)
+	src, err := transfer.NewSource(transfer.FormatOpenAI, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transfer.Import(t.Context(), threads.New(d.Driver, nil).For(""), src, &transfer.ImportOptions{Thread: "t1"}); err != nil {
+		t.Fatal(err)
+	}
 }

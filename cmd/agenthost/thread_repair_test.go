@@ -11,7 +11,6 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
-	"github.com/agenthost/agenthost/host/threads/transfer"
 )
 
 func TestADamagedThreadIsFoundAndRepaired(t *testing.T) {
@@ -21,14 +20,7 @@ func TestADamagedThreadIsFoundAndRepaired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := []byte(`[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`)
-	src, err := transfer.NewSource(transfer.FormatOpenAI, bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := transfer.Import(t.Context(), threads.New(d.Driver, nil).For(""), src, &transfer.ImportOptions{Thread: "t1"}); err != nil {
-		t.Fatal(err)
-	}
+	importGreeting(t, d)
 	for e, err := range kv.All(t.Context(), d.Driver, threads.DefaultTenant, kv.Range{}) {
 		if err != nil {
 			t.Fatal(err)

@@ -14,16 +14,7 @@ import (
 // before it merges anything, the partition stays out of sight, others write on, and the
 // erasure ends when there is room.
 func eraseWaitsForRoom(t *testing.T) {
-	dir := filepath.Join(os.Getenv(fullDevice), "erase")
-	s, err := badgerkv.Open(dir, &badgerkv.Options{MinFree: 1 << 20, PurgeInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := errors.Join(s.Close(), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
-	}()
+	s, dir := openOnFullDevice(t, "erase")
 	mustPutIn(t, s, "leaves", "k", "MARKER-0001-OF-THE-TENANT-THAT-LEAVES")
 	mustPutIn(t, s, "stays", "k", "v")
 	remove := ballast(t, 64<<20)
@@ -56,4 +47,21 @@ func eraseWaitsForRoom(t *testing.T) {
 	if n := countMarkers(t, dir); n != 0 {
 		t.Errorf("%d markers are in the files", n)
 	}
+}
+
+// openOnFullDevice opens a store in a directory of the device that tests fill up, and
+// removes it at the end of the test.
+func openOnFullDevice(t *testing.T, name string) (s *badgerkv.Store, dir string) {
+	t.Helper()
+	dir = filepath.Join(os.Getenv(fullDevice), name)
+	s, err := badgerkv.Open(dir, &badgerkv.Options{MinFree: 1 << 20, PurgeInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, dir
 }

@@ -15,16 +15,7 @@ import (
 // A device on which no file can be created although it has free bytes, as if another
 // program had used all of its inodes.
 func mergeWaitsForFiles(t *testing.T) {
-	dir := filepath.Join(os.Getenv(fullDevice), "merge")
-	s, err := badgerkv.Open(dir, &badgerkv.Options{MinFree: 1 << 20, PurgeInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := errors.Join(s.Close(), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
-	}()
+	s, _ := openOnFullDevice(t, "merge")
 	const entries = 20
 	for n := range entries {
 		if err := putNumbered(s, n); err != nil {
