@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -36,7 +35,17 @@ func serveFakeModel() {
 	log.Fatal(http.Serve(l, mux))
 }
 
-const fakeAnswer = "It was sent on Monday and should arrive on Thursday; the carrier will tell you when it is at the door."
+// fakeAnswer is 13 pieces of fakePieceBytes.
+const fakeAnswer = "It was sent on Monday and should arrive on Thursday; the carrier will tell you when it is at the door. " +
+	"If it is not there by Friday, write to us again with the number of the order, and we send you another one"
+
+const fakePieceBytes = 16
+
+// fakePiece is the text of chunk i of an answer in several.
+func fakePiece(i int) string {
+	at := i * fakePieceBytes % len(fakeAnswer)
+	return fakeAnswer[at:min(at+fakePieceBytes, len(fakeAnswer))]
+}
 
 func answerFake(w http.ResponseWriter, r *http.Request) {
 	rounds, _ := strconv.Atoi(r.PathValue("rounds"))
@@ -76,7 +85,6 @@ func fakeStream(w http.ResponseWriter, calls bool, chunks int, every time.Durati
 		fmt.Fprintf(w, `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1735689600,"model":"m1","system_fingerprint":"fp_1","choices":[%s],"usage":%s}`+"\n\n", choices, usage)
 	}
 	piece := func(delta string) { send(`{"index":0,"delta":`+delta+`,"logprobs":null,"finish_reason":null}`, "null") }
-	words := strings.SplitAfter(fakeAnswer, " ")
 	switch {
 	case calls:
 		piece(`{"role":"assistant","content":null,` + fakeToolCall + `}`)
@@ -86,7 +94,7 @@ func fakeStream(w http.ResponseWriter, calls bool, chunks int, every time.Durati
 		flush := http.NewResponseController(w).Flush
 		next := time.Now()
 		for i := range chunks {
-			text := words[i%len(words)]
+			text := fakePiece(i)
 			if every > 0 {
 				next = next.Add(every)
 				time.Sleep(time.Until(next))
