@@ -179,6 +179,10 @@ type Turn struct {
 	Error  *Error // why it failed
 	Usage  Usage
 
+	// Entries are to be stored in the commit of the turn, if the adapter stores turns in
+	// their store; an adapter of another store ignores them.
+	Entries []TurnEntry
+
 	// Of an agent thread: whether it had the input before, whether a model has
 	// answered, by what id its service keeps the conversation, and the messages
 	// that it has.
@@ -187,6 +191,19 @@ type Turn struct {
 	answered     bool
 	conversation string
 	known        map[string]bool
+}
+
+// TurnEntry is a record of another part of the program, such as the usage of the run,
+// that is stored in the commit of a turn: one commit then does for both. Its part stores
+// it by a commit of its own if Stored is not called.
+type TurnEntry struct {
+	Store any    // the store, such as a kv.Driver; an adapter compares it with its own by ==
+	Key   string // in the tenant's partition of the store, where no other entry has it
+	Value []byte // as the store keeps it; not to be changed
+
+	// Stored is called after the commit that the entry was in. It is not called if the
+	// commit failed, or may have failed. It must not wait.
+	Stored func()
 }
 
 // Completed reports whether the turn was completed, without a question.

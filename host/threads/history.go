@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/kv"
 )
 
 // A Store has every ability of a history adapter.
@@ -117,7 +118,9 @@ func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (strin
 }
 
 // AppendResults implements [host.ResultAppender]: messages, state, artifacts, a
-// snapshot and the thread's head are one commit, of a failed turn too. A turn without
+// snapshot and the thread's head are one commit, of a failed turn too. At most 16 of
+// turn.Entries, of at most 16 kB each, are in the same commit; their Store is the driver
+// that was given to [New]. A turn without
 // state leaves the thread's state unchanged. A run that was committed before is not
 // committed again: the same turn is not an error, another one, by the ids of its
 // messages, is code already_exists. Code conflict if turn.Head is not the thread's
@@ -128,10 +131,34 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 	if err := chat.ValidateID("run", req.Run, MaxMessageIDBytes); err != nil {
 		return err
 	}
+	var entries []host.TurnEntry
 	_, err := s.writer(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append a turn to thread", func(d *draft) error {
-		return d.turn(ctx, req, turn)
+		entries = nil
+		if err := d.turn(ctx, req, turn); err != nil {
+			return err
+		}
+		entries = d.putEntries(turn.Entries)
+		return nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		e.Stored()
+	}
+	return nil
+}
+
+// putEntries adds the entries that belong to the store of the threads and that have room
+// in the commit of a turn, and returns them.
+func (d *draft) putEntries(entries []host.TurnEntry) (put []host.TurnEntry) {
+	for _, e := range entries {
+		if len(put) < maxTurnEntriesOfOthers && len(e.Value) <= maxEntryOfOthersBytes && e.Store == any(kv.Unchecked(d.thread.part.driver)) {
+			d.tx.put(kv.Key(e.Key), e.Value)
+			put = append(put, e)
+		}
+	}
+	return put
 }
 
 // AppendRound implements [host.RoundAppender]: the messages that the thread does

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
@@ -70,5 +71,33 @@ func TestATurnBeginsAtItsFirstRound(t *testing.T) {
 	}
 	if last := show.Snapshots[1]; last.From != 3 || last.To != 8 || last.Status != threads.Completed {
 		t.Errorf("the turn covers %d to %d, %s; want 3 to 8", last.From, last.To, last.Status)
+	}
+}
+
+// The record of a run's usage is stored in the commit of the run's turn, and its part
+// learns whether it was.
+func TestEntriesRideInTheCommitOfATurn(t *testing.T) {
+	s, driver := threadtest.NewStore(t, nil)
+	stored := 0
+	entry := func(store any, key string, bytes int) host.TurnEntry {
+		return host.TurnEntry{Store: store, Key: string(kv.NewKey("usage", key)), Value: make([]byte, bytes), Stored: func() { stored++ }}
+	}
+	turnWith := func(head, text string) *host.Turn {
+		turn := threadtest.TurnOf(head, threadtest.WithID(text, text))
+		turn.Entries = []host.TurnEntry{entry(driver, text, 100), entry(kv.NewMemory(), "of another store", 1), entry(driver, "too large", 16<<10+1)}
+		return turn
+	}
+	head := threadtest.Say(t, s, "t1", "run", host.UserText("hello"))
+	if err := s.AppendResults(t.Context(), threadtest.Request("t1", "other", nil), turnWith("a head of the past", "late")); host.CodeOf(err) != host.Conflict {
+		t.Fatalf("a turn at another head: %v, want conflict", err)
+	}
+	for range 2 { // the second is stored already
+		if err := s.AppendResults(t.Context(), threadtest.Request("t1", "run", nil), turnWith(head, "answer")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := threadtest.KeysUnder(t, driver, host.DefaultTenant, kv.NewKey("usage"))
+	if stored != 1 || len(keys) != 1 || keys[0] != kv.NewKey("usage", "answer") {
+		t.Errorf("Stored was called %d times and the store has %v, want the entry of the turn once", stored, keys)
 	}
 }

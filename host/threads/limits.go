@@ -40,6 +40,10 @@ const (
 	// a transaction is left for keys, the record and the snapshot; content
 	// beyond it is written ahead as blobs.
 	maxInlineBytes = kv.MaxTxBytes - 512<<10
+	// maxTurnEntriesOfOthers and maxEntryOfOthersBytes bound the entries of other parts of
+	// the program in the commit of a turn; the rest of them is not in it.
+	maxTurnEntriesOfOthers = 16
+	maxEntryOfOthersBytes  = 16 << 10
 	// maxTurnEntries is how many entries of the log one turn makes. A turn with
 	// more messages puts several into an entry.
 	maxTurnEntries = 256
