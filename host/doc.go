@@ -37,6 +37,7 @@
 //
 //	interface              has it    without it
 //	[ThreadCreator]        T P M     threads need not exist before the first message
+//	[ThreadOpener]         T         a new thread and its first message are two commits
 //	[UserMessageAppender]  T P M     the user's message is not stored before the model is asked
 //	[HistoryLoader]        T P M     each run begins with the messages of its request
 //	[ResultAppender]       T P M     results are not stored

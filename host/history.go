@@ -66,6 +66,16 @@ type (
 		CreateThread(ctx context.Context, req *HistoryRequest) (thread string, created bool, err error)
 	}
 
+	// ThreadOpener makes sure a thread exists and stores the user's message in it, in one
+	// commit. It is used instead of a [ThreadCreator] and a [UserMessageAppender], where
+	// an adapter has all three and the run has a message: an adapter that wraps another
+	// and replaces one of their methods wraps this one too, or leaves it out.
+	ThreadOpener interface {
+		// OpenThread does for req what CreateThread and then AppendUserMessage do: both
+		// or, if it fails, neither.
+		OpenThread(ctx context.Context, req *HistoryRequest) (OpenedThread, error)
+	}
+
 	// UserMessageAppender stores the user's message, as a commit of its own.
 	UserMessageAppender interface {
 		// AppendUserMessage stores req.Input. A message id that the thread has
@@ -123,6 +133,13 @@ type (
 		LockThread(ctx context.Context, req *HistoryRequest) (unlock func(), err error)
 	}
 )
+
+// OpenedThread is a thread with the user's message as its last.
+type OpenedThread struct {
+	Thread  string // its id: the given one, or a fresh one
+	Created bool   // the thread is new, so that there is nothing to load
+	Head    string // after the message; "" guards nothing
+}
 
 // HistoryRequest names the thread, and the run that asks for it.
 type HistoryRequest struct {
@@ -260,6 +277,7 @@ type History struct {
 
 	createThread func(context.Context, *HistoryRequest) (string, bool, error)
 	appendUser   func(context.Context, *HistoryRequest) (string, error)
+	openThread   func(context.Context, *HistoryRequest) (OpenedThread, error) // nil unless it has the two above
 	get          func(context.Context, *HistoryRequest) (*Loaded, error)
 	appendResult func(context.Context, *HistoryRequest, *Turn) error
 	appendRound  func(context.Context, *HistoryRequest, *Round) (string, error)
@@ -285,6 +303,9 @@ func NewHistory(adapter any, opts *HistoryOptions) (*History, error) {
 	}
 	if a, ok := adapter.(UserMessageAppender); ok {
 		h.appendUser = a.AppendUserMessage
+	}
+	if a, ok := adapter.(ThreadOpener); ok && h.createThread != nil && h.appendUser != nil {
+		h.openThread = a.OpenThread
 	}
 	if a, ok := adapter.(HistoryLoader); ok {
 		h.get = a.Get

@@ -75,10 +75,38 @@ func (t *runThread) enter(ctx context.Context) (created bool, err error) {
 	if t.req.Regenerate != "" {
 		return false, t.takeAnswerBack(ctx)
 	}
+	if t.history != nil && t.history.openThread != nil && t.conv.input != nil {
+		return t.openWithInput(ctx)
+	}
 	if created, err = t.ensure(ctx); err != nil {
 		return false, err
 	}
 	return created, t.storeInput(ctx)
+}
+
+// openWithInput makes sure that the thread exists and stores the user's message in it, in
+// one call of the adapter.
+func (t *runThread) openWithInput(ctx context.Context) (created bool, err error) {
+	opened, err := callHistory(ctx, t, historyCall[OpenedThread]{method: "OpenThread", limit: t.limits.history(), call: t.history.openThread})
+	switch {
+	case err != nil && t.scope.Thread == "":
+		return false, wrapError(err, "create a thread with the user's message")
+	case err != nil:
+		return false, wrapError(err, "store the user's message in thread %q", t.scope.Thread)
+	}
+	t.head = opened.Head
+	return opened.Created, t.named(opened.Thread)
+}
+
+// named gives a run that named no thread the id of the one that the adapter made.
+func (t *runThread) named(id string) error {
+	if t.scope.Thread == "" {
+		t.scope.Thread = id
+	}
+	if t.scope.Thread == "" {
+		return Errorf(Internal, "history adapter made a thread without an id")
+	}
+	return nil
 }
 
 func (t *runThread) ensure(ctx context.Context) (created bool, err error) {
@@ -108,13 +136,7 @@ func (t *runThread) create(ctx context.Context) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.scope.Thread == "" {
-		t.scope.Thread = a.id
-	}
-	if t.scope.Thread == "" {
-		return false, Errorf(Internal, "history adapter made a thread without an id")
-	}
-	return a.created, nil
+	return a.created, t.named(a.id)
 }
 
 func (t *runThread) storeInput(ctx context.Context) error {

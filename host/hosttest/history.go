@@ -100,6 +100,7 @@ type abilities struct {
 	opts    *HistoryOptions
 	create  host.ThreadCreator
 	user    host.UserMessageAppender
+	opener  host.ThreadOpener
 	load    host.HistoryLoader
 	results host.ResultAppender
 	round   host.RoundAppender
@@ -115,6 +116,7 @@ func abilitiesOf(adapter any) *abilities {
 	a := &abilities{adapter: adapter}
 	a.create, _ = adapter.(host.ThreadCreator)
 	a.user, _ = adapter.(host.UserMessageAppender)
+	a.opener, _ = adapter.(host.ThreadOpener)
 	a.load, _ = adapter.(host.HistoryLoader)
 	a.results, _ = adapter.(host.ResultAppender)
 	a.round, _ = adapter.(host.RoundAppender)
@@ -127,7 +129,7 @@ func abilitiesOf(adapter any) *abilities {
 	return a
 }
 
-// missing returns the first method of needs (letters c, u, g, r, a, h, l, e, b, t, s) that the
+// missing returns the first method of needs (letters c, u, o, g, r, a, h, l, e, b, t, s) that the
 // adapter does not have.
 func (a *abilities) missing(needs string) string {
 	for _, n := range needs {
@@ -136,6 +138,8 @@ func (a *abilities) missing(needs string) string {
 			return "CreateThread"
 		case n == 'u' && a.user == nil:
 			return "AppendUserMessage"
+		case n == 'o' && a.opener == nil:
+			return "OpenThread"
 		case n == 'g' && a.load == nil:
 			return "Get"
 		case n == 'r' && a.results == nil:
@@ -167,6 +171,7 @@ var historyRules = []struct {
 	{"an unknown thread is empty", "g", unknownThreadIsEmpty},
 	{"a given thread id stays, and the thread is made once", "c", givenIDStays},
 	{"a thread without an id gets one of its own", "c", freshThreadIDs},
+	{"a thread opens with its first message", "cuog", threadsOpenWithAMessage},
 	{"messages come back in conversation order", "ugr", messagesKeepOrder},
 	{"messages come back byte for byte", "ugr", messagesKeepBytes},
 	{"a user message is stored once for each id", "ug", userMessageOnce},

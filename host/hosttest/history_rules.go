@@ -53,6 +53,40 @@ func freshThreadIDs(t *testing.T, a *abilities, _ *HistoryOptions) {
 	}
 }
 
+func threadsOpenWithAMessage(t *testing.T, a *abilities, _ *HistoryOptions) {
+	c := &conversation{abilities: a, t: t, tenant: "acme"}
+	hello, more := userSays("u1", "hello"), userSays("u2", "are you there?")
+	open := func(m *host.Message) host.OpenedThread {
+		opened, err := a.opener.OpenThread(t.Context(), c.request("run", m))
+		if err != nil {
+			t.Fatalf("OpenThread %q with message %q: %v", c.thread, m.ID, err)
+		}
+		return opened
+	}
+	fresh, other := open(hello), open(hello)
+	if fresh.Thread == "" || fresh.Thread == other.Thread || !fresh.Created || !other.Created {
+		t.Fatalf("OpenThread without an id returns %+v and %+v, want two new threads", fresh, other)
+	}
+	c.thread = fresh.Thread
+	c.want(hello)
+	for _, step := range []struct {
+		message *host.Message
+		created bool
+		want    []*host.Message
+	}{{hello, true, []*host.Message{hello}}, {hello, false, []*host.Message{hello}}, {more, false, []*host.Message{hello, more}}} {
+		c.thread = "mine"
+		if got := open(step.message); got.Thread != "mine" || got.Created != step.created {
+			t.Errorf("OpenThread with id mine and message %q returns %q, created %t; want mine, %t", step.message.ID, got.Thread, got.Created, step.created)
+		}
+		c.want(step.want...)
+	}
+	if head := open(more).Head; a.head != nil {
+		if now, err := a.head.ThreadHead(t.Context(), c.request("run", nil)); err != nil || now != head {
+			t.Errorf("OpenThread returns head %q, ThreadHead %q and %v", head, now, err)
+		}
+	}
+}
+
 func messagesKeepOrder(t *testing.T, a *abilities, _ *HistoryOptions) {
 	c := a.open(t, "acme", "order")
 	var want []*host.Message

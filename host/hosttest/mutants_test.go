@@ -52,6 +52,18 @@ type mutant struct {
 }
 
 var mutants = map[string]mutant{
+	"opens a thread without its message": openerMutant(func(a *hosttest.History, req *host.HistoryRequest) (id string, created bool, err error) {
+		return a.CreateThread(context.Background(), req)
+	}),
+	"opens a thread as new each time": openerMutant(func(a *hosttest.History, req *host.HistoryRequest) (id string, created bool, err error) {
+		if id, _, err = a.CreateThread(context.Background(), req); err != nil {
+			return "", false, err
+		}
+		with := *req
+		with.Thread = id
+		_, err = a.AppendUserMessage(context.Background(), &with)
+		return id, true, err
+	}),
 	"lists another order": historyMutant("--- FAIL: TestMutant/artifacts_of_a_thread_are_listed_and_read", &broken{
 		listed: func(refs []host.ArtifactRef) []host.ArtifactRef { slices.Reverse(refs); return refs }}),
 	"lists a digest of something else": historyMutant("--- FAIL: TestMutant/artifacts_of_a_thread_are_listed_and_read", &broken{
@@ -244,6 +256,23 @@ func historyMutant(rule string, b *broken) mutant { return lossyMutant(rule, b, 
 func lossyMutant(rule string, b *broken, opts *hosttest.HistoryOptions) mutant {
 	return mutant{rule, func(t *testing.T) {
 		hosttest.TestHistory(t, func(*testing.T) any { return b.fresh() }, opts)
+	}}
+}
+
+// opener is a history that opens threads by open.
+type opener struct {
+	*hosttest.History
+	open func(*hosttest.History, *host.HistoryRequest) (id string, created bool, err error)
+}
+
+func (o *opener) OpenThread(_ context.Context, req *host.HistoryRequest) (host.OpenedThread, error) {
+	id, created, err := o.open(o.History, req)
+	return host.OpenedThread{Thread: id, Created: created}, err
+}
+
+func openerMutant(open func(*hosttest.History, *host.HistoryRequest) (id string, created bool, err error)) mutant {
+	return mutant{"--- FAIL: TestMutant/a_thread_opens_with_its_first_message", func(t *testing.T) {
+		hosttest.TestHistory(t, func(*testing.T) any { return &opener{hosttest.NewHistory(), open} }, nil)
 	}}
 }
 

@@ -33,7 +33,7 @@ func planOf(ctx context.Context) *plan {
 }
 
 // history is the history adapter of a service's runs: the abilities of the thread
-// store, of which it changes four. A turn begins where its plan says, waits for the
+// store, of which it changes five. A turn begins where its plan says, waits for the
 // background turns ahead of it, is answered with the stored turn if its message was
 // sent before, and stops writing steps when the service is closed.
 type history struct {
@@ -56,6 +56,7 @@ type history struct {
 
 var (
 	_ host.ThreadCreator = (*history)(nil)
+	_ host.ThreadOpener  = (*history)(nil)
 	_ host.ThreadLocker  = (*history)(nil)
 	_ host.TurnReader    = (*history)(nil)
 
@@ -73,12 +74,26 @@ func newHistory(store *threads.Store, sessions *storeManaged, order *turnOrder, 
 // CreateThread moves the thread to where the turn begins, then makes sure that it
 // exists. The turn holds the thread, and nothing is stored or loaded yet.
 func (h *history) CreateThread(ctx context.Context, req *host.HistoryRequest) (string, bool, error) {
-	if p := planOf(ctx); p != nil {
-		if err := h.sessions.moveThread(ctx, req, p); err != nil {
-			return "", false, err
-		}
+	if err := h.followPlan(ctx, req); err != nil {
+		return "", false, err
 	}
 	return h.threads.CreateThread(ctx, req)
+}
+
+// OpenThread is CreateThread with the user's message.
+func (h *history) OpenThread(ctx context.Context, req *host.HistoryRequest) (host.OpenedThread, error) {
+	if err := h.followPlan(ctx, req); err != nil {
+		return host.OpenedThread{}, err
+	}
+	return h.threads.OpenThread(ctx, req)
+}
+
+// followPlan moves the thread to where the turn begins, if its plan says so.
+func (h *history) followPlan(ctx context.Context, req *host.HistoryRequest) error {
+	if p := planOf(ctx); p != nil {
+		return h.sessions.moveThread(ctx, req, p)
+	}
+	return nil
 }
 
 // AppendSteps refuses the steps of a background turn once the service is closed: its

@@ -12,6 +12,7 @@ import (
 // A Store has every ability of a history adapter.
 var (
 	_ host.ThreadCreator       = (*Store)(nil)
+	_ host.ThreadOpener        = (*Store)(nil)
 	_ host.UserMessageAppender = (*Store)(nil)
 	_ host.HistoryLoader       = (*Store)(nil)
 	_ host.ResultAppender      = (*Store)(nil)
@@ -39,10 +40,25 @@ func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id 
 // the thread has is not stored again, and the head stays; code conflict if the
 // stored message has another content.
 func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
+	opened, err := s.appendInput(ctx, req, req.Thread)
+	return opened.Head, err
+}
+
+// OpenThread implements [host.ThreadOpener]: it is [Store.AppendUserMessage], and says
+// whether the thread is new. A thread without an id gets a fresh one.
+func (s *Store) OpenThread(ctx context.Context, req *host.HistoryRequest) (host.OpenedThread, error) {
+	return s.appendInput(ctx, req, cmp.Or(req.Thread, host.NewID()))
+}
+
+// appendInput stores the user's message of a turn in the thread of that id. A new thread
+// and its first message are one commit.
+func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id string) (host.OpenedThread, error) {
 	if req.Input == nil {
-		return "", host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
+		return host.OpenedThread{}, host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
 	}
-	t, err := s.writer(req.Tenant).commitOn(ctx, req.Thread, req.Branch, "append to thread", func(d *draft) error {
+	created := false
+	t, err := s.writer(req.Tenant).commitOn(ctx, id, req.Branch, "append to thread", func(d *draft) error {
+		created = d.thread.revision == 0
 		if n, err := d.append(ctx, []*host.Message{req.Input}); err != nil {
 			return err
 		} else if n == 0 {
@@ -56,9 +72,9 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 		return nil
 	})
 	if err != nil {
-		return "", err
+		return host.OpenedThread{}, err
 	}
-	return t.rec.Head, nil
+	return host.OpenedThread{Thread: id, Created: created, Head: t.rec.Head}, nil
 }
 
 // saysTheSame refuses a message whose id belongs to a stored message with
@@ -82,7 +98,7 @@ func saysOther(thread, message string) error {
 // begins records the thread's present point before the first commit of the turn
 // that holds it: a later branch begins at that point.
 func (d *draft) begins(req *host.HistoryRequest) {
-	d.by.store.locks.began(lockKey{d.thread.part.name, req.Thread, req.Branch}, d.before.point)
+	d.by.store.locks.began(lockKey{d.thread.part.name, d.thread.rec.ID, req.Branch}, d.before.point)
 }
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most

@@ -33,9 +33,9 @@ func TestWhatDurabilityCommits(t *testing.T) {
 		opts    *host.ToolOptions
 		commits int
 	}{
-		"not durable": {false, nil, 3},                                    // the thread, the question, the turn
-		"durable":     {true, nil, 3 + 7},                                 // beginning, two answers, call begun and done, end, ended
-		"may repeat":  {true, &host.ToolOptions{Idempotent: true}, 3 + 6}, // nothing is written before the call
+		"not durable": {false, nil, 2},                                    // the thread with the question, the turn
+		"durable":     {true, nil, 2 + 7},                                 // beginning, two answers, call begun and done, end, ended
+		"may repeat":  {true, &host.ToolOptions{Idempotent: true}, 2 + 6}, // nothing is written before the call
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &spy{Driver: kv.NewMemory()}
