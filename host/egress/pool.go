@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"container/list"
 	"crypto/tls"
 	"net/http"
 	"net/netip"
@@ -10,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/cache"
 )
 
 // pools keeps connections apart: one transport for each tenant, plugin and set
@@ -19,21 +19,21 @@ import (
 type pools struct {
 	opts Options
 
+	transports *cache.Cache[string, *http.Transport]
+
 	mu       sync.Mutex
 	closed   bool
-	byKey    map[string]*list.Element // of *pool
-	recent   *list.List               // most recently used first
-	inFlight map[string]int           // by tenant
+	inFlight map[string]int // by tenant
 	running  int
 }
 
-type pool struct {
-	key       string
-	transport *http.Transport
-}
-
+// newPools returns pools that keep at most Options.Pools transports. Requests in flight
+// continue on an evicted one; their connections are closed when they end.
 func newPools(o Options) *pools {
-	return &pools{opts: o, byKey: map[string]*list.Element{}, recent: list.New(), inFlight: map[string]int{}}
+	return &pools{opts: o, inFlight: map[string]int{}, transports: cache.New(cache.Options[string, *http.Transport]{
+		MaxEntries: o.Pools,
+		Evicted:    func(_ string, t *http.Transport) { t.CloseIdleConnections() },
+	})}
 }
 
 // acquire counts a request of the tenant, and refuses one too many.
@@ -73,36 +73,19 @@ func (p *pools) release(tenant string) {
 // that may lie in the granted ranges.
 func (p *pools) get(tenant, plugin string, granted []netip.Prefix) *http.Transport {
 	granted = normalPrefixes(granted)
-	key := poolKey(tenant, plugin, granted)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e, ok := p.byKey[key]; ok {
-		p.recent.MoveToFront(e)
-		return e.Value.(*pool).transport
-	}
-	if p.recent.Len() >= p.opts.Pools {
-		p.drop(p.recent.Back())
-	}
-	made := &pool{key, p.opts.transport(granted)}
-	p.byKey[key] = p.recent.PushFront(made)
-	return made.transport
-}
-
-// drop forgets a pool. Requests in flight continue; their connections are
-// closed when they end.
-func (p *pools) drop(e *list.Element) {
-	old := p.recent.Remove(e).(*pool)
-	delete(p.byKey, old.key)
-	old.transport.CloseIdleConnections()
+	return p.transports.Update(poolKey(tenant, plugin, granted), func(t *http.Transport, found bool) (*http.Transport, bool) {
+		if !found {
+			t = p.opts.transport(granted)
+		}
+		return t, true
+	})
 }
 
 func (p *pools) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
-	for p.recent.Len() > 0 {
-		p.drop(p.recent.Back())
-	}
+	p.mu.Unlock()
+	p.transports.Clear()
 }
 
 func normalPrefixes(in []netip.Prefix) []netip.Prefix {

@@ -1,26 +1,25 @@
 package memory
 
 import (
-	"container/list"
 	"sync"
 	"unsafe"
+
+	"github.com/agenthost/agenthost/host/internal/cache"
 )
 
-// cache keeps the parts of scopes' indexes that searches have read; the least
-// recently used scope leaves first.
-type cache struct {
-	limit int
-	mu    sync.Mutex
-	bytes int
-	used  list.List // of *index, the latest first
-	byKey map[content]*list.Element
+// indexCache keeps the parts of scopes' indexes that searches have read.
+type indexCache struct {
+	byContent *cache.Cache[content, *index]
 }
 
-func newCache(limit int) *cache {
-	if limit <= 0 {
-		limit = DefaultCacheBytes
+func newIndexCache(maxBytes int) indexCache {
+	if maxBytes <= 0 {
+		maxBytes = DefaultCacheBytes
 	}
-	return &cache{limit: limit, byKey: map[content]*list.Element{}}
+	return indexCache{cache.New(cache.Options[content, *index]{
+		MaxBytes: int64(maxBytes),
+		Cost:     func(of content, ix *index) int64 { return int64(len(of)) + indexEntryBytes + ix.size() },
+	})}
 }
 
 // index holds the cached part of one scope's index at one revision.
@@ -32,55 +31,39 @@ type index struct {
 	ids     []string
 	numbers map[string]uint32
 	stems   map[string][]posting
-	bytes   int // counted in the cache, and guarded by its lock
+	bytes   int64 // of the stems
 }
 
 // index returns the cache of a scope's index. It discards a cache of an older
 // revision.
-func (c *cache) index(o *opened) *index {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.byKey[o.content()]; e != nil {
-		ix := e.Value.(*index)
-		if ix.revision == o.revision {
-			c.used.MoveToFront(e)
-			return ix
+func (c indexCache) index(o *opened) *index {
+	return c.byContent.Update(o.content(), func(cached *index, found bool) (ix *index, keep bool) {
+		switch {
+		case !found || cached.revision < o.revision:
+			return newIndex(o), true
+		case cached.revision == o.revision:
+			return cached, true
 		}
-		if ix.revision > o.revision { // another reader has a newer revision
-			return newIndex(o)
-		}
-		c.drop(e)
-	}
-	ix := newIndex(o)
-	c.byKey[ix.content] = c.used.PushFront(ix)
-	return ix
+		return newIndex(o), false // another reader has a newer revision
+	})
 }
 
 func newIndex(o *opened) *index {
 	return &index{content: o.content(), revision: o.revision, numbers: map[string]uint32{}, stems: map[string][]posting{}}
 }
 
-// drop forgets an index. cache.mu is held.
-func (c *cache) drop(e *list.Element) {
-	ix := c.used.Remove(e).(*index)
-	c.bytes -= ix.bytes
-	ix.bytes = 0
-	delete(c.byKey, ix.content)
+// put keeps where a stem is. An index that was evicted goes when its search ends.
+func (c indexCache) put(ix *index, stem string, postings []posting) {
+	ix.put(stem, postings)
+	c.byContent.Update(ix.content, func(cached *index, _ bool) (_ *index, keep bool) {
+		return ix, cached == ix
+	})
 }
 
-// put keeps where a stem is.
-func (c *cache) put(ix *index, stem string, postings []posting) {
-	added := ix.put(stem, postings)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.byKey[ix.content]
-	if e == nil || e.Value.(*index) != ix {
-		return // it was dropped, and goes when its search ends
-	}
-	ix.bytes += added
-	for c.bytes += added; c.bytes > c.limit && c.used.Len() > 0; {
-		c.drop(c.used.Back())
-	}
+func (ix *index) size() int64 {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return ix.bytes
 }
 
 func (ix *index) get(stem string) ([]posting, bool) {
@@ -90,17 +73,17 @@ func (ix *index) get(stem string) ([]posting, bool) {
 	return list, ok
 }
 
-// indexEntryBytes is about the cost of a stem or an id besides its text.
+// indexEntryBytes is about the cost of an index, a stem or an id besides its text.
 const indexEntryBytes = 64
 
-func (ix *index) put(stem string, postings []posting) (bytes int) {
+func (ix *index) put(stem string, postings []posting) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	if _, twice := ix.stems[stem]; twice {
-		return 0
+		return
 	}
 	ix.stems[stem] = postings
-	return len(stem) + indexEntryBytes + len(postings)*(int(unsafe.Sizeof(posting{}))+indexEntryBytes)
+	ix.bytes += int64(len(stem) + indexEntryBytes + len(postings)*(int(unsafe.Sizeof(posting{}))+indexEntryBytes))
 }
 
 // number returns the number of a memory.

@@ -35,7 +35,7 @@ type Options struct {
 type Store struct {
 	driver kv.Driver
 	words  words.Words
-	cache  *cache
+	cache  indexCache
 	now    func() time.Time
 	locks  locks
 }
@@ -50,7 +50,7 @@ func New(driver kv.Driver, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{driver: kv.Checked(driver), words: w, cache: newCache(opts.CacheBytes), now: opts.Now, locks: newLocks()}
+	s := &Store{driver: kv.Checked(driver), words: w, cache: newIndexCache(opts.CacheBytes), now: opts.Now, locks: newLocks()}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -87,7 +87,7 @@ func Summarizing(model host.Model, target int, opts *SummarizingOptions) (Reduce
 	}
 	defaults.Set(&r.InputBytes, DefaultSummaryInputBytes)
 	if r.Summaries == nil {
-		r.Summaries = &remembered{}
+		r.Summaries = newRemembered()
 	}
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)

@@ -1,12 +1,11 @@
 package reduce
 
 import (
-	"container/list"
 	"context"
 	"encoding/json"
-	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/cache"
 )
 
 // Summary stands for the beginning of a thread.
@@ -37,50 +36,27 @@ type Summaries interface {
 }
 
 // MaxRememberedThreads is how many threads' summaries a reducer remembers by
-// itself. The least recently used thread is forgotten first, and summarized
-// again.
+// itself. Threads without a turn for the longest time are forgotten first, and
+// summarized again.
 const MaxRememberedThreads = 10_000
 
 // remembered are summaries in memory.
 type remembered struct {
-	mu      sync.Mutex
-	threads map[threadKey]*list.Element
-	used    list.List // of *entry, the latest first
+	summaries *cache.Cache[threadKey, *Summary]
 }
 
 type threadKey struct{ tenant, thread string }
 
-type entry struct {
-	key     threadKey
-	summary *Summary
+func newRemembered() remembered {
+	return remembered{cache.New(cache.Options[threadKey, *Summary]{MaxEntries: MaxRememberedThreads})}
 }
 
-func (r *remembered) Load(_ context.Context, scope host.Scope) (*Summary, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.threads[threadKey{scope.Tenant, scope.Thread}]
-	if e == nil {
-		return nil, nil
-	}
-	r.used.MoveToFront(e)
-	return e.Value.(*entry).summary, nil
+func (r remembered) Load(_ context.Context, scope host.Scope) (*Summary, error) {
+	s, _ := r.summaries.Get(threadKey{scope.Tenant, scope.Thread})
+	return s, nil
 }
 
-func (r *remembered) Save(_ context.Context, scope host.Scope, s *Summary) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := threadKey{scope.Tenant, scope.Thread}
-	if e := r.threads[key]; e != nil {
-		e.Value.(*entry).summary = s
-		r.used.MoveToFront(e)
-		return nil
-	}
-	if r.threads == nil {
-		r.threads = map[threadKey]*list.Element{}
-	}
-	r.threads[key] = r.used.PushFront(&entry{key, s})
-	if r.used.Len() > MaxRememberedThreads {
-		delete(r.threads, r.used.Remove(r.used.Back()).(*entry).key)
-	}
+func (r remembered) Save(_ context.Context, scope host.Scope, s *Summary) error {
+	r.summaries.Put(threadKey{scope.Tenant, scope.Thread}, s)
 	return nil
 }

@@ -1,12 +1,15 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/internal/cache"
 )
 
 // ErrUnknown is in the chain of the error for a name that is neither an
@@ -63,7 +66,7 @@ type Options struct {
 type Counter struct {
 	encodings map[string]func() (*Encoding, error)
 	custom    map[string]customTokenizer
-	cache     *cache // nil to remember nothing
+	cache     *cache.Cache[cacheKey, int] // nil to remember nothing
 }
 
 // A customTokenizer is an entry of Options.Tokenizers.
@@ -87,11 +90,8 @@ func New(opts *Options) (*Counter, error) {
 			return nil, err
 		}
 	}
-	switch n := opts.CacheEntries; {
-	case n == 0:
-		c.cache = newCache(DefaultCacheEntries)
-	case n > 0:
-		c.cache = newCache(n)
+	if n := cmp.Or(opts.CacheEntries, DefaultCacheEntries); n > 0 {
+		c.cache = cache.New(cache.Options[cacheKey, int]{MaxEntries: n})
 	}
 	return c, nil
 }
@@ -170,12 +170,12 @@ func (c *Counter) CountAs(ctx context.Context, tokenizer string, key Key, text f
 	if v := c.custom[tokenizer].version; v != nil {
 		k.text = k.text.under(v())
 	}
-	if n, ok := c.cache.get(k); ok {
+	if n, ok := c.cache.Get(k); ok {
 		return n, nil
 	}
 	n, err := c.count(ctx, tokenizer, text())
 	if err == nil {
-		c.cache.put(k, n)
+		c.cache.Put(k, n)
 	}
 	return n, err
 }

@@ -114,6 +114,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		engine: &engine{dir: abs, minFree: opts.MinFree, logger: opts.Logger, commit: (*badger.Txn).Commit, turn: make(chan struct{}, 1)},
+		heads:  newHeads(),
 		key:    slices.Clone(opts.Key),
 	}
 	s.merger = &tableMerger{engine: s.engine, purging: make(chan struct{}, 1)}

@@ -3,8 +3,9 @@ package badgerkv
 import (
 	"bytes"
 	"strings"
-	"sync"
+	"unsafe"
 
+	"github.com/agenthost/agenthost/host/internal/cache"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -18,69 +19,45 @@ import (
 // reads the old entry after another caller has read the new one. Safe for concurrent
 // use.
 type heads struct {
-	mu         sync.Mutex
-	young, old map[string]kv.Entry // by engine key; get moves an entry to young
-	bytes      int                 // of young
+	byKey *cache.Cache[string, kv.Entry] // by engine key
 }
 
-// maxHeadBytes bounds each half of the cache, maxHead one value.
+// maxHeadBytes bounds the cache, maxHead one value.
 const (
-	maxHeadBytes = 2 << 20
+	maxHeadBytes = 4 << 20
 	maxHead      = 4 << 10
-	headOverhead = 200 // of an entry in a map, about
+	headOverhead = 200 // of an entry in the cache, about
 )
 
-// get returns an entry, whose value belongs to heads.
-func (h *heads) get(key []byte) (kv.Entry, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e, ok := h.young[string(key)]; ok {
-		return e, true
-	}
-	e, ok := h.old[string(key)]
-	if ok {
-		h.put(string(key), e)
-	}
-	return e, ok
+func newHeads() heads {
+	return heads{cache.New(cache.Options[string, kv.Entry]{
+		MaxBytes: maxHeadBytes,
+		Cost: func(key string, e kv.Entry) int64 {
+			return int64(len(key) + len(e.Key) + len(e.Value) + headOverhead)
+		},
+	})}
 }
 
-// put keeps an entry. The lock is held.
-func (h *heads) put(key string, e kv.Entry) {
-	if h.bytes > maxHeadBytes {
-		h.old, h.young, h.bytes = h.young, nil, 0
-	}
-	if h.young == nil {
-		h.young = map[string]kv.Entry{}
-	}
-	h.young[key] = e
-	h.bytes += len(key) + len(e.Key) + len(e.Value) + headOverhead
+// get returns an entry, whose value belongs to heads.
+func (h heads) get(key []byte) (kv.Entry, bool) {
+	return h.byKey.Get(unsafe.String(unsafe.SliceData(key), len(key))) // which keeps nothing of it
 }
 
 // forget drops the keys that a commit is about to write.
-func (h *heads) forget(written map[string]bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (h heads) forget(written map[string]bool) {
 	for key := range written {
-		delete(h.young, key)
-		delete(h.old, key)
+		h.byKey.Delete(key)
 	}
 }
 
 // forgetPartition drops all entries whose engine keys begin with prefix.
-func (h *heads) forgetPartition(prefix []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, entries := range []map[string]kv.Entry{h.young, h.old} {
-		for key := range entries {
-			if strings.HasPrefix(key, string(prefix)) {
-				delete(entries, key)
-			}
-		}
-	}
+func (h heads) forgetPartition(prefix []byte) {
+	of := string(prefix)
+	h.byKey.DeleteIf(func(key string) bool { return strings.HasPrefix(key, of) })
 }
 
 // keep caches the entries that tx both checked by revision and wrote.
-func (h *heads) keep(tx engineTx, revision uint64) {
+func (h heads) keep(tx engineTx, revision uint64) {
 	for i, c := range tx.Conds {
 		if c.Kind != kv.CondRevision {
 			continue
@@ -90,9 +67,7 @@ func (h *heads) keep(tx engineTx, revision uint64) {
 				continue
 			}
 			e := kv.Entry{Key: w.Key, Value: bytes.Clone(w.Value), Revision: revision}
-			h.mu.Lock()
-			h.put(string(tx.conds[i]), e)
-			h.mu.Unlock()
+			h.byKey.Put(string(tx.conds[i]), e)
 		}
 	}
 }

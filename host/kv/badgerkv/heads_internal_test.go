@@ -67,7 +67,7 @@ func TestHeadsAreWhatBadgerHas(t *testing.T) {
 }
 
 func TestHeadsAreBounded(t *testing.T) {
-	var h heads
+	h := newHeads()
 	value := make([]byte, maxHead)
 	tx := kv.Tx{Partition: "p", Conds: []kv.Cond{kv.AtRevision("k", 1)}, Writes: []kv.Write{kv.Put("k", value)}}
 	n := 4 * maxHeadBytes / maxHead
@@ -75,10 +75,10 @@ func TestHeadsAreBounded(t *testing.T) {
 		key := kv.NewKey("k").WithUint(uint64(i))
 		tx.Conds[0].Key, tx.Writes[0].Key = key, key
 		h.keep(withKeys(tx), uint64(i))
-		h.get(engineKey("p", kv.NewKey("k").WithUint(0))) // stays young
+		h.get(engineKey("p", kv.NewKey("k").WithUint(0)))
 	}
-	if most := 2*maxHeadBytes/maxHead + 2; len(h.young)+len(h.old) > most {
-		t.Errorf("%d entries are kept, more than %d", len(h.young)+len(h.old), most)
+	if most := maxHeadBytes / maxHead; h.byKey.Len() > most || h.byKey.Bytes() > maxHeadBytes {
+		t.Errorf("%d entries of %d bytes are kept, more than %d of %d", h.byKey.Len(), h.byKey.Bytes(), most, maxHeadBytes)
 	}
 	if _, ok := h.get(engineKey("p", kv.NewKey("k").WithUint(0))); !ok {
 		t.Error("what is asked for all the time is gone")
