@@ -12,6 +12,7 @@ import (
 // compiledOnly are the packages whose examples cannot be run by themselves.
 var compiledOnly = map[string]string{
 	"host/kv/kvtest":       "a kit wants a test to report to",
+	"host/kv/pgkv":         "it wants a server",
 	"host/postgreshistory": "it wants a server",
 	"host/redismessages":   "it wants a server",
 }

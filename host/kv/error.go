@@ -25,6 +25,12 @@ var (
 	ErrReadOnly = errors.New("store takes no writes")
 	// ErrNoSpace is the error of a write for which the device has no room.
 	ErrNoSpace = errors.New("no space left for the store")
+	// ErrUnavailable is the error of a call that did not reach the store, such as a
+	// database on another machine; nothing was written. It may succeed later.
+	ErrUnavailable = errors.New("store cannot be reached")
+	// ErrDenied is the error of a store that refuses this process: wrong credentials, or
+	// a role that lacks a right.
+	ErrDenied = errors.New("store refuses access")
 	// ErrInDoubt is the error of a Tx that may or may not have been written.
 	ErrInDoubt = errors.New("outcome of the commit is unknown")
 	// ErrLocked is the error of opening a store that is open elsewhere.

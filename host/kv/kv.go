@@ -41,7 +41,8 @@ type Driver interface {
 	//   - nil: every condition held and every write was made
 	//   - *[PreconditionError]: the first condition that did not hold
 	//   - [ErrInvalid] or *[LimitError]: [Tx.Validate] refuses the Tx
-	//   - [ErrClosed], [ErrReadOnly], [ErrNoSpace]: the store takes no writes
+	//   - [ErrClosed], [ErrReadOnly], [ErrNoSpace], [ErrUnavailable], [ErrDenied]: the
+	//     store takes no writes
 	//   - the error of ctx, if it ended before the store began to write; once
 	//     it has begun, Commit stays for the outcome
 	//   - [ErrInDoubt]: the store failed while it wrote, and cannot say whether

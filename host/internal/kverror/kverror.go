@@ -21,6 +21,8 @@ var codes = []struct {
 	{kv.ErrReadOnly, fault.FailedPrecondition, "look into the log for why, then open it again"},
 	{kv.ErrLocked, fault.FailedPrecondition, "stop the process that has it open, or wait for it"},
 	{kv.ErrNoSpace, fault.ResourceExhausted, "free some space; nothing was written"},
+	{kv.ErrUnavailable, fault.Unavailable, "try again; nothing was written"},
+	{kv.ErrDenied, fault.PermissionDenied, "look into the log for why; nothing was written"},
 	{kv.ErrInDoubt, fault.Unavailable, "open the store again and repeat the request; nothing is stored twice"},
 	{kv.ErrErasing, fault.FailedPrecondition, "wait until the tenant's data is erased"},
 	{kv.ErrCorrupt, fault.DataLoss, "restore it from a backup"},

@@ -105,7 +105,7 @@ func names() map[string]error {
 		"not_found": kv.ErrNotFound, "precondition": kv.ErrPrecondition, "invalid": kv.ErrInvalid, "too_large": kv.ErrTooLarge,
 		"closed": kv.ErrClosed, "read_only": kv.ErrReadOnly, "no_space": kv.ErrNoSpace, "in_doubt": kv.ErrInDoubt,
 		"corrupt": kv.ErrCorrupt, "format": kv.ErrFormat, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
-		"busy": kv.ErrBusy, "erasing": kv.ErrErasing,
+		"busy": kv.ErrBusy, "erasing": kv.ErrErasing, "unavailable": kv.ErrUnavailable, "denied": kv.ErrDenied,
 	}
 }
 

@@ -1,0 +1,79 @@
+package pgkv
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// The pauses between the attempts of a call double from shortestPause to longestPause.
+const (
+	shortestPause = 5 * time.Millisecond
+	longestPause  = time.Second
+)
+
+// attempts spaces the attempts of one call.
+type attempts struct {
+	until time.Time
+	pause time.Duration
+}
+
+func (s *Store) attempts() *attempts {
+	return &attempts{until: time.Now().Add(s.patience), pause: shortestPause}
+}
+
+// again waits and reports whether there is time for another attempt.
+func (a *attempts) again(ctx context.Context) bool {
+	if time.Now().Add(a.pause).After(a.until) {
+		return false
+	}
+	wait := time.NewTimer(a.pause/2 + rand.N(a.pause))
+	defer wait.Stop()
+	a.pause = min(2*a.pause, longestPause)
+	select {
+	case <-wait.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// read calls fn, which only reads, and again while the database cannot be reached.
+func (s *Store) read(ctx context.Context, fn func(context.Context) error) error {
+	tries := s.attempts()
+	for {
+		err := s.once(ctx, fn)
+		if err == nil || errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if answeredError(err) && !inTheWay(err) || !tries.again(ctx) {
+			return unanswered(translate(err))
+		}
+	}
+}
+
+// once calls fn with the time that one attempt may take.
+func (s *Store) once(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return fn(ctx)
+}
+
+// unanswered returns ErrUnavailable for the end of an attempt's time, which is not the
+// end of the caller's context.
+func unanswered(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errNoAnswer
+	}
+	return err
+}
+
+var errNoAnswer = errorf(kv.ErrUnavailable, "the database did not answer in time")

@@ -1,0 +1,84 @@
+// Package pgkvtest gives the tests of other packages stores in a PostgreSQL database.
+//
+// Tests that use it are skipped unless AGENTHOST_TEST_POSTGRES has the address of a
+// server that they may write to, as .ci/postgres start prints it.
+package pgkvtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agenthost/agenthost/host/kv/pgkv"
+)
+
+// Variable is the environment variable with the address of the tests' server.
+const Variable = "AGENTHOST_TEST_POSTGRES"
+
+// Server returns the address of the tests' server, or skips the test.
+func Server(t testing.TB) string {
+	t.Helper()
+	address := os.Getenv(Variable)
+	if address == "" {
+		t.Skipf("set %s to the address of a PostgreSQL server that may be written to, as .ci/postgres start prints it", Variable)
+	}
+	return address
+}
+
+var schemas atomic.Int64
+
+// Address returns the address of a store of the test's own, in a schema that is dropped
+// when the test ends.
+func Address(t testing.TB) string {
+	t.Helper()
+	server := Server(t)
+	schema := fmt.Sprintf("test_kv_%d_%d", os.Getpid(), schemas.Add(1))
+	t.Cleanup(func() { Exec(t, "drop schema if exists "+schema+" cascade") })
+	if pgkv.IsAddress(server) {
+		u, err := url.Parse(server)
+		if err != nil {
+			t.Fatalf("%s is not an address", Variable)
+		}
+		q := u.Query()
+		q.Set("schema", schema)
+		q.Set("application_name", schema)
+		u.RawQuery = q.Encode()
+		return u.String()
+	}
+	return strings.TrimSpace(server) + " schema=" + schema + " application_name=" + schema
+}
+
+// Open returns a store of the test's own, which is closed when the test ends.
+func Open(t testing.TB, opts *pgkv.Options) *pgkv.Store {
+	t.Helper()
+	s, err := pgkv.Open(t.Context(), Address(t), opts)
+	if err != nil {
+		t.Fatalf("open a store: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	return s
+}
+
+// Exec runs a statement on the tests' server, in a cleanup too.
+func Exec(t testing.TB, sql string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, Server(t))
+	if err == nil {
+		_, err = conn.Exec(ctx, sql)
+		_ = conn.Close(ctx)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", sql, err)
+	}
+}
