@@ -177,26 +177,35 @@ func stackOf(fn api.Function) (base uintptr, size int) {
 	return f.Pointer(), f.Len()
 }
 
-// shrink drops the stacks of functions, of an instance whose call went deep.
+// shrink drops the stacks of functions, of an instance whose call went deep. A stack
+// that is known to be no larger than smallStack stays: it counts for nothing, and the
+// next call would allocate the like again.
 func (s *callStack) shrink(functions *[exportCount]api.Function) {
 	last := s.fn
 	s.fn = nil
 	if s.depth == nil {
 		return
 	}
-	if s.first > smallStack { // the first room is counted once, for one of them
+	wide, deep := s.first > smallStack, s.room > s.first
+	if wide || deep { // the first room is counted once, for one of the functions
 		for e, fn := range functions {
-			if fn != last {
+			if fn != nil && (deep || fn != last) && !isSmallStack(fn) {
 				functions[e] = nil
 			}
 		}
 	}
-	if s.room > s.first {
-		*functions = [exportCount]api.Function{}
+	if deep {
 		s.room = s.first
 		s.claim.Set(stackBytes(s.first) + s.tables)
 	}
 	if s.granted != s.units { // a guest that returns gives back the units it has used
 		s.begin()
 	}
+}
+
+// isSmallStack reports whether the stack of a function's calls is known to be so small
+// that it is not counted.
+func isSmallStack(fn api.Function) bool {
+	_, size := stackOf(fn)
+	return 0 < size && size <= smallStack
 }
