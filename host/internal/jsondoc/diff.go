@@ -5,38 +5,43 @@ import (
 	"strconv"
 )
 
-// differ compares documents.
+// differ compares two documents, before and after.
+//
+// The operations may be for a third document, of which before is the part that a Go
+// type knows. Then held is its value at the place that is compared: a member that only
+// held has stays unchanged, and a place that held lacks is added. Otherwise held is
+// absent.
 type differ struct {
 	work int // of applying the patch
 	read int // how many bytes of JSON may still be read
 }
 
 // diff returns the operations that turn before, the value at path, into after.
-func (w *differ) diff(path string, depth int, before, after any) []Op {
+func (w *differ) diff(path string, depth int, held Optional, before, after any) []Op {
 	if identical(before, after) {
 		return nil
 	}
-	if depth == maxPointerDepth {
+	if depth == maxPointerDepth && !held.Present {
 		return []Op{replaceOp(path, after)}
 	}
 	var ops []Op
 	switch b := before.(type) {
 	case map[string]any:
 		a, ok := after.(map[string]any)
-		if !ok {
+		if !ok || held.Present && !isObject(held.Value) {
 			return []Op{replaceOp(path, after)}
 		}
-		ops = w.objects(path, depth, b, a)
+		ops = w.objects(path, depth, held, b, a)
 	case []any:
 		a, ok := after.([]any)
-		if !ok {
+		if !ok || held.Present {
 			return []Op{replaceOp(path, after)}
 		}
 		ops = w.arrays(path, depth, b, a)
 	default:
 		return []Op{replaceOp(path, after)}
 	}
-	if len(ops) > 1 && smaller(after, worth(path, ops)) {
+	if len(ops) > 1 && !held.Present && smaller(after, worth(path, ops)) {
 		return []Op{replaceOp(path, after)}
 	}
 	return ops
@@ -49,7 +54,7 @@ func worth(path string, ops []Op) int { return sizeOfDiff(ops)/2 - SizeOfChange 
 
 // objects compares members in the order of their names, so that the result is
 // deterministic.
-func (w *differ) objects(path string, depth int, before, after map[string]any) []Op {
+func (w *differ) objects(path string, depth int, held Optional, before, after map[string]any) []Op {
 	var ops []Op
 	names := make([]string, 0, 8)
 	for name, v := range after {
@@ -67,13 +72,17 @@ func (w *differ) objects(path string, depth int, before, after map[string]any) [
 		at := path + "/" + escapeToken(name)
 		old, had := before[name]
 		v, has := after[name]
-		switch {
-		case !has:
+		child := held.Member(name)
+		switch there := child.Present || had && !held.Present; {
+		case !has && there:
 			ops = append(ops, Op{Op: "remove", Path: at})
-		case !had:
+		case !has:
+		case !there:
 			ops = append(ops, Op{Op: "add", Path: at, Value: Encode(v)})
+		case !had:
+			ops = append(ops, replaceOp(at, v))
 		default:
-			ops = append(ops, w.diff(at, depth+1, old, v)...)
+			ops = append(ops, w.diff(at, depth+1, child, old, v)...)
 		}
 	}
 	return ops
@@ -95,7 +104,7 @@ func (w *differ) arrays(path string, depth int, before, after []any) []Op {
 	w.work += (max(endBefore, endAfter) - both) * (same + max(endBefore-both, 0) + 1)
 	var ops []Op
 	for i := first; i < both; i++ {
-		ops = append(ops, w.diff(ElementPath(path, i), depth+1, before[i], after[i])...)
+		ops = append(ops, w.diff(ElementPath(path, i), depth+1, Optional{}, before[i], after[i])...)
 	}
 	for i := endBefore - 1; i >= both; i-- {
 		ops = append(ops, Op{Op: "remove", Path: ElementPath(path, i)})

@@ -17,24 +17,51 @@ import (
 const levelsRead = 16
 
 // diffJSON is diff for documents as JSON.
-func (w *differ) diffJSON(path string, depth int, before, after []byte) []Op {
+func (w *differ) diffJSON(path string, depth int, held Optional, before, after []byte) []Op {
 	if bytes.Equal(before, after) {
 		return nil
 	}
+	if held.Present && before[0] == '[' && after[0] == '[' && w.read >= 0 && writtenAs(held.Value, before) {
+		return w.heldArrayJSON(path, depth, before, after)
+	}
 	w.read -= len(before) + len(after)
+	if w.read >= 0 && depth < maxPointerDepth {
+		if ops, ok := w.partsJSON(path, depth, held, before, after); ok {
+			return ops
+		}
+	}
+	return w.diff(path, depth, held, DecodeValid(before), DecodeValid(after))
+}
+
+// partsJSON compares the members of two objects, or the elements of two arrays. It
+// reports false for values that must be decoded.
+func (w *differ) partsJSON(path string, depth int, held Optional, before, after []byte) (ops []Op, ok bool) {
+	if held.Present && !isObject(held.Value) {
+		return nil, false
+	}
 	c, ok := differing(before, after)
-	if !ok || depth == maxPointerDepth || w.read < 0 {
-		return w.diff(path, depth, DecodeValid(before), DecodeValid(after))
+	if !ok || held.Present && !c.object {
+		return nil, false
 	}
-	var ops []Op
-	if after[0] == '[' {
-		ops = w.arraysJSON(path, depth, c)
-	} else if members, ok := c.members(); ok {
-		ops = w.objectsJSON(path, depth, members)
+	if c.object {
+		members, ok := c.members()
+		if !ok {
+			return nil, false
+		}
+		ops = w.objectsJSON(path, depth, held, members)
 	} else {
-		return w.diff(path, depth, DecodeValid(before), DecodeValid(after))
+		ops = w.arraysJSON(path, depth, c)
 	}
-	if len(ops) > 1 && shorter(after, worth(path, ops)) {
+	if len(ops) > 1 && !held.Present && shorter(after, worth(path, ops)) {
+		ops = []Op{replaceJSON(path, after)}
+	}
+	return ops, true
+}
+
+// heldArrayJSON compares the elements of an array that held has as before does.
+func (w *differ) heldArrayJSON(path string, depth int, before, after []byte) []Op {
+	ops := w.diffJSON(path, depth, Optional{}, before, after)
+	if len(ops) > MaxPatchOps/2 || w.work > maxPatchWork/2 {
 		return []Op{replaceJSON(path, after)}
 	}
 	return ops
@@ -46,17 +73,22 @@ func addJSON(path string, after []byte) Op {
 	return Op{Op: "add", Path: path, Value: Encode(DecodeValid(after))}
 }
 
-func (w *differ) objectsJSON(path string, depth int, members []memberPair) []Op {
+func (w *differ) objectsJSON(path string, depth int, held Optional, members []memberPair) []Op {
 	var ops []Op
 	for _, m := range members {
 		at := path + "/" + escapeToken(m.name)
-		switch {
-		case m.after == nil:
+		child := held.Member(m.name)
+		switch there := child.Present || m.before != nil && !held.Present; {
+		case m.after == nil && there:
 			ops = append(ops, Op{Op: "remove", Path: at})
-		case m.before == nil:
+		case m.after == nil:
+		case !there && m.before != nil && identical(DecodeValid(m.before), DecodeValid(m.after)):
+		case !there:
 			ops = append(ops, addJSON(at, m.after))
+		case m.before == nil:
+			ops = append(ops, replaceJSON(at, m.after))
 		default:
-			ops = append(ops, w.diffJSON(at, depth+1, m.before, m.after)...)
+			ops = append(ops, w.diffJSON(at, depth+1, child, m.before, m.after)...)
 		}
 	}
 	return ops
@@ -69,7 +101,7 @@ func (w *differ) arraysJSON(path string, depth int, c difference) []Op {
 	w.work += (max(len(c.before), len(c.after)) - both) * (same + len(c.before) - both + 1)
 	var ops []Op
 	for i := range both {
-		ops = append(ops, w.diffJSON(ElementPath(path, c.first+i), depth+1, c.before[i].value, c.after[i].value)...)
+		ops = append(ops, w.diffJSON(ElementPath(path, c.first+i), depth+1, Optional{}, c.before[i].value, c.after[i].value)...)
 	}
 	for i := len(c.before) - 1; i >= both; i-- {
 		ops = append(ops, Op{Op: "remove", Path: ElementPath(path, c.first+i)})

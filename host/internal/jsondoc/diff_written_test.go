@@ -118,22 +118,64 @@ func TestDiffOfLongObjectsDecodesNothing(t *testing.T) {
 	}
 }
 
-// What a typed update does is what the decoded documents say it does.
+// The operations of a typed update lead where a merge of the decoded documents does.
 func TestTypedUpdatesAreComparedAsTheyAreWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := writtenJSON(3).Draw(t, "document")
 		known := edited(t, whole)
-		changed := edited(t, known)
-		doc, before, after := DecodeValid([]byte(whole)), DecodeValid([]byte(known)), DecodeValid([]byte(changed))
-		ops, err := DiffTyped(doc, []byte(strings.TrimSpace(known)), []byte(strings.TrimSpace(changed)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, _, wantErr := ApplyTo(doc, diffDocuments(nil, "", Optional{doc, true}, Optional{before, true}, Optional{after, true}))
-		got, _, err := ApplyTo(doc, ops)
-		if wantErr != nil || err != nil || !Equal(got, want) {
-			t.Fatalf("%s known as %s and changed to %s becomes %s, %v by %s; want %s, %v", whole, known, changed,
-				Encode(got), err, describe(ops), Encode(want), wantErr)
-		}
+		checkDiffTyped(t, whole, known, edited(t, known))
 	})
+}
+
+// FuzzDiffTyped: a typed update makes its changes in any document and no others.
+func FuzzDiffTyped(f *testing.F) {
+	f.Add(`{"a":{"b":1,"unknown":2},"c":[1,2]}`, `{"a":{"b":1},"c":[1,2],"n":0}`, `{"a":{"b":2},"c":[1,2,3],"n":1}`)
+	f.Add(`{"c":[{"a":1,"unknown":2}]}`, `{"c":[{"a":1}]}`, `{"c":[{"a":2}]}`)
+	f.Add(`{"a":1}`, `{"a":{"b":1},"a":{"c":1}}`, `{"a":{"b":2}}`)
+	f.Fuzz(func(t *testing.T, doc, before, after string) {
+		for _, raw := range []string{doc, before, after} {
+			if _, err := Read(json.RawMessage(raw)); err != nil || WrittenDepth([]byte(raw)) > maxPointerDepth {
+				return // no patch reaches deeper values
+			}
+		}
+		checkDiffTyped(t, doc, before, after)
+	})
+}
+
+func checkDiffTyped(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, whole, known, changed string) {
+	t.Helper()
+	doc, before, after := DecodeValid([]byte(whole)), DecodeValid([]byte(known)), DecodeValid([]byte(changed))
+	ops, err := DiffTyped(doc, []byte(strings.Trim(known, Space)), []byte(strings.Trim(changed, Space)))
+	if err != nil {
+		t.Fatalf("DiffTyped: %v", err)
+	}
+	want := merged(Optional{doc, true}, Optional{before, true}, Optional{after, true}).Value
+	got, _, err := ApplyTo(doc, ops)
+	if err != nil || !identical(got, want) {
+		t.Fatalf("%s known as %s and changed to %s becomes %s, %v by %s; want %s", whole, known, changed,
+			Encode(got), err, describe(ops), Encode(want))
+	}
+}
+
+// merged returns a document with the changes from before to after: objects by member,
+// other values as a whole.
+func merged(doc, before, after Optional) Optional {
+	if before.Present == after.Present && identical(before.Value, after.Value) {
+		return doc
+	}
+	if !isObject(doc.Value) || !isObject(before.Value) || !isObject(after.Value) {
+		return after
+	}
+	out := map[string]any{}
+	for _, members := range []any{doc.Value, before.Value, after.Value} {
+		for name := range members.(map[string]any) {
+			if m := merged(doc.Member(name), before.Member(name), after.Member(name)); m.Present {
+				out[name] = m.Value
+			}
+		}
+	}
+	return Optional{out, true}
 }

@@ -15,9 +15,10 @@
 // over shared parts. So patching, comparing and writing take time in proportion to the
 // change. Decoded values are therefore never changed once another value may share them.
 //
-// The package has two differs: one of decoded values, for a document and its patched
-// version, and one of JSON, for two documents that were read separately. The second
-// decodes only the parts that differ.
+// One differ compares two documents, and the values that a Go type wrote before and
+// after a change of a document ([DiffTyped]). It compares decoded values that share
+// parts by their addresses, and JSON by its bytes: it decodes only the parts that
+// differ.
 //
 // Every operation is bounded: the number of operations and their work, the depth
 // of values and pointers, and the digits of numbers that are compared. A refusal is

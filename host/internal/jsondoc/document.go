@@ -118,11 +118,11 @@ func (d *Document) Diff(other *Document) []Op {
 	var w differ
 	var ops []Op
 	if d.decoded.Load() != nil && other.decoded.Load() != nil {
-		ops = w.diff("", 0, d.tree(), other.tree())
+		ops = w.diff("", 0, Optional{}, d.tree(), other.tree())
 	} else {
 		before, after := d.written(), other.written()
 		w.read = levelsRead * (len(before) + len(after))
-		ops = w.diffJSON("", 0, before, after)
+		ops = w.diffJSON("", 0, Optional{}, before, after)
 	}
 	if len(ops) > MaxPatchOps || w.work > maxPatchWork {
 		return []Op{replaceOp("", other.tree())}
