@@ -348,7 +348,7 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 		}
 	}
 	var left []int
-	missing := map[string]bool{}
+	missing, written := map[string]bool{}, map[string]uint64{}
 	for i, tx := range b.txs {
 		part, exists := parts[a.part[tx.Partition]]
 		res := &results[b.at[i]]
@@ -365,7 +365,11 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 			missing[tx.Partition] = true
 		default:
 			res.Revision = part.revision + 1
+			written[tx.Partition] = res.Revision
 		}
+	}
+	for partition, revision := range written {
+		s.watcher.committed(partition, revision)
 	}
 	b.keep(left)
 	if len(missing) == 0 {

@@ -8,8 +8,8 @@ import (
 
 // statements are the texts of the statements, with the name of the schema.
 type statements struct {
-	get, commit, lock, ensure, claim, outcome, version string
-	scan                                               map[scanForm]string
+	get, commit, lock, ensure, claim, outcome, version, poll, notify string
+	scan                                                             map[scanForm]string
 }
 
 // scanForm is what differs between the statements that scan.
@@ -21,7 +21,7 @@ func statementsOf(schema string) statements {
 	}
 	s := statements{
 		get: in(getSQL), commit: in(commitSQL), lock: in(lockSQL), ensure: in(ensureSQL), claim: in(claimSQL),
-		outcome: in(outcomeSQL), version: in(versionSQL), scan: map[scanForm]string{},
+		outcome: in(outcomeSQL), version: in(versionSQL), poll: in(pollSQL), notify: in(notifySQL), scan: map[scanForm]string{},
 	}
 	for _, high := range []bool{false, true} {
 		for _, reverse := range []bool{false, true} {

@@ -43,6 +43,9 @@ type Options struct {
 	// how long one waits for a lock. 0 is [DefaultStatementTimeout] and
 	// [DefaultLockTimeout].
 	StatementTimeout, LockTimeout time.Duration
+	// PollInterval is how often a store with watches ([Store.Watch]) asks for commits of
+	// other processes, whose notifications may be lost. 0 is [DefaultPollInterval].
+	PollInterval time.Duration
 	// OnStatement is called with the text of every statement before it is sent, from
 	// the goroutine that sends it: it counts them, for example. It may be nil.
 	OnStatement func(sql string)
@@ -60,6 +63,7 @@ type Store struct {
 	timeout  time.Duration // of one statement, as seen from here
 	logger   *slog.Logger
 	lanes    lanes
+	watcher  *watcher
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
 	closed bool
@@ -100,6 +104,7 @@ func Open(ctx context.Context, address string, opts *Options) (*Store, error) {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
+	s.watcher = newWatcher(s, config.ConnConfig, opts.PollInterval)
 	if err := s.prepare(ctx, !opts.MigrationsDisabled); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open store at %s: %w", where, err)
@@ -136,6 +141,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.watcher.close()
 	s.pool.Close()
 	return nil
 }
