@@ -1,6 +1,6 @@
 // Package stream passes the events of runs on: in the protocol that a client
-// understands, over HTTP, and to many readers of one run, none of which can
-// delay the others.
+// understands, and over HTTP. Package runs has runs with many readers, none of which
+// can delay the others.
 //
 //	http.HandleFunc("POST /chat", func(w http.ResponseWriter, r *http.Request) {
 //		events := h.Stream(r.Context(), agent, request(r))
@@ -32,8 +32,8 @@
 //
 //   - [Serve] ends a response whose client has read nothing for WriteTimeout, and
 //     the run with it, as if the client had disconnected.
-//   - A [Live] run does not wait for readers at all. A reader more than Kept
-//     events behind is cut off with code resource_exhausted and may come back for
+//   - A run of a runs.Registry does not wait for readers at all. A reader more than
+//     Kept events behind is cut off with code resource_exhausted and may come back for
 //     the kept events; the run and the other readers do not notice.
 //   - host.Limits.RunTimeout bounds a run however it is read.
 //

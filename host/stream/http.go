@@ -42,7 +42,8 @@ type ServeOptions struct {
 // event. Clients read errors as [fault.ForClient] has them; Serve returns the
 // whole one, for the log. It returns when the run has ended, or with code canceled
 // when the client has disconnected or has read nothing for WriteTimeout: leaving
-// the loop over events ends the run that yields them, unless it is a [Live] one.
+// the loop over events ends the run that yields them, unless a runs.Registry
+// has it.
 func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, error], opts *ServeOptions) error {
 	s := newResponse(w, r, opts)
 	defer s.close()

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -28,6 +29,8 @@ func respond(t *testing.T, h *host.Host, agent *host.Agent, accept string, opts 
 	err := stream.Serve(w, r, h.Stream(t.Context(), agent, &host.Request{Text: "hi"}), opts)
 	return w, err
 }
+
+func words(n int) *hosttest.Model { return hosttest.NewModel(hosttest.Say(strings.Repeat("word ", n))) }
 
 func TestServe(t *testing.T) {
 	h := newHost(t, nil)
@@ -54,8 +57,16 @@ func TestServeFailures(t *testing.T) {
 	if host.CodeOf(err) != host.InvalidArgument || w.Code != 400 || !strings.HasPrefix(w.Body.String(), `{"error":{"code":"invalid_argument"`) {
 		t.Errorf("a run that cannot begin: %v, %d\n%s", err, w.Code, w.Body)
 	}
-	l := start(t, newHost(t, nil), newAgent(t, "clerk", &host.AgentOptions{Model: words(100)}), 10)
-	if _, err := l.Wait(t.Context()); err != nil {
+	registry, err := runs.New(newHost(t, nil), &runs.Options{Kept: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = registry.Close() })
+	run, err := registry.Start(t.Context(), newAgent(t, "clerk", &host.AgentOptions{Model: words(100)}), &host.Request{Tenant: "acme", Text: "go"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.Wait(t.Context(), "acme", run.ID); err != nil {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
@@ -64,7 +75,7 @@ func TestServeFailures(t *testing.T) {
 			yield(ev, nil)
 			break
 		}
-		for ev, err := range l.Events(t.Context(), 0) {
+		for ev, err := range registry.Events(t.Context(), "acme", run.ID, 0) {
 			yield(ev, err)
 		}
 	}, nil)

@@ -1,8 +1,7 @@
-package stream_test
+package runs_test
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 	"sync"
@@ -15,21 +14,79 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
-	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/host/runs"
 )
 
-func start(t testing.TB, h *host.Host, target host.Target, kept int) *stream.Live {
+func newHost(t testing.TB, opts *host.Options) *host.Host {
 	t.Helper()
-	l, err := stream.Start(t.Context(), h, target, &host.Request{Tenant: "acme", Thread: "t1", Text: "go"}, &stream.LiveOptions{Kept: kept})
+	own := host.Options{}
+	if opts != nil {
+		own = *opts
+	}
+	own.SingleTenant = true
+	h, err := host.New(&own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.Close)
-	return l
+	return h
+}
+
+func newAgent(t testing.TB, name string, opts *host.AgentOptions) *host.Agent {
+	t.Helper()
+	a, err := host.NewAgent(name, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// newRegistry returns a registry that ends with the test.
+func newRegistry(t testing.TB, h *host.Host, opts *runs.Options) *runs.Registry {
+	t.Helper()
+	r, err := runs.New(h, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// live is a run with its registry.
+type live struct {
+	registry *runs.Registry
+	id       string
+}
+
+func (l *live) Events(ctx context.Context, from int64) iter.Seq2[host.Event, error] {
+	return l.registry.Events(ctx, "acme", l.id, from)
+}
+
+func (l *live) Wait(ctx context.Context) (*host.RunResult, error) {
+	run, err := l.registry.Wait(ctx, "acme", l.id)
+	if run == nil {
+		return nil, err
+	}
+	return run.Result, err
+}
+
+func (l *live) Cancel() { _, _ = l.registry.Cancel(context.Background(), "acme", l.id) }
+
+func start(t testing.TB, h *host.Host, target host.Target, kept int) *live {
+	t.Helper()
+	r := newRegistry(t, h, &runs.Options{Kept: kept})
+	run, err := r.Start(t.Context(), target, &host.Request{Tenant: "acme", Thread: "t1", Text: "go"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &live{r, run.ID}
 }
 
 // sequence returns the numbers of the events that a reader got.
-func sequence(ctx context.Context, l *stream.Live, from int64) (numbers []int64, err error) {
+func sequence(ctx context.Context, l *live, from int64) (numbers []int64, err error) {
 	for ev, failure := range l.Events(ctx, from) {
 		if failure != nil {
 			return numbers, failure
@@ -200,51 +257,4 @@ func TestReadersLeaveWithTheirContext(t *testing.T) {
 	if r, err := l.Wait(t.Context()); err != nil || r.Text() != "done" {
 		t.Errorf("the run, after its reader left: %+v, %v", r, err)
 	}
-}
-
-func TestStartRefuses(t *testing.T) {
-	h, agent := newHost(t, nil), newAgent(t, "clerk", &host.AgentOptions{Model: words(1)})
-	if _, err := stream.Start(t.Context(), h, agent, nil, &stream.LiveOptions{Kept: -1}); host.CodeOf(err) != host.InvalidArgument {
-		t.Errorf("Start: %v", err)
-	}
-	l, err := stream.Start(t.Context(), h, agent, &host.Request{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := l.Wait(t.Context()); host.CodeOf(err) != host.InvalidArgument || r != nil {
-		t.Errorf("a run without input: %+v, %v", r, err)
-	}
-}
-
-func ExampleStart() {
-	model := hosttest.NewModel(hosttest.Say("Your order is on its way."))
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model})
-	if err != nil {
-		panic(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		panic(err)
-	}
-	ctx := context.Background()
-	run, err := stream.Start(ctx, h, agent, &host.Request{Text: "Where is my order?"}, nil)
-	if err != nil {
-		panic(err)
-	}
-	defer run.Close()
-	for reader := range 2 { // a page that is loaded again, say
-		var text strings.Builder
-		for ev, err := range run.Events(ctx, 0) {
-			if err != nil {
-				panic(err)
-			}
-			if d, ok := ev.Data.(*runevent.TextDelta); ok {
-				text.WriteString(d.Text)
-			}
-		}
-		fmt.Println(reader, text.String())
-	}
-	// Output:
-	// 0 Your order is on its way.
-	// 1 Your order is on its way.
 }

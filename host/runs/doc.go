@@ -1,0 +1,29 @@
+// Package runs registers live runs: it starts runs that need no reader, lists them, and
+// lets any number of readers follow, resume, cancel and answer them by tenant and id.
+//
+//	registry, err := runs.New(h, nil)
+//	defer registry.Close()
+//	run, err := registry.Start(ctx, target, &host.Request{Tenant: "acme", Text: "Where is my order?"}, nil)
+//	for ev, err := range registry.Events(ctx, run.Tenant, run.ID, 0) { ... }
+//
+// A run advances by itself: a slow reader delays neither the run nor other readers, and
+// a reader that comes back with the number of the last event that it has seen gets the
+// events from the next one on, without a gap. The registry keeps the last
+// [Options].Kept events of a run, and those of a run that has ended for
+// [Options].KeptFor.
+//
+// # Readers that leave
+//
+// A run does not depend on its readers unless [StartOptions].OnLeave is [LeaveCancels]:
+// then it is canceled when it had no reader for [Options].LeaveGrace, which leaves a
+// client the time to connect again.
+//
+// # Tenants
+//
+// Each method looks a run up inside the tenant: the run of another tenant is not_found.
+//
+// # Errors
+//
+// Errors have the codes of package fault. The error of a run is for the program: a
+// server gives clients what fault.ForClient makes of it.
+package runs

@@ -1,0 +1,441 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/defaults"
+)
+
+// The defaults of [Options].
+const (
+	DefaultKept       = 1024
+	DefaultKeptFor    = time.Minute
+	DefaultMaxRuns    = 10_000
+	DefaultMaxEnded   = 1_000
+	DefaultLeaveGrace = 15 * time.Second
+	DefaultStartWait  = 250 * time.Millisecond
+)
+
+// Options are the optional parts of a registry. A zero field is its default.
+type Options struct {
+	Kept       int           // events of one run that are kept, and so the most that a reader may be behind (1,024)
+	KeptFor    time.Duration // how long a run that has ended can be read (1 min)
+	MaxRuns    int           // runs at one time (10,000)
+	MaxEnded   int           // runs that have ended and are kept (1,000)
+	LeaveGrace time.Duration // how long a run of LeaveCancels may be without a reader (15 s)
+	StartWait  time.Duration // how long Start waits for a refusal or the first event (250 ms)
+
+	// Target returns the network or agent of a name, for [Registry.Answer] of a run that
+	// this registry did not start. Default: such a run cannot be answered here.
+	Target func(name string) (host.Target, error)
+	// Journal is where interrupted runs are found after their events are gone: the
+	// journal of the host's runs. Default: they are not found.
+	Journal host.Journal
+}
+
+func (o Options) withDefaults() Options {
+	defaults.Set(&o.Kept, DefaultKept)
+	defaults.Set(&o.KeptFor, DefaultKeptFor)
+	defaults.Set(&o.MaxRuns, DefaultMaxRuns)
+	defaults.Set(&o.MaxEnded, DefaultMaxEnded)
+	defaults.Set(&o.LeaveGrace, DefaultLeaveGrace)
+	defaults.Set(&o.StartWait, DefaultStartWait)
+	return o
+}
+
+// Registry holds the live runs of a host, and for some time those that have ended. It
+// is safe for concurrent use.
+type Registry struct {
+	host *host.Host
+	opts Options
+
+	mu       sync.Mutex
+	byTenant map[string]map[string]*liveRun
+	ended    []endedRun // in the order of their ends; the first is removed first
+	running  int
+	idle     chan struct{} // closed when running becomes 0, if a drain waits for that
+	draining bool
+	sweep    *time.Timer // removes ended runs; nil without any
+}
+
+// endedRun is a run that is removed at a time.
+type endedRun struct {
+	run   *liveRun
+	until time.Time
+}
+
+// New returns a registry of runs of h. A nil *Options means the defaults.
+func New(h *host.Host, opts *Options) (*Registry, error) {
+	if h == nil {
+		return nil, host.Errorf(host.InvalidArgument, "a registry of runs has no host").WithHint("give it the one that runs them")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	return &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}}, nil
+}
+
+// StartOptions are the optional parts of [Registry.Start].
+type StartOptions struct {
+	OnLeave Leave // what the run does without readers; default: LeaveContinues
+}
+
+// Start starts a run. It returns when the run has sent its first event, was refused, or
+// has waited Options.StartWait, such as for other runs on its thread; a refusal after
+// that is the end of the run. ctx bounds Start alone: the run has the values of ctx and
+// not its end.
+//
+// The error of a request that cannot be run, or that a quota refuses, is that of
+// [host.Host.Stream]; no run is registered then. Other codes: already_exists for
+// a run that is registered, resource_exhausted (with Limit) at Options.MaxRuns,
+// invalid_argument for an unknown OnLeave, unavailable after Drain or Close.
+func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Request, opts *StartOptions) (*Run, error) {
+	if target == nil {
+		return nil, host.Errorf(host.InvalidArgument, "start a run: there is no network or agent")
+	}
+	own := host.Request{}
+	if req != nil {
+		own = *req
+	}
+	var err error
+	if own.Tenant, err = r.host.Tenant(own.Tenant); err != nil {
+		return nil, err
+	}
+	own.Run = cmp.Or(own.Run, host.NewID())
+	l, err := r.newRun(target, &own, opts)
+	if err != nil {
+		return nil, err
+	}
+	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	l.cancel = cancel
+	if err := r.add(l); err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	l.enter()
+	defer l.leave() // the grace of a run that needs readers begins when Start returns
+	go func() {
+		l.follow(runCtx, r.host, &own)
+		r.retire(l)
+	}()
+	return r.awaitStart(ctx, l)
+}
+
+// newRun returns a run that has not begun.
+func (r *Registry) newRun(target host.Target, req *host.Request, opts *StartOptions) (*liveRun, error) {
+	l := &liveRun{target: target, begun: make(chan struct{}), over: make(chan struct{})}
+	l.events.kept = r.opts.Kept
+	l.request = host.Request{Tenant: req.Tenant, AgentThread: req.AgentThread, Model: req.Model, Router: req.Router, Durable: req.Durable, ClientCheckpoint: req.ClientCheckpoint}
+	l.info = Run{Tenant: req.Tenant, ID: req.Run, Thread: req.Thread, Branch: req.Branch, Target: target.Name(), Status: Running, Durable: req.Durable, Started: time.Now().UTC()}
+	if opts == nil {
+		return l, nil
+	}
+	switch opts.OnLeave {
+	case "", LeaveContinues:
+	case LeaveCancels:
+		l.grace = r.opts.LeaveGrace
+	default:
+		return nil, host.Errorf(host.InvalidArgument, "start a run: there is no choice %.40q for readers that leave", string(opts.OnLeave)).
+			WithHint("use %s or %s", LeaveContinues, LeaveCancels)
+	}
+	return l, nil
+}
+
+// add registers a run that begins.
+func (r *Registry) add(l *liveRun) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tenant, id := l.info.Tenant, l.info.ID
+	switch {
+	case r.draining:
+		return host.Errorf(host.Unavailable, "the host is being stopped").WithHint("start the run on another one")
+	case r.byTenant[tenant][id] != nil:
+		return host.Errorf(host.AlreadyExists, "there is a run %.100q", id)
+	case r.running >= r.opts.MaxRuns:
+		e := host.Errorf(host.ResourceExhausted, "%d runs are live, as many as the limit MaxRuns allows", r.running).WithHint("try again when one has ended")
+		e.Limit, e.RetryAfter = "MaxRuns", time.Second
+		return e
+	}
+	if r.byTenant[tenant] == nil {
+		r.byTenant[tenant] = map[string]*liveRun{}
+	}
+	r.byTenant[tenant][id] = l
+	r.running++
+	return nil
+}
+
+// retire keeps a run that has ended for some time; one that was refused is removed.
+func (r *Registry) retire(l *liveRun) {
+	refused := l.refused()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running--; r.running == 0 && r.idle != nil {
+		close(r.idle)
+		r.idle = nil
+	}
+	if refused {
+		r.remove(l)
+		return
+	}
+	now := time.Now()
+	r.ended = append(r.ended, endedRun{l, now.Add(r.opts.KeptFor)})
+	r.removeExpired(now)
+}
+
+// removeExpired removes the ended runs whose time is over, or that are too many. r.mu
+// is held.
+func (r *Registry) removeExpired(now time.Time) {
+	n := max(len(r.ended)-r.opts.MaxEnded, 0)
+	for n < len(r.ended) && !r.ended[n].until.After(now) {
+		n++
+	}
+	for i := range r.ended[:n] {
+		r.remove(r.ended[i].run)
+		r.ended[i] = endedRun{}
+	}
+	r.ended = r.ended[n:]
+	if len(r.ended) == 0 {
+		r.ended = nil
+		return
+	}
+	if r.sweep == nil && !r.draining {
+		r.sweep = time.AfterFunc(r.ended[0].until.Sub(now), func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.sweep = nil
+			r.removeExpired(time.Now())
+		})
+	}
+}
+
+// remove takes a run out. r.mu is held.
+func (r *Registry) remove(l *liveRun) {
+	of := r.byTenant[l.info.Tenant]
+	if of[l.info.ID] != l {
+		return
+	}
+	if delete(of, l.info.ID); len(of) == 0 {
+		delete(r.byTenant, l.info.Tenant)
+	}
+}
+
+// awaitStart waits until it is known whether a run was refused.
+func (r *Registry) awaitStart(ctx context.Context, l *liveRun) (*Run, error) {
+	wait := time.NewTimer(r.opts.StartWait)
+	defer wait.Stop()
+	select {
+	case <-l.begun:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	if err := l.accept(); err != nil {
+		return nil, err
+	}
+	return l.snapshot(), nil
+}
+
+// find returns a run of this registry.
+func (r *Registry) find(tenant, id string) (*liveRun, error) {
+	tenant, err := r.host.Tenant(tenant)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.byTenant[tenant][id]; l != nil {
+		return l, nil
+	}
+	return nil, errNoRun(id)
+}
+
+func errNoRun(id string) error {
+	return host.Errorf(host.NotFound, "there is no run %.100q", id).WithHint("it never began, or ended some time ago; its thread has what it stored")
+}
+
+// Get returns a run. Code not_found if the tenant has none of that id.
+func (r *Registry) Get(ctx context.Context, tenant, id string) (*Run, error) {
+	l, err := r.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return l.snapshot(), nil
+}
+
+// Events yields the run's events from number from on, each as soon as it has happened,
+// in their order and without gaps, and ends with the run: with the run's error, if that
+// failed. Its own errors are not_found, resource_exhausted for a reader that is more
+// than Options.Kept events behind (its hint names the first event that is kept), and
+// that of ctx. Each call reads independently: leaving the loop, or falling behind,
+// affects the run only by its [Leave].
+func (r *Registry) Events(ctx context.Context, tenant, id string, from int64) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		l, err := r.find(tenant, id)
+		if err != nil {
+			yield(host.Event{}, err)
+			return
+		}
+		l.enter()
+		defer l.leave()
+		l.events.read(ctx, from)(yield)
+	}
+}
+
+// Wait waits for the end of a run and returns it, beside the error if it failed. ctx
+// bounds the wait and not the run.
+func (r *Registry) Wait(ctx context.Context, tenant, id string) (*Run, error) {
+	l, err := r.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	l.enter()
+	defer l.leave()
+	select {
+	case <-l.over:
+	case <-ctx.Done():
+		return nil, fault.AsError(fault.ContextError(ctx))
+	}
+	info := l.snapshot()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return info, l.err
+}
+
+// Cancel asks a run to end and returns it at that moment: the contexts of its model
+// call and its tools end at once, and its last event says that it was canceled, as does
+// its thread. A run that has ended keeps its status. Code not_found if the tenant has no
+// run of that id.
+func (r *Registry) Cancel(ctx context.Context, tenant, id string) (*Run, error) {
+	l, err := r.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	l.cancel(errCanceled())
+	return l.snapshot(), nil
+}
+
+// Answer starts the run that continues an interrupted one with the answers to its
+// questions: see [host.Request].Resume for its codes. Further ones are not_found for a
+// run that neither the registry nor the journal has, failed_precondition for one that
+// has not been interrupted, and those of [Registry.Start].
+func (r *Registry) Answer(ctx context.Context, tenant, id string, answers []host.Answer, opts *StartOptions) (*Run, error) {
+	l, err := r.find(tenant, id)
+	if host.CodeOf(err) == host.NotFound {
+		return r.answerStored(ctx, tenant, id, answers, opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := l.snapshot()
+	if info.Status != Interrupted {
+		return nil, host.Errorf(host.FailedPrecondition, "run %.100q asks nothing: it is %s", id, info.Status)
+	}
+	req := l.request
+	req.Resume, req.Answers = id, answers
+	if info.Result != nil {
+		req.Checkpoint = info.Result.Checkpoint
+	}
+	return r.Start(ctx, l.target, &req, opts)
+}
+
+// answerStored is Answer of a run that the journal alone has.
+func (r *Registry) answerStored(ctx context.Context, tenant, id string, answers []host.Answer, opts *StartOptions) (*Run, error) {
+	if r.opts.Journal == nil || r.opts.Target == nil {
+		return nil, errNoRun(id)
+	}
+	tenant, err := r.host.Tenant(tenant)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := r.opts.Journal.ReadRun(ctx, tenant, id)
+	if err != nil {
+		return nil, fault.AsError(err)
+	}
+	target, err := r.opts.Target(rec.Target)
+	if err != nil {
+		return nil, err
+	}
+	return r.Start(ctx, target, &host.Request{Tenant: tenant, Resume: id, Answers: answers}, opts)
+}
+
+// Drain stops the registry: it starts no more runs, waits for those that are live, and
+// cancels the remaining ones when ctx ends, for whose end it waits as well. Runs can be
+// read until Close. The error is ctx's if runs were canceled.
+func (r *Registry) Drain(ctx context.Context) error {
+	idle := r.stop()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	canceled := r.cancelAll()
+	<-idle
+	if canceled == 0 {
+		return nil
+	}
+	err := fault.AsError(fault.ContextError(ctx))
+	return host.Errorf(host.CodeOf(err), "drain: %d runs were canceled: %w", canceled, err)
+}
+
+// stop refuses further runs, and returns a channel that is closed when none is live.
+func (r *Registry) stop() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.draining = true
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+	}
+	idle := r.idle
+	if r.running == 0 {
+		close(idle)
+		r.idle = nil
+	}
+	return idle
+}
+
+func (r *Registry) cancelAll() (n int) {
+	for _, l := range r.all() {
+		if !l.snapshot().Status.Ended() {
+			l.cancel(host.Errorf(host.Canceled, "the host is being stopped"))
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Registry) all() []*liveRun {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []*liveRun
+	for _, of := range r.byTenant {
+		for _, l := range of {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Close cancels all runs, waits for their ends and forgets them. It may be called
+// twice.
+func (r *Registry) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := r.Drain(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sweep != nil {
+		r.sweep.Stop()
+	}
+	r.byTenant, r.ended = map[string]map[string]*liveRun{}, nil
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
