@@ -54,7 +54,7 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 		Example: "  agenthost doctor --project shop --data ./data",
 		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return (&checkup{t, plugins, dirs, getenv, version}).run(c.Context(), f)
+			return (&checkup{term: t, plugins: plugins, dirs: dirs, getenv: getenv, version: version}).run(c.Context(), f)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -137,17 +137,17 @@ func (d *checkup) checkGo(ctx context.Context) finding {
 	const name = "go"
 	file, err := exec.LookPath("go")
 	if err != nil {
-		return finding{name, note, "there is no go command, so plugins in Go cannot be built", "install Go from https://go.dev/dl; built .wasm files work without"}
+		return finding{Name: name, Status: note, Text: "there is no go command, so plugins in Go cannot be built", Hint: "install Go from https://go.dev/dl; built .wasm files work without"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, file, "env", "GOVERSION").Output()
 	if err != nil {
-		return finding{name, broken, fmt.Sprintf("%s does not run: %v", file, err), "check the installation: go version"}
+		return finding{Name: name, Status: broken, Text: fmt.Sprintf("%s does not run: %v", file, err), Hint: "check the installation: go version"}
 	}
 	found := strings.TrimSpace(string(out))
 	if strings.HasPrefix(found, "go") && goversion.Compare(found, open.OldestGo) < 0 {
-		return finding{name, broken, fmt.Sprintf("%s at %s is too old to build plugins: they need %s", found, file, open.OldestGo), "update it from https://go.dev/dl"}
+		return finding{Name: name, Status: broken, Text: fmt.Sprintf("%s at %s is too old to build plugins: they need %s", found, file, open.OldestGo), Hint: "update it from https://go.dev/dl"}
 	}
 	return finding{Name: name, Status: fine, Text: found + " at " + file}
 }
@@ -165,13 +165,13 @@ func (d *checkup) checkCache(name, what string) finding {
 	case err != nil:
 		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err).WithHint("set AGENTHOST_CACHE to a directory that this user can read"))
 	case !info.IsDir():
-		return finding{"cache", broken, dir + " is not a directory", "move it away, or set AGENTHOST_CACHE"}
+		return finding{Name: "cache", Status: broken, Text: dir + " is not a directory", Hint: "move it away, or set AGENTHOST_CACHE"}
 	case info.Mode().Perm()&0o022 != 0:
-		return finding{"cache", broken, dir + " can be written by others, who could have their code run here", "run: chmod 700 " + termtext.ShellWord(dir)}
+		return finding{Name: "cache", Status: broken, Text: dir + " can be written by others, who could have their code run here", Hint: "run: chmod 700 " + termtext.ShellWord(dir)}
 	}
 	probe, err := os.CreateTemp(dir, ".doctor")
 	if err != nil {
-		return finding{"cache", note, dir + " cannot be written, so plugins are compiled anew each time", "make it writable, or set AGENTHOST_CACHE"}
+		return finding{Name: "cache", Status: note, Text: dir + " cannot be written, so plugins are compiled anew each time", Hint: "make it writable, or set AGENTHOST_CACHE"}
 	}
 	_ = probe.Close()
 	if err := os.Remove(probe.Name()); err != nil {
@@ -189,7 +189,7 @@ func checkFuture(dir, what string) finding {
 	for {
 		info, err := os.Stat(parent)
 		if err == nil && !info.IsDir() {
-			return finding{"cache", broken, fmt.Sprintf("%s cannot be made: %s is not a directory", dir, parent), "move it away, or set AGENTHOST_CACHE"}
+			return finding{Name: "cache", Status: broken, Text: fmt.Sprintf("%s cannot be made: %s is not a directory", dir, parent), Hint: "move it away, or set AGENTHOST_CACHE"}
 		}
 		if err == nil || parent == filepath.Dir(parent) {
 			break
@@ -198,12 +198,12 @@ func checkFuture(dir, what string) finding {
 	}
 	probe, err := os.MkdirTemp(parent, ".doctor")
 	if err != nil {
-		return finding{"cache", broken, fmt.Sprintf("%s cannot be made: %s cannot be written", dir, parent), hint}
+		return finding{Name: "cache", Status: broken, Text: fmt.Sprintf("%s cannot be made: %s cannot be written", dir, parent), Hint: hint}
 	}
 	if err := os.Remove(probe); err != nil {
 		return failed("cache", host.Errorf(host.FailedPrecondition, "%w", err))
 	}
-	return finding{"cache", fine, fmt.Sprintf("%s: not there yet; it is made for %s", dir, what), ""}
+	return finding{Name: "cache", Status: fine, Text: fmt.Sprintf("%s: not there yet; it is made for %s", dir, what), Hint: ""}
 }
 
 func sizeOf(dir string) (files int, size int64) {
@@ -224,11 +224,11 @@ func sizeOf(dir string) (files int, size int64) {
 // missing directory is not made.
 func (d *checkup) checkData(ctx context.Context, dir string) finding {
 	if _, err := os.Stat(datadir.StorePath(dir)); errors.Is(err, fs.ErrNotExist) {
-		return finding{"data", note, "there is no store in " + dir, "it is made by: agenthost run PROJECT --data " + termtext.ShellWord(dir)}
+		return finding{Name: "data", Status: note, Text: "there is no store in " + dir, Hint: "it is made by: agenthost run PROJECT --data " + termtext.ShellWord(dir)}
 	}
 	driver, err := datadir.OpenShared(ctx, dir, d.dirs.QuietOptions())
 	if errors.Is(err, kv.ErrLocked) {
-		return finding{"data", note, dir + " is in use by a command that shares it with no other", "look again when that has ended"}
+		return finding{Name: "data", Status: note, Text: dir + " is in use by a command that shares it with no other", Hint: "look again when that has ended"}
 	}
 	if err != nil {
 		return failed("data", err)

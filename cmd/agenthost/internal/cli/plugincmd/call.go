@@ -374,7 +374,9 @@ func (r *rawCall) report(c *host.Cost) error {
 	if c == nil {
 		c = &host.Cost{}
 	}
-	return ui.PrintTimed(r.local.term.Err, callReport{c.Instructions, c.DurationUS, c.PeakMemory, c.HostCalls, c.OutputBytes})
+	return ui.PrintTimed(r.local.term.Err, callReport{
+		Instructions: c.Instructions, DurationUS: c.DurationUS, PeakMemory: c.PeakMemory, HostCalls: c.HostCalls, OutputBytes: c.OutputBytes,
+	})
 }
 
 // print writes the output, which must be JSON, as the plugin wrote it. Only

@@ -119,7 +119,7 @@ func (f *chatFlags) printNothingToRetry(ctx context.Context, path string) (bool,
 		return false, nil
 	}
 	var last lastTurn
-	err := control.Call(ctx, path, "session.last", lastTurnArgs{f.target, f.tenant, f.session, f.snapshot}, &last)
+	err := control.Call(ctx, path, "session.last", lastTurnArgs{Target: f.target, Tenant: f.tenant, Session: f.session, Snapshot: f.snapshot}, &last)
 	switch {
 	case host.CodeOf(err) == host.NotFound && err != nil: // the turn names the missing session
 		return false, nil

@@ -53,7 +53,7 @@ messages as OpenAI's chat API has them.`,
 					return err
 				}
 				if g.json {
-					return ui.PrintJSON(g.term.Out, exported{list[0], transfer.Format(format), out, n})
+					return ui.PrintJSON(g.term.Out, exported{Thread: list[0], Format: transfer.Format(format), File: out, Bytes: n})
 				}
 				fmt.Fprintf(g.term.Out, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, ui.ByteWords(n))
 				return nil

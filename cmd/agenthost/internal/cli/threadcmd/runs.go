@@ -92,7 +92,7 @@ type shownRun struct {
 func shownRuns(runs []*host.RunRecord) []shownRun {
 	out := make([]shownRun, len(runs))
 	for i, r := range runs {
-		out[i] = shownRun{r.Run, r.Status, r.Target, r.Thread, r.Created, r.Updated, r.Asks}
+		out[i] = shownRun{Run: r.Run, Status: r.Status, Target: r.Target, Thread: r.Thread, Created: r.Created, Updated: r.Updated, Questions: r.Asks}
 	}
 	return out
 }
