@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -272,17 +271,17 @@ var grownBy = map[string]string{
 func (b *block) known() bool { return b.Type == "text" || b.Type == "thinking" || b.Type == "tool_use" }
 
 // part returns a block as a part, nil for one with nothing in it.
-func (b *block) part() host.Part {
+func (b *block) part() chat.Part {
 	switch b.Type {
 	case "text":
 		if b.grown.Len() == 0 {
 			return nil
 		}
-		return &host.Text{Text: b.grown.String()}
+		return &chat.Text{Text: b.grown.String()}
 	case "thinking":
-		return &host.Reasoning{Text: b.grown.String(), Signature: b.signed.String()}
+		return &chat.Reasoning{Text: b.grown.String(), Signature: b.signed.String()}
 	case "tool_use":
-		return &host.ToolCall{ID: b.ID, Name: b.Name, Arguments: b.input()}
+		return &chat.ToolCall{ID: b.ID, Name: b.Name, Arguments: b.input()}
 	}
 	return foreignPart(b.complete())
 }
@@ -321,7 +320,7 @@ type foreign struct {
 	Block json.RawMessage `json:"block"`
 }
 
-func foreignPart(block json.RawMessage) host.Part {
+func foreignPart(block json.RawMessage) chat.Part {
 	raw, err := json.Marshal(foreign{foreignType, block})
 	if err != nil {
 		return nil
@@ -344,7 +343,7 @@ func (a *answer) response(asked string) *llm.Response {
 	return r
 }
 
-func (a *answer) finishReason() host.FinishReason {
+func (a *answer) finishReason() chat.FinishReason {
 	switch a.stopReason {
 	case "max_tokens", "model_context_window_exceeded":
 		return chat.FinishLength
@@ -361,14 +360,14 @@ func (a *answer) finishReason() host.FinishReason {
 
 // total is the usage in the host's terms: tokens read from a cache count as
 // input.
-func (u *usage) total() host.Usage {
+func (u *usage) total() chat.Usage {
 	n := func(v *int) int {
 		if v == nil {
 			return 0
 		}
 		return max(*v, 0)
 	}
-	return host.Usage{
+	return chat.Usage{
 		InputTokens:  n(u.Input) + n(u.CacheRead) + n(u.CacheWritten),
 		OutputTokens: n(u.Output), CachedTokens: n(u.CacheRead),
 	}

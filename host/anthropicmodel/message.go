@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -30,15 +30,15 @@ type blockWriter struct {
 
 // blocks returns a message's content blocks; none for a message without content
 // that can be sent.
-func (m *Model) blocks(msg *host.Message, form wireForm) ([]byte, error) {
-	return msg.Encoded(form, func(msg *host.Message) ([]byte, error) {
+func (m *Model) blocks(msg *chat.Message, form wireForm) ([]byte, error) {
+	return msg.Encoded(form, func(msg *chat.Message) ([]byte, error) {
 		w := &blockWriter{model: m, form: form}
 		err := w.message(msg)
 		return w.b, err
 	})
 }
 
-func (w *blockWriter) message(msg *host.Message) error {
+func (w *blockWriter) message(msg *chat.Message) error {
 	if err := w.content(msg); err != nil {
 		return err
 	}
@@ -48,13 +48,13 @@ func (w *blockWriter) message(msg *host.Message) error {
 	return nil
 }
 
-func (w *blockWriter) content(msg *host.Message) error {
+func (w *blockWriter) content(msg *chat.Message) error {
 	switch msg.Role {
-	case host.User:
+	case chat.User:
 		return w.user(msg)
-	case host.Assistant:
+	case chat.Assistant:
 		w.assistant(msg)
-	case host.ToolRole:
+	case chat.ToolRole:
 		for _, r := range msg.ToolResults() {
 			w.begin("tool_result")
 			w.member("tool_use_id", modelhttp.ToolID(r.ID))
@@ -67,7 +67,7 @@ func (w *blockWriter) content(msg *host.Message) error {
 			w.end()
 		}
 	default:
-		return host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+		return fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
 	}
 	return nil
 }
@@ -97,9 +97,9 @@ func (w *blockWriter) text(text string) {
 	w.end()
 }
 
-func (w *blockWriter) user(msg *host.Message) error {
+func (w *blockWriter) user(msg *chat.Message) error {
 	for _, p := range msg.Parts {
-		if media, ok := p.(*host.Media); ok {
+		if media, ok := p.(*chat.Media); ok {
 			if err := w.media(media); err != nil {
 				return err
 			}
@@ -111,13 +111,13 @@ func (w *blockWriter) user(msg *host.Message) error {
 }
 
 // media writes an image or a PDF, which is all that the provider takes.
-func (w *blockWriter) media(p *host.Media) error {
+func (w *blockWriter) media(p *chat.Media) error {
 	kind := "image"
 	switch {
 	case p.MediaType == "application/pdf":
 		kind = "document"
 	case !strings.HasPrefix(p.MediaType, "image/") && (p.MediaType != "" || len(p.Data) > 0):
-		return host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; the Messages API takes images and PDF only", p.MediaType).
+		return fault.Errorf(fault.InvalidArgument, "the user's message holds media of type %q; the Messages API takes images and PDF only", p.MediaType).
 			WithHint("have a processor or a tool turn it into text first")
 	}
 	w.begin(kind)
@@ -134,14 +134,14 @@ func (w *blockWriter) media(p *host.Media) error {
 	return nil
 }
 
-func (w *blockWriter) assistant(msg *host.Message) {
+func (w *blockWriter) assistant(msg *chat.Message) {
 	last := -1
 	if w.last {
 		last = w.lastSent(msg)
 	}
 	for i, p := range msg.Parts {
 		switch p := p.(type) {
-		case *host.Reasoning:
+		case *chat.Reasoning:
 			if p.Signature != "" && !w.form.bare {
 				w.begin("thinking")
 				w.member("thinking", p.Text)
@@ -149,7 +149,7 @@ func (w *blockWriter) assistant(msg *host.Message) {
 				w.end()
 				w.canMark = false
 			}
-		case *host.ToolCall:
+		case *chat.ToolCall:
 			w.begin("tool_use")
 			w.member("id", modelhttp.ToolID(p.ID))
 			w.member("name", modelhttp.ToolName(p.Name))
@@ -182,10 +182,10 @@ func trimmed(text string) string {
 }
 
 // lastSent is the index of the last of an assistant's parts that is sent.
-func (w *blockWriter) lastSent(msg *host.Message) int {
+func (w *blockWriter) lastSent(msg *chat.Message) int {
 	for i := len(msg.Parts) - 1; i >= 0; i-- {
 		one := &blockWriter{model: w.model, form: w.form}
-		one.assistant(&host.Message{Parts: msg.Parts[i : i+1]})
+		one.assistant(&chat.Message{Parts: msg.Parts[i : i+1]})
 		if len(one.b) > 0 {
 			return i
 		}

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"net/http"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -66,7 +66,7 @@ type Model struct {
 	headers http.Header
 }
 
-var _ host.Model = (*Model)(nil)
+var _ llm.Model = (*Model)(nil)
 
 // New returns a model; nothing is sent yet. The name goes to the server
 // unchanged. Code invalid_argument for a missing name or options that cannot
@@ -83,12 +83,12 @@ func New(model string, opts *Options) (*Model, error) {
 	m.headers.Set("Anthropic-Version", APIVersion)
 	switch {
 	case opts.MaxOutputTokens < 0:
-		return nil, host.Errorf(host.InvalidArgument, "output tokens of model %q are %d", model, opts.MaxOutputTokens)
+		return nil, fault.Errorf(fault.InvalidArgument, "output tokens of model %q are %d", model, opts.MaxOutputTokens)
 	case opts.MaxOutputTokens == 0:
 		m.opts.MaxOutputTokens = DefaultMaxOutputTokens
 	}
 	if n := opts.ThinkingTokens; n != 0 && n < MinThinkingTokens {
-		return nil, host.Errorf(host.InvalidArgument, "thinking tokens of model %q are %d", model, n).
+		return nil, fault.Errorf(fault.InvalidArgument, "thinking tokens of model %q are %d", model, n).
 			WithHint("the provider takes %d or more; leave it out for none", MinThinkingTokens)
 	}
 	return m, nil
@@ -101,7 +101,7 @@ func (m *Model) Name() string { return m.name }
 // model can be used again.
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
-// Generate streams the answer. See host.Model for the contract and the package
+// Generate streams the answer. See llm.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -42,7 +42,7 @@ type turn struct {
 
 // piece is the part of a turn that one of our messages adds.
 type piece struct {
-	msg    *host.Message // nil for one of this package's
+	msg    *chat.Message // nil for one of this package's
 	blocks []byte
 }
 
@@ -55,7 +55,7 @@ func (m *Model) request(req *llm.Request, bare bool) (modelhttp.Body, error) {
 		return nil, err
 	}
 	if len(d.turns) == 0 {
-		return nil, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return nil, fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
 	if err := m.finish(d); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (m *Model) draft(req *llm.Request, form wireForm) (*draft, error) {
 	d := &draft{form: form, turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
 	var prompt []string
 	for _, msg := range req.Messages {
-		if msg.Role == host.System {
+		if msg.Role == chat.System {
 			if text := m.server.TextOf(m.name, msg); text != "" {
 				prompt = append(prompt, text)
 			}
@@ -126,7 +126,7 @@ func (m *Model) draft(req *llm.Request, form wireForm) (*draft, error) {
 // add adds a message to the last turn, if it is of the same role, or as a new one.
 func (d *draft) add(p piece) {
 	role := roleUser
-	if p.msg.Role == host.Assistant {
+	if p.msg.Role == chat.Assistant {
 		role = roleAssistant
 	}
 	if len(d.turns) == 0 && role == roleAssistant {
@@ -139,7 +139,7 @@ func (d *draft) add(p piece) {
 		d.turns = append(d.turns, turn{role: role, from: len(d.pieces)})
 	}
 	t := d.last()
-	if at := t.from + t.results; p.msg.Role == host.ToolRole {
+	if at := t.from + t.results; p.msg.Role == chat.ToolRole {
 		d.pieces = slices.Insert(d.pieces, at, p)
 		t.results++
 	} else {
@@ -175,7 +175,7 @@ var reserved = []string{"model", "messages", "system", "stream", "tools", "tool_
 // answer.
 func (m *Model) thinking(req *llm.Request, d *draft) int {
 	switch req.ToolChoice {
-	case "", host.ToolChoiceAuto, host.ToolChoiceNone:
+	case "", llm.ToolChoiceAuto, llm.ToolChoiceNone:
 		if !d.form.bare && d.last().role != roleAssistant {
 			return m.opts.ThinkingTokens
 		}
@@ -262,13 +262,13 @@ type wireChoice struct {
 func wireToolChoice(req *llm.Request) *wireChoice {
 	out := &wireChoice{Serial: req.SerialTools}
 	switch req.ToolChoice {
-	case "", host.ToolChoiceAuto:
+	case "", llm.ToolChoiceAuto:
 		if out.Type = "auto"; !out.Serial && req.ToolChoice == "" {
 			return nil
 		}
-	case host.ToolChoiceAny:
+	case llm.ToolChoiceAny:
 		out.Type = "any"
-	case host.ToolChoiceNone:
+	case llm.ToolChoiceNone:
 		out.Type, out.Serial = "none", false
 	default:
 		out.Type, out.Name = "tool", string(req.ToolChoice)

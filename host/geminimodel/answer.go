@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -204,7 +203,7 @@ func (a *answer) addPart(p wirePart) error {
 	a.parts = append(a.parts, g)
 	switch {
 	case p.Call != nil:
-		g.Call.ID = cmp.Or(p.Call.ID, MadeID+host.NewID())
+		g.Call.ID = cmp.Or(p.Call.ID, MadeID+chat.NewID())
 		if len(g.Call.Args) == 0 || string(g.Call.Args) == "null" {
 			g.Call.Args = json.RawMessage(`{}`)
 		}
@@ -232,19 +231,19 @@ func (a *answer) tellText(p *wirePart) {
 }
 
 // part returns a part as the host has it.
-func (g *grown) part() host.Part {
+func (g *grown) part() chat.Part {
 	extra := signatureExtra(g.Signature)
 	switch {
 	case g.Call != nil:
-		return &host.ToolCall{ID: g.Call.ID, Name: g.Call.Name, Arguments: g.Call.Args, Extra: extra}
+		return &chat.ToolCall{ID: g.Call.ID, Name: g.Call.Name, Arguments: g.Call.Args, Extra: extra}
 	case g.Inline != nil:
 		if data, err := base64.StdEncoding.DecodeString(g.Inline.Data); err == nil && len(data) > 0 && g.Inline.MediaType != "" {
-			return &host.Media{MediaType: g.Inline.MediaType, Data: data, Extra: extra}
+			return &chat.Media{MediaType: g.Inline.MediaType, Data: data, Extra: extra}
 		}
 	case g.Text != nil && g.Thought:
-		return &host.Reasoning{Text: g.text.String(), Extra: extra}
+		return &chat.Reasoning{Text: g.text.String(), Extra: extra}
 	case g.Text != nil && g.text.Len() > 0:
-		return &host.Text{Text: g.text.String(), Extra: extra}
+		return &chat.Text{Text: g.text.String(), Extra: extra}
 	}
 	return foreignPart(g.raw)
 }
@@ -277,7 +276,7 @@ type foreign struct {
 	Part json.RawMessage `json:"part"`
 }
 
-func foreignPart(part json.RawMessage) host.Part {
+func foreignPart(part json.RawMessage) chat.Part {
 	raw, err := json.Marshal(foreign{foreignType, part})
 	if err != nil {
 		return nil // it was read as JSON
@@ -312,7 +311,7 @@ var withheld = map[string]bool{
 	"MODEL_ARMOR": true, "IMAGE_SAFETY": true, "IMAGE_PROHIBITED_CONTENT": true, "IMAGE_RECITATION": true,
 }
 
-func (a *answer) finishReason() host.FinishReason {
+func (a *answer) finishReason() chat.FinishReason {
 	switch {
 	case withheld[a.finish] || a.blocked != "" && len(a.parts) == 0:
 		return chat.FinishContentFilter
@@ -338,9 +337,9 @@ func (a *answer) response(asked string) *llm.Response {
 
 // total is the usage in the host's terms: thoughts are output, and tokens of
 // the service's own tools are input.
-func (u *usage) total() host.Usage {
+func (u *usage) total() chat.Usage {
 	thoughts := max(u.Thoughts, 0)
-	return host.Usage{
+	return chat.Usage{
 		InputTokens: max(u.Prompt, 0) + max(u.ToolPrompt, 0), OutputTokens: max(u.Candidates, 0) + thoughts,
 		CachedTokens: max(u.Cached, 0), ReasoningTokens: thoughts,
 	}

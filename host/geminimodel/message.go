@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -41,16 +41,16 @@ type partWriter struct {
 
 // writeMessage writes the parts of a message; nothing for a message without
 // content that can be sent.
-func (q *question) writeMessage(msg *host.Message, form wireForm) ([]byte, error) {
+func (q *question) writeMessage(msg *chat.Message, form wireForm) ([]byte, error) {
 	w := &partWriter{model: q.model, form: form}
 	switch msg.Role {
-	case host.User:
+	case chat.User:
 		if err := w.user(msg); err != nil {
 			return nil, err
 		}
-	case host.Assistant:
+	case chat.Assistant:
 		w.assistant(msg)
-	case host.ToolRole:
+	case chat.ToolRole:
 		for _, r := range msg.ToolResults() {
 			name := r.Name
 			if name == "" {
@@ -59,7 +59,7 @@ func (q *question) writeMessage(msg *host.Message, form wireForm) ([]byte, error
 			w.result(r, name)
 		}
 	default:
-		return nil, host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+		return nil, fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
 	}
 	return w.b, nil
 }
@@ -99,18 +99,18 @@ func (w *partWriter) signature(extra chat.Extra) string {
 	return ""
 }
 
-func (w *partWriter) assistant(msg *host.Message) {
+func (w *partWriter) assistant(msg *chat.Message) {
 	for _, p := range msg.Parts {
 		switch p := p.(type) {
-		case *host.Reasoning:
+		case *chat.Reasoning:
 			if s := w.signature(p.Extra); s != "" {
 				w.next()
 				w.b = chat.AppendJSONString(append(w.b, `{"thought":true,"text":`...), p.Text)
 				w.end(s)
 			}
-		case *host.ToolCall:
+		case *chat.ToolCall:
 			w.call(p)
-		case *host.Media:
+		case *chat.Media:
 			if len(p.Data) > 0 && p.MediaType != "" {
 				w.inline(p)
 				w.end(w.signature(p.Extra))
@@ -119,7 +119,7 @@ func (w *partWriter) assistant(msg *host.Message) {
 			}
 		case *chat.Unknown:
 			w.foreign(p)
-		case *host.Text:
+		case *chat.Text:
 			if p.Text != "" {
 				w.text(p.Text, w.signature(p.Extra))
 			}
@@ -133,7 +133,7 @@ func (w *partWriter) assistant(msg *host.Message) {
 
 // call writes a call. The service looks for the signature of the first call of a
 // message only.
-func (w *partWriter) call(c *host.ToolCall) {
+func (w *partWriter) call(c *chat.ToolCall) {
 	w.next()
 	w.b = append(w.b, `{"functionCall":{`...)
 	w.id(c.ID)
@@ -155,7 +155,7 @@ func (w *partWriter) id(id string) {
 	}
 }
 
-func (w *partWriter) result(r *host.ToolResult, tool string) {
+func (w *partWriter) result(r *chat.ToolResult, tool string) {
 	w.next()
 	w.b = append(w.b, `{"functionResponse":{`...)
 	w.id(r.ID)
@@ -173,7 +173,7 @@ func (w *partWriter) result(r *host.ToolResult, tool string) {
 }
 
 // inline writes media as data, up to the end of the part.
-func (w *partWriter) inline(p *host.Media) {
+func (w *partWriter) inline(p *chat.Media) {
 	w.next()
 	w.b = chat.AppendJSONString(append(w.b, `{"inlineData":{"mimeType":`...), p.MediaType)
 	w.b = append(w.b, `,"data":"`...)
@@ -181,9 +181,9 @@ func (w *partWriter) inline(p *host.Media) {
 }
 
 // user writes a user's message.
-func (w *partWriter) user(msg *host.Message) error {
+func (w *partWriter) user(msg *chat.Message) error {
 	for _, p := range msg.Parts {
-		if media, ok := p.(*host.Media); ok {
+		if media, ok := p.(*chat.Media); ok {
 			if err := w.media(media); err != nil {
 				return err
 			}
@@ -194,10 +194,10 @@ func (w *partWriter) user(msg *host.Message) error {
 	return nil
 }
 
-func (w *partWriter) media(p *host.Media) error {
+func (w *partWriter) media(p *chat.Media) error {
 	if len(p.Data) > 0 {
 		if p.MediaType == "" {
-			return host.Errorf(host.InvalidArgument, "the user's message holds media without a type").
+			return fault.Errorf(fault.InvalidArgument, "the user's message holds media without a type").
 				WithHint("say what it is, such as image/png")
 		}
 		w.inline(p)
@@ -225,7 +225,7 @@ func (m *Model) checkAddress(address string) error {
 		!strings.EqualFold(u.Hostname(), m.host) && !isGoogles(u.Hostname()) {
 		return nil
 	}
-	return host.Errorf(host.InvalidArgument, "the user's message holds media at an address that model %q is not shown", m.name).
+	return fault.Errorf(fault.InvalidArgument, "the user's message holds media at an address that model %q is not shown", m.name).
 		WithHint("send the data, or an http or https address that is not of the service's own files")
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -64,7 +64,7 @@ type Model struct {
 	missesSignatures atomic.Bool // the server has refused calls without one
 }
 
-var _ host.Model = (*Model)(nil)
+var _ llm.Model = (*Model)(nil)
 
 // New returns a model; nothing is sent yet. The name may begin with "models/".
 // Code invalid_argument for a name that no address can have or options that cannot
@@ -83,10 +83,10 @@ func New(model string, opts *Options) (*Model, error) {
 	}
 	switch {
 	case opts.ThinkingTokens < DoNotThink:
-		return nil, host.Errorf(host.InvalidArgument, "thinking tokens of model %q are %d", model, opts.ThinkingTokens).
+		return nil, fault.Errorf(fault.InvalidArgument, "thinking tokens of model %q are %d", model, opts.ThinkingTokens).
 			WithHint("leave them out for the service's default")
 	case opts.ThinkingTokens != 0 && opts.Effort != "":
-		return nil, host.Errorf(host.InvalidArgument, "model %q has both an effort and a number of thinking tokens", model).
+		return nil, fault.Errorf(fault.InvalidArgument, "model %q has both an effort and a number of thinking tokens", model).
 			WithHint("models of generation 3 and later take the effort, those before the number")
 	}
 	m := &Model{name: model, opts: *opts, server: server, path: path, headers: server.Header()}
@@ -111,7 +111,7 @@ func pathOf(model string) (string, error) {
 		return !(r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 	})
 	if strange || strings.Trim(name, ".") == "" {
-		return "", host.Errorf(host.InvalidArgument, "name of model %q has characters that no model's has", model).
+		return "", fault.Errorf(fault.InvalidArgument, "name of model %q has characters that no model's has", model).
 			WithHint("it looks like gemini-2.5-flash")
 	}
 	return "/" + kind + name + ":streamGenerateContent?alt=sse", nil
@@ -124,7 +124,7 @@ func (m *Model) Name() string { return m.name }
 // model can be used again.
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
-// Generate streams the answer. See host.Model for the contract and the package
+// Generate streams the answer. See llm.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {

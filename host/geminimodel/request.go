@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -51,7 +51,7 @@ func (q *question) write() error {
 		return err
 	}
 	if len(contents) == 0 {
-		return host.Errorf(host.InvalidArgument, "request to model %q has no message with content", q.model.name).WithHint("say something")
+		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", q.model.name).WithHint("say something")
 	}
 	head, err := modelhttp.AddHeadParameters(q.head(instruction), "contents", q.req.Parameters, reserved...)
 	if err != nil {
@@ -80,7 +80,7 @@ func (q *question) contents() (list []content, instruction string, err error) {
 	m := q.model
 	var prompt []string
 	for _, msg := range q.req.Messages {
-		if msg.Role == host.System {
+		if msg.Role == chat.System {
 			if text := m.server.TextOf(m.name, msg); text != "" {
 				prompt = append(prompt, text)
 			}
@@ -100,11 +100,11 @@ func (q *question) contents() (list []content, instruction string, err error) {
 	return list, strings.Join(prompt, "\n\n"), nil
 }
 
-func sideOf(msg *host.Message) side {
+func sideOf(msg *chat.Message) side {
 	switch msg.Role {
-	case host.Assistant:
+	case chat.Assistant:
 		return modelSide
-	case host.ToolRole:
+	case chat.ToolRole:
 		return resultSide
 	}
 	return userSide
@@ -123,13 +123,13 @@ func addContent(list []content, from side, parts []byte) []content {
 
 // parts returns the parts of a message. A result that does not name its tool has
 // the name of the call, which stands in another message, so it is not kept.
-func (q *question) parts(msg *host.Message) ([]byte, error) {
+func (q *question) parts(msg *chat.Message) ([]byte, error) {
 	for _, r := range msg.ToolResults() {
 		if r.Name == "" {
 			return q.writeMessage(msg, q.form)
 		}
 	}
-	return msg.Encoded(q.form, func(msg *host.Message) ([]byte, error) { return q.writeMessage(msg, q.form) })
+	return msg.Encoded(q.form, func(msg *chat.Message) ([]byte, error) { return q.writeMessage(msg, q.form) })
 }
 
 // toolOf returns the name of the tool that the call of an id is of.
@@ -221,11 +221,11 @@ func appendTools(b []byte, req *llm.Request) []byte {
 	}
 	b = append(b, `"toolConfig":{"functionCallingConfig":{"mode":`...)
 	switch c := req.ToolChoice; c {
-	case host.ToolChoiceAuto:
+	case llm.ToolChoiceAuto:
 		b = append(b, `"AUTO"`...)
-	case host.ToolChoiceAny:
+	case llm.ToolChoiceAny:
 		b = append(b, `"ANY"`...)
-	case host.ToolChoiceNone:
+	case llm.ToolChoiceNone:
 		b = append(b, `"NONE"`...)
 	default:
 		b = append(chat.AppendJSONString(append(b, `"ANY","allowedFunctionNames":[`...), string(c)), ']')

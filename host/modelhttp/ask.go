@@ -41,7 +41,7 @@ func (c *Call) Left() bool { return c.left }
 // answer on. No fault ends the question.
 type Try func(c *Call, x *Exchange) *Fault
 
-// Ask answers one question, as host.Model's Generate does: it calls try until it
+// Ask answers one question, as llm.Model's Generate does: it calls try until it
 // returns no fault, or one that another attempt does not mend. yield gets a chunk for
 // each retry, and the error at the end. Codes of that error:
 //

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -129,7 +128,7 @@ func (x *Exchange) Fault(err error) *Fault {
 	known := errors.As(err, &f)
 	silent := x.silent()
 	switch {
-	case known && (silent || f.Err.Code != host.Unavailable):
+	case known && (silent || f.Err.Code != fault.Unavailable):
 		return f
 	case x.ctx.Err() != nil:
 		return x.endedFault()
@@ -140,7 +139,7 @@ func (x *Exchange) Fault(err error) *Fault {
 	case errors.As(err, &long):
 		return x.server.Refused("sent %s", long.What)
 	case x.Events == nil: // it was not sent
-		return &Fault{Err: host.Errorf(host.InvalidArgument, "write request to model %q: %w", x.server.model, err)}
+		return &Fault{Err: fault.Errorf(fault.InvalidArgument, "write request to model %q: %w", x.server.model, err)}
 	}
 	return x.brokenOff()
 }
@@ -167,7 +166,7 @@ func (x *Exchange) endedFault() *Fault {
 	if !x.silent() {
 		return &Fault{Err: x.server.ended(fault.ContextError(x.ctx))}
 	}
-	e := host.Errorf(host.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.allows()).
+	e := fault.Errorf(fault.DeadlineExceeded, "ask %s: nothing came for %s", x.server.where, x.watch.allows()).
 		WithHint("the server is slow or stuck; raise the model's timeout or try again")
 	e.Retryable = true
 	return &Fault{Err: e}

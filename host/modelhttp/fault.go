@@ -16,13 +16,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Fault is a failed attempt: the error for the caller, and whether another
 // attempt may follow.
 type Fault struct {
-	Err    *host.Error
+	Err    *fault.Error
 	Again  bool // another attempt may succeed
 	AtOnce bool // the attempt's request was changed: try without a wait or a retry chunk
 
@@ -40,7 +40,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 // Says reports whether the server refused the request with a complaint that has
 // one of these words in it.
 func (f *Fault) Says(words ...string) bool {
-	return f.Err.Code == host.InvalidArgument && f.complaint.says(words...)
+	return f.Err.Code == fault.InvalidArgument && f.complaint.says(words...)
 }
 
 // Mentions reports whether the server's complaint contains one of these words,
@@ -71,7 +71,7 @@ func (f *Fault) final(attempts int) error {
 
 // Upstream is a failure of the server that may pass.
 func (s *Server) Upstream(format string, args ...any) *Fault {
-	return &Fault{Again: true, Err: host.Errorf(host.Unavailable, "ask %s: it %s", s.where, fmt.Sprintf(format, args...)).
+	return &Fault{Again: true, Err: fault.Errorf(fault.Unavailable, "ask %s: it %s", s.where, fmt.Sprintf(format, args...)).
 		WithHint("try again, or another server")}
 }
 
@@ -84,12 +84,12 @@ func (s *Server) Refused(format string, args ...any) *Fault {
 }
 
 // ended returns the error for the end of a request's own context.
-func (s *Server) ended(cause error) *host.Error {
-	code := host.CodeOf(cause)
-	if code != host.DeadlineExceeded { // the caller cancelled: the server is not at fault
-		return &host.Error{Code: host.Canceled, Message: cause.Error(), Err: cause}
+func (s *Server) ended(cause error) *fault.Error {
+	code := fault.CodeOf(cause)
+	if code != fault.DeadlineExceeded { // the caller cancelled: the server is not at fault
+		return &fault.Error{Code: fault.Canceled, Message: cause.Error(), Err: cause}
 	}
-	return host.Errorf(code, "ask %s: %w", s.where, cause)
+	return fault.Errorf(code, "ask %s: %w", s.where, cause)
 }
 
 // networkFault says why no answer came at all.
@@ -107,7 +107,7 @@ func (x *Exchange) networkFault(err error) *Fault {
 func (s *Server) dialFault(err error) *Fault {
 	var dns *net.DNSError
 	var timeout net.Error
-	f := &Fault{Again: true, Err: host.Errorf(host.Unavailable, "ask %s: %s", s.where, s.snippet([]byte(err.Error())))}
+	f := &Fault{Again: true, Err: fault.Errorf(fault.Unavailable, "ask %s: %s", s.where, s.snippet([]byte(err.Error())))}
 	f.Err.Err = err
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -124,7 +124,7 @@ func (s *Server) dialFault(err error) *Fault {
 		f.Again, f.Err.Retryable = false, false
 		f.Err.Hint = "check the certificate, and whether the base URL begins with http:// or https://"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		f.Again, f.Err.Code = false, host.DeadlineExceeded
+		f.Again, f.Err.Code = false, fault.DeadlineExceeded
 		f.Err.Hint = "is the server at " + s.where + " running and reachable?"
 	default:
 		f.Err.Hint = "try again; if it stays, check the server at " + s.where
@@ -140,26 +140,26 @@ func isTLS(err error) bool {
 }
 
 // statuses maps HTTP statuses to codes; see codeOf for the rest.
-var statuses = map[int]host.Code{
-	http.StatusUnauthorized:          host.Unauthenticated,
-	http.StatusPaymentRequired:       host.ResourceExhausted,
-	http.StatusForbidden:             host.PermissionDenied,
-	http.StatusNotFound:              host.NotFound,
-	http.StatusRequestTimeout:        host.DeadlineExceeded,
-	http.StatusConflict:              host.Unavailable,
-	http.StatusRequestEntityTooLarge: host.ResourceExhausted,
-	http.StatusTooEarly:              host.Unavailable,
-	http.StatusTooManyRequests:       host.ResourceExhausted,
+var statuses = map[int]fault.Code{
+	http.StatusUnauthorized:          fault.Unauthenticated,
+	http.StatusPaymentRequired:       fault.ResourceExhausted,
+	http.StatusForbidden:             fault.PermissionDenied,
+	http.StatusNotFound:              fault.NotFound,
+	http.StatusRequestTimeout:        fault.DeadlineExceeded,
+	http.StatusConflict:              fault.Unavailable,
+	http.StatusRequestEntityTooLarge: fault.ResourceExhausted,
+	http.StatusTooEarly:              fault.Unavailable,
+	http.StatusTooManyRequests:       fault.ResourceExhausted,
 }
 
-func codeOf(status int) host.Code {
+func codeOf(status int) fault.Code {
 	if code, ok := statuses[status]; ok {
 		return code
 	}
 	if status >= 400 && status < 500 {
-		return host.InvalidArgument
+		return fault.InvalidArgument
 	}
-	return host.Unavailable
+	return fault.Unavailable
 }
 
 // complaint is a server's words about a failure.
@@ -285,30 +285,30 @@ func (s *Server) complaintFault(status int, text string, c complaint) *Fault {
 	if said := s.snippet([]byte(c.message)); said != "" {
 		text += ": " + said
 	}
-	f := &Fault{complaint: c, after: c.wait, hasAfter: c.hasWait, Err: host.Errorf(codeOf(status), "ask %s: %s", s.where, text)}
+	f := &Fault{complaint: c, after: c.wait, hasAfter: c.hasWait, Err: fault.Errorf(codeOf(status), "ask %s: %s", s.where, text)}
 	switch {
 	case status < 400:
 		return s.Refused("answers %s", text)
-	case f.Err.Code == host.Unavailable:
+	case f.Err.Code == fault.Unavailable:
 		f.Again, f.Err.Hint = true, "the server has a problem; try again later"
-	case f.Err.Code == host.DeadlineExceeded:
+	case f.Err.Code == fault.DeadlineExceeded:
 		f.Err.Retryable, f.Err.Hint = true, "the server took too long; try again"
-	case f.Err.Code == host.ResourceExhausted:
+	case f.Err.Code == fault.ResourceExhausted:
 		s.exhausted(f, status, c)
-	case f.Err.Code == host.Unauthenticated:
+	case f.Err.Code == fault.Unauthenticated:
 		f.Err.Hint = s.keyHint()
-	case f.Err.Code == host.PermissionDenied:
+	case f.Err.Code == fault.PermissionDenied:
 		f.Err.Hint = "the key in " + s.protocol.KeyVariable + " may not use this model or this server"
 		if s.opts.APIKey == "" {
 			f.Err.Hint = s.keyHint()
 		}
-	case f.Err.Code == host.NotFound:
+	case f.Err.Code == fault.NotFound:
 		f.Err.Message = fmt.Sprintf("ask %s for model %q: %s", s.where, s.model, text)
 		f.Err.Hint = "look for the model's name at " + s.base() + s.protocol.ModelsPath + ", and check that the base URL is that of " + s.protocol.BaseHint
 	case c.says("context_length", "context length", "maximum context", "context window", "too many tokens", "prompt is too long", "maximum number of tokens"):
-		f.Err.Code, f.Err.Hint = host.ResourceExhausted, "the conversation is too long for the model; limit its history with the token limiter"
+		f.Err.Code, f.Err.Hint = fault.ResourceExhausted, "the conversation is too long for the model; limit its history with the token limiter"
 	case c.says("api key not valid", "api key expired"): // Google's are invalid arguments
-		f.Err.Code, f.Err.Hint = host.Unauthenticated, s.keyHint()
+		f.Err.Code, f.Err.Hint = fault.Unauthenticated, s.keyHint()
 	}
 	return f
 }
@@ -360,6 +360,6 @@ func wholeWait(n float64, unit time.Duration) (time.Duration, bool) {
 // NoConversations is the error of a model whose service keeps no conversations,
 // for a request that continues one.
 func NoConversations(model string) error {
-	return host.Errorf(host.FailedPrecondition, "the service of model %q keeps no conversations", model).
+	return fault.Errorf(fault.FailedPrecondition, "the service of model %q keeps no conversations", model).
 		WithHint("send the whole conversation, or ask a model of the Responses API that stores its answers")
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // AddParameters writes parameters into a request, a JSON object: each takes the place
@@ -28,7 +28,7 @@ func AddParameters(request []byte, parameters map[string]json.RawMessage, reserv
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		inner := within(reserved, name)
 		if slices.Contains(inner, "") || len(inner) > 0 && !isObject(parameters[name]) { // a value other than an object would replace all members
-			return nil, host.Errorf(host.InvalidArgument, "the model parameter %.60q is one that the host writes", name).
+			return nil, fault.Errorf(fault.InvalidArgument, "the model parameter %.60q is one that the host writes", name).
 				WithHint("leave it out; agents have options for tools, outputs and limits")
 		}
 		i := slices.IndexFunc(members, func(m member) bool { return spelled(m.name) == spelled(name) })

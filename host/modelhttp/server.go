@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // The defaults and bounds of asking.
@@ -96,7 +96,7 @@ type Server struct {
 func New(model string, protocol Protocol, opts Options) (*Server, error) {
 	s := &Server{model: model, protocol: protocol, opts: opts}
 	if model == "" {
-		return nil, host.Errorf(host.InvalidArgument, "model has no name").WithHint("give the name that the server knows")
+		return nil, fault.Errorf(fault.InvalidArgument, "model has no name").WithHint("give the name that the server knows")
 	}
 	if err := s.setServer(); err != nil {
 		return nil, err
@@ -121,13 +121,13 @@ func (s *Server) setServer() error {
 	s.opts.BaseURL = strings.TrimRight(s.opts.BaseURL, "/")
 	u, err := url.Parse(s.opts.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return host.Errorf(host.InvalidArgument, "base URL of model %q is not an http or https address", s.model).
+		return fault.Errorf(fault.InvalidArgument, "base URL of model %q is not an http or https address", s.model).
 			WithHint("it looks like %s or %s", s.protocol.BaseURL, s.protocol.OtherURL)
 	}
 	s.where, s.url = u.Scheme+"://"+u.Host, u
 	s.opts.APIKey = strings.TrimSpace(s.opts.APIKey)
 	if strings.ContainsFunc(s.opts.APIKey, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return host.Errorf(host.InvalidArgument, "API key of model %q has characters that no key has", s.model).
+		return fault.Errorf(fault.InvalidArgument, "API key of model %q has characters that no key has", s.model).
 			WithHint("check how %s was set", s.protocol.KeyVariable)
 	}
 	return nil
@@ -136,13 +136,13 @@ func (s *Server) setServer() error {
 func (s *Server) setLimits() error {
 	switch {
 	case s.opts.Timeout < 0:
-		return host.Errorf(host.InvalidArgument, "timeout of model %q is %s", s.model, s.opts.Timeout).WithHint("leave it out for the default")
+		return fault.Errorf(fault.InvalidArgument, "timeout of model %q is %s", s.model, s.opts.Timeout).WithHint("leave it out for the default")
 	case s.opts.Timeout == 0:
 		s.opts.Timeout = DefaultTimeout
 	}
 	switch n := s.opts.MaxRetries; {
 	case n > maxRetriesLimit:
-		return host.Errorf(host.InvalidArgument, "retries of model %q are %d, more than %d", s.model, n, maxRetriesLimit)
+		return fault.Errorf(fault.InvalidArgument, "retries of model %q are %d, more than %d", s.model, n, maxRetriesLimit)
 	case n == 0:
 		s.opts.MaxRetries = DefaultMaxRetries
 	case n < 0:

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 )
 
 // TextOf returns a message's parts as text, one after the other, for a model of
 // the given name and a place of its protocol that takes nothing else.
-func (s *Server) TextOf(model string, m *host.Message) string {
+func (s *Server) TextOf(model string, m *chat.Message) string {
 	if len(m.Parts) == 1 {
 		return s.PartText(model, m.Parts[0])
 	}
@@ -25,13 +24,13 @@ func (s *Server) TextOf(model string, m *host.Message) string {
 // PartText returns a part as text. Media is named and not shown. Reasoning,
 // calls and results are "", as protocols have fields of their own for them, and
 // so are parts of unknown types, which the log names.
-func (s *Server) PartText(model string, p host.Part) string {
+func (s *Server) PartText(model string, p chat.Part) string {
 	switch p := p.(type) {
-	case *host.Text:
+	case *chat.Text:
 		return p.Text
-	case *host.Data:
+	case *chat.Data:
 		return string(p.Value)
-	case *host.Media:
+	case *chat.Media:
 		return "[" + p.MediaType + " not shown]"
 	case *chat.Unknown:
 		s.Logger().Debug("part not sent to model", "model", model, "type", p.Kind)

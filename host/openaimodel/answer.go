@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -33,7 +32,7 @@ type answer struct {
 	finish          string // the server's word, "" until it came
 	chosen          bool   // a choice has come
 	done            bool   // [DONE] came
-	usage           host.Usage
+	usage           chat.Usage
 	fault           json.RawMessage // the error object of a stream
 	size            int
 	raw             modelhttp.Raw
@@ -188,8 +187,8 @@ func (a *answer) findCall(p *toolPiece) int {
 	return -1
 }
 
-func usageOf(u *wireUsage) host.Usage {
-	out := host.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.CacheHits}
+func usageOf(u *wireUsage) chat.Usage {
+	out := chat.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.CacheHits}
 	if u.PromptTokensDetails != nil && u.PromptTokensDetails.CachedTokens > 0 {
 		out.CachedTokens = u.PromptTokensDetails.CachedTokens
 	}
@@ -210,10 +209,10 @@ func (a *answer) response(asked string) *llm.Response {
 		r.Parts = append(r.Parts, p)
 	}
 	if a.text.Len() > 0 {
-		r.Parts = append(r.Parts, &host.Text{Text: a.text.String()})
+		r.Parts = append(r.Parts, &chat.Text{Text: a.text.String()})
 	}
 	for _, d := range a.calls {
-		call := &host.ToolCall{ID: d.id, Name: d.name, Arguments: json.RawMessage(d.arguments.String())}
+		call := &chat.ToolCall{ID: d.id, Name: d.name, Arguments: json.RawMessage(d.arguments.String())}
 		if len(d.unknown) > 0 {
 			call.Extra = callExtra(d.unknown, asked)
 		}
@@ -224,7 +223,7 @@ func (a *answer) response(asked string) *llm.Response {
 
 // finishReason maps the server's word. Many servers say "stop" after tool
 // calls, and each has words of its own for the rest.
-func (a *answer) finishReason() host.FinishReason {
+func (a *answer) finishReason() chat.FinishReason {
 	switch a.finish {
 	case "length", "max_tokens", "model_length":
 		return chat.FinishLength

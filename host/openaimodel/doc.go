@@ -1,6 +1,6 @@
 // Package openaimodel asks OpenAI-compatible servers, so that any server of the
 // Chat Completions protocol (OpenAI, Ollama, vLLM, LM Studio, llama.cpp, a
-// gateway) is a host.Model.
+// gateway) is an llm.Model.
 //
 //	model, err := openaimodel.New("gpt-4o-mini", &openaimodel.Options{Server: modelhttp.Options{APIKey: key}})
 //	model, err := openaimodel.New("llama3.2", &openaimodel.Options{Server: modelhttp.Options{BaseURL: "http://localhost:11434/v1"}})

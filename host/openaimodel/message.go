@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
@@ -20,48 +20,48 @@ const messageOverhead = 64
 // writeMessage writes a message as the protocol has it. A tool's message is one
 // for each of its results, separated by commas. A message without content that
 // can be sent writes nothing.
-func (m *Model) writeMessage(msg *host.Message) ([]byte, error) { return m.write(msg, wireForm{}) }
+func (m *Model) writeMessage(msg *chat.Message) ([]byte, error) { return m.write(msg, wireForm{}) }
 
 // writeOwn is writeMessage with the unknown members of the model's calls.
-func (m *Model) writeOwn(msg *host.Message) ([]byte, error) {
+func (m *Model) writeOwn(msg *chat.Message) ([]byte, error) {
 	return m.write(msg, wireForm{model: m.name})
 }
 
 // writeThoughts is writeOwn with the model's reasoning.
-func (m *Model) writeThoughts(msg *host.Message) ([]byte, error) {
+func (m *Model) writeThoughts(msg *chat.Message) ([]byte, error) {
 	return m.write(msg, wireForm{model: m.name, thoughts: true})
 }
 
 // write writes a message in a form.
-func (m *Model) write(msg *host.Message, form wireForm) ([]byte, error) {
+func (m *Model) write(msg *chat.Message, form wireForm) ([]byte, error) {
 	dst := make([]byte, 0, roomFor(msg))
 	switch msg.Role {
-	case host.ToolRole:
+	case chat.ToolRole:
 		return appendResults(dst, msg), nil
-	case host.Assistant:
+	case chat.Assistant:
 		return m.appendAssistant(dst, msg, form), nil
-	case host.System:
+	case chat.System:
 		if text := m.server.TextOf(m.name, msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"system"`...), text), '}')
 		}
 		return dst, nil
-	case host.User:
+	case chat.User:
 		return m.appendUser(dst, msg)
 	}
-	return nil, host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+	return nil, fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
 }
 
 // roomFor guesses how long a message is, to spare its growing.
-func roomFor(msg *host.Message) int {
+func roomFor(msg *chat.Message) int {
 	n := 0
 	for _, p := range msg.Parts {
 		n += messageOverhead
 		switch p := p.(type) {
-		case *host.Text:
+		case *chat.Text:
 			n += len(p.Text) + len(p.Text)/16 // for escapes
-		case *host.ToolCall:
+		case *chat.ToolCall:
 			n += len(p.Arguments) + len(p.Arguments)/4
-		case *host.ToolResult:
+		case *chat.ToolResult:
 			n += len(p.Content)
 		}
 	}
@@ -72,7 +72,7 @@ func appendContent(dst []byte, text string) []byte {
 	return chat.AppendJSONString(append(dst, `,"content":`...), text)
 }
 
-func appendResults(dst []byte, msg *host.Message) []byte {
+func appendResults(dst []byte, msg *chat.Message) []byte {
 	for i, r := range msg.ToolResults() {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -86,7 +86,7 @@ func appendResults(dst []byte, msg *host.Message) []byte {
 
 // resultText is the text of a result for the model. An empty string goes as
 // JSON: servers refuse a result without any content.
-func resultText(r *host.ToolResult) string {
+func resultText(r *chat.ToolResult) string {
 	text := r.ContentText()
 	switch {
 	case r.IsError:
@@ -99,7 +99,7 @@ func resultText(r *host.ToolResult) string {
 	return text
 }
 
-func (m *Model) appendAssistant(dst []byte, msg *host.Message, form wireForm) []byte {
+func (m *Model) appendAssistant(dst []byte, msg *chat.Message, form wireForm) []byte {
 	text, calls := m.server.TextOf(m.name, msg), msg.ToolCalls()
 	if text == "" && len(calls) == 0 {
 		return dst
@@ -125,7 +125,7 @@ func (m *Model) appendAssistant(dst []byte, msg *host.Message, form wireForm) []
 	return append(dst, '}')
 }
 
-func appendCall(dst []byte, c *host.ToolCall, model string) []byte {
+func appendCall(dst []byte, c *chat.ToolCall, model string) []byte {
 	arguments := string(c.Arguments)
 	if len(bytes.TrimSpace(c.Arguments)) == 0 {
 		arguments = "{}"
@@ -136,7 +136,7 @@ func appendCall(dst []byte, c *host.ToolCall, model string) []byte {
 	return append(appendUnknown(append(dst, '}'), c, model), '}')
 }
 
-func (m *Model) appendUser(dst []byte, msg *host.Message) ([]byte, error) {
+func (m *Model) appendUser(dst []byte, msg *chat.Message) ([]byte, error) {
 	if !hasMedia(msg) {
 		if text := m.server.TextOf(m.name, msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"user"`...), text), '}')
@@ -161,8 +161,8 @@ func (m *Model) appendUser(dst []byte, msg *host.Message) ([]byte, error) {
 }
 
 // userPart writes a part of a message with media; nothing for one without text.
-func (m *Model) userPart(p host.Part) ([]byte, error) {
-	if media, ok := p.(*host.Media); ok {
+func (m *Model) userPart(p chat.Part) ([]byte, error) {
+	if media, ok := p.(*chat.Media); ok {
 		url, err := imageURL(media)
 		if err != nil {
 			return nil, err
@@ -177,18 +177,18 @@ func (m *Model) userPart(p host.Part) ([]byte, error) {
 	return append(chat.AppendJSONString([]byte(`{"type":"text","text":`), text), '}'), nil
 }
 
-func hasMedia(msg *host.Message) bool {
+func hasMedia(msg *chat.Message) bool {
 	for _, p := range msg.Parts {
-		if _, ok := p.(*host.Media); ok {
+		if _, ok := p.(*chat.Media); ok {
 			return true
 		}
 	}
 	return false
 }
 
-func imageURL(p *host.Media) (string, error) {
+func imageURL(p *chat.Media) (string, error) {
 	if !strings.HasPrefix(p.MediaType, "image/") && (p.MediaType != "" || len(p.Data) > 0) {
-		return "", host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; chat completion servers take images only", p.MediaType).
+		return "", fault.Errorf(fault.InvalidArgument, "the user's message holds media of type %q; chat completion servers take images only", p.MediaType).
 			WithHint("have a processor or a tool turn it into text first")
 	}
 	if len(p.Data) == 0 {

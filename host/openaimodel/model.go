@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -45,7 +45,7 @@ type Model struct {
 	envelopes   atomic.Pointer[[]*envelope] // the last first
 }
 
-var _ host.Model = (*Model)(nil)
+var _ llm.Model = (*Model)(nil)
 
 // New returns a model; nothing is sent yet. The name goes to the server
 // unchanged. Code invalid_argument for a missing name or options that cannot
@@ -61,7 +61,7 @@ func New(model string, opts *Options) (*Model, error) {
 	switch opts.Reasoning {
 	case ReasoningAuto, ReasoningAlways, ReasoningNever:
 	default:
-		return nil, host.Errorf(host.InvalidArgument, "model %q has no use of reasoning %q", model, opts.Reasoning).
+		return nil, fault.Errorf(fault.InvalidArgument, "model %q has no use of reasoning %q", model, opts.Reasoning).
 			WithHint("use always or never, or leave it out")
 	}
 	m := &Model{name: model, server: server, reasoning: opts.Reasoning, effort: opts.Effort, headers: server.Header()}
@@ -75,7 +75,7 @@ func (m *Model) Name() string { return m.name }
 // model can be used again.
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
-// Generate streams the answer. See host.Model for the contract and the package
+// Generate streams the answer. See llm.Model for the contract and the package
 // documentation for the peculiarities of servers. The codes of its errors are those
 // of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -68,9 +67,9 @@ func vendorExtra(v any) chat.Extra {
 
 // thoughts returns the origins and texts of a message's reasoning, if it is
 // model's.
-func thoughts(msg *host.Message, model string) (list []origin, texts []string) {
+func thoughts(msg *chat.Message, model string) (list []origin, texts []string) {
 	for _, p := range msg.Parts {
-		r, ok := p.(*host.Reasoning)
+		r, ok := p.(*chat.Reasoning)
 		if !ok {
 			continue
 		}
@@ -84,7 +83,7 @@ func thoughts(msg *host.Message, model string) (list []origin, texts []string) {
 }
 
 // appendReasoning writes model's reasoning as members of its message.
-func appendReasoning(dst []byte, msg *host.Message, model string) []byte {
+func appendReasoning(dst []byte, msg *chat.Message, model string) []byte {
 	list, texts := thoughts(msg, model)
 	var text, field string
 	for i, o := range list {
@@ -103,21 +102,21 @@ func appendReasoning(dst []byte, msg *host.Message, model string) []byte {
 }
 
 // sendsReasoning reports whether the reasoning of message i is sent back.
-func (m *Model) sendsReasoning(messages []*host.Message, i, lastUser int) bool {
+func (m *Model) sendsReasoning(messages []*chat.Message, i, lastUser int) bool {
 	if m.reasoning == ReasoningNever || m.reasoning == ReasoningAuto && i < lastUser || m.noReasoning.Load() {
 		return false
 	}
 	msg := messages[i]
-	return msg.Role == host.Assistant && slices.ContainsFunc(msg.Parts, func(p host.Part) bool {
-		r, ok := p.(*host.Reasoning)
+	return msg.Role == chat.Assistant && slices.ContainsFunc(msg.Parts, func(p chat.Part) bool {
+		r, ok := p.(*chat.Reasoning)
 		return ok && len(r.Extra) > 0
 	})
 }
 
 // lastUser is the index of the user's last message, or -1.
-func lastUser(messages []*host.Message) int {
+func lastUser(messages []*chat.Message) int {
 	for i := len(messages) - 1; i >= 0; i-- {
-		if messages[i].Role == host.User {
+		if messages[i].Role == chat.User {
 			return i
 		}
 	}
@@ -231,7 +230,7 @@ func (d *detail) MarshalJSON() ([]byte, error) {
 }
 
 // reasoningPart is the reasoning of an answer, or nil.
-func (a *answer) reasoningPart(model string) host.Part {
+func (a *answer) reasoningPart(model string) chat.Part {
 	if a.reasoning.Len() == 0 && len(a.details) == 0 {
 		return nil
 	}
@@ -239,7 +238,7 @@ func (a *answer) reasoningPart(model string) host.Part {
 	if len(a.details) > 0 {
 		o.Details, _ = json.Marshal(a.details) // they were read as JSON
 	}
-	return &host.Reasoning{Text: a.reasoning.String(), Extra: vendorExtra(o)}
+	return &chat.Reasoning{Text: a.reasoning.String(), Extra: vendorExtra(o)}
 }
 
 // modelMember is the member of a call's JSON that says which model's it was, if it
@@ -254,7 +253,7 @@ func callExtra(unknown any, model string) chat.Extra {
 }
 
 // isCallOf reports whether a call is that of a model. One that does not say may be.
-func isCallOf(c *host.ToolCall, model string) bool {
+func isCallOf(c *chat.ToolCall, model string) bool {
 	for _, m := range c.Extra {
 		var of string
 		if m.Name == modelMember && json.Unmarshal(m.Value, &of) == nil {
@@ -266,9 +265,9 @@ func isCallOf(c *host.ToolCall, model string) bool {
 
 // hasVendorCall reports whether a message has a call that came with more than is
 // known.
-func hasVendorCall(msg *host.Message) bool {
-	return msg.Role == host.Assistant && slices.ContainsFunc(msg.Parts, func(p host.Part) bool {
-		c, ok := p.(*host.ToolCall)
+func hasVendorCall(msg *chat.Message) bool {
+	return msg.Role == chat.Assistant && slices.ContainsFunc(msg.Parts, func(p chat.Part) bool {
+		c, ok := p.(*chat.ToolCall)
 		return ok && len(c.Extra) > 0
 	})
 }
@@ -283,7 +282,7 @@ func isCallMember(name string) bool {
 // appendUnknown writes the unknown members that a server sent with a call: some
 // servers need them back, such as the signature of a thought. They go only to the
 // model that they came from: other servers may refuse unknown members.
-func appendUnknown(dst []byte, c *host.ToolCall, model string) []byte {
+func appendUnknown(dst []byte, c *chat.ToolCall, model string) []byte {
 	var members map[string]json.RawMessage
 	if raw := vendor(c.Extra); raw == nil || !isCallOf(c, model) || json.Unmarshal(raw, &members) != nil {
 		return dst

@@ -10,7 +10,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -88,13 +88,13 @@ func tools(specs []llm.ToolSpec) []openai.Tool {
 	return out
 }
 
-func toolChoice(c host.ToolChoice) any {
+func toolChoice(c llm.ToolChoice) any {
 	switch c {
 	case "":
 		return nil
-	case host.ToolChoiceAuto, host.ToolChoiceNone:
+	case llm.ToolChoiceAuto, llm.ToolChoiceNone:
 		return string(c)
-	case host.ToolChoiceAny:
+	case llm.ToolChoiceAny:
 		return "required"
 	}
 	return openai.ToolChoice{Type: openai.ToolTypeFunction, Function: openai.ToolFunction{Name: string(c)}}
@@ -121,10 +121,10 @@ func (m *Model) envelope(req *llm.Request) (*envelope, error) {
 	}
 	e, err := newEnvelope(m.request(req), req.ProviderToolsOf(provider), req.Parameters)
 	if err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "write request to model %q: %w", m.name, err)
+		return nil, fault.Errorf(fault.InvalidArgument, "write request to model %q: %w", m.name, err)
 	}
 	e.of, e.askUsage = *req, askUsage
-	e.of.Messages, e.of.Scope, e.of.Tools = nil, host.Scope{}, slices.Clone(req.Tools)
+	e.of.Messages, e.of.Scope, e.of.Tools = nil, llm.Scope{}, slices.Clone(req.Tools)
 	m.keep(e)
 	return e, nil
 }
@@ -165,7 +165,7 @@ func sameTool(a, b llm.ToolSpec) bool {
 	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)
 }
 
-func sameProviderTool(a, b host.ProviderTool) bool {
+func sameProviderTool(a, b llm.ProviderTool) bool {
 	return a.Provider == b.Provider && bytes.Equal(a.Declaration, b.Declaration)
 }
 
@@ -184,7 +184,7 @@ const provider = "openai"
 // newEnvelope has go-openai judge and write a request, and cuts it where the
 // messages belong. Declared tools go beside the others unchanged: go-openai has
 // no type for them.
-func newEnvelope(wire openai.ChatCompletionRequest, declared []json.RawMessage, parameters host.Parameters) (*envelope, error) {
+func newEnvelope(wire openai.ChatCompletionRequest, declared []json.RawMessage, parameters llm.Parameters) (*envelope, error) {
 	if err := openai.NewReasoningValidator().Validate(wire); err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (m *Model) messages(req *llm.Request) (out [][]byte, thinks bool, err error
 		}
 	}
 	if len(out) == 0 {
-		return nil, false, host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return nil, false, fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
 	return out, thinks, nil
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -290,11 +289,11 @@ func (a *answer) document(data []byte) error {
 	}
 	for place, p := range a.parts() {
 		switch p := p.(type) {
-		case *host.Text:
+		case *chat.Text:
 			a.tell(llm.Chunk{Text: p.Text}, p.Text)
-		case *host.Reasoning:
+		case *chat.Reasoning:
 			a.tell(llm.Chunk{Reasoning: p.Text}, p.Text)
-		case *host.ToolCall:
+		case *chat.ToolCall:
 			if err := a.open(place, &item{CallID: p.ID, Name: p.Name}); err != nil {
 				return err
 			}
@@ -321,18 +320,18 @@ func (a *answer) verdict(s *modelhttp.Server) *modelhttp.Fault {
 }
 
 // parts are the parts of the answer.
-func (a *answer) parts() (list []host.Part) {
+func (a *answer) parts() (list []chat.Part) {
 	for _, raw := range a.final.Output {
 		list = appendParts(list, raw)
 	}
 	if len(a.final.Output) == 0 && a.text.Len() > 0 {
-		list = append(list, &host.Text{Text: a.text.String()})
+		list = append(list, &chat.Text{Text: a.text.String()})
 	}
 	return list
 }
 
 // appendParts appends the parts of an item.
-func appendParts(dst []host.Part, raw json.RawMessage) []host.Part {
+func appendParts(dst []chat.Part, raw json.RawMessage) []chat.Part {
 	var it item
 	if json.Unmarshal(raw, &it) != nil {
 		return dst // end has read it before
@@ -346,9 +345,9 @@ func appendParts(dst []host.Part, raw json.RawMessage) []host.Part {
 		}
 		return dst
 	case itemCall:
-		return append(dst, &host.ToolCall{ID: it.CallID, Name: it.Name, Arguments: json.RawMessage(it.Arguments)})
+		return append(dst, &chat.ToolCall{ID: it.CallID, Name: it.Name, Arguments: json.RawMessage(it.Arguments)})
 	case itemReasoning:
-		return append(dst, &host.Reasoning{Text: it.thought(), Extra: chat.Extra{{Name: itemMember, Value: raw}}})
+		return append(dst, &chat.Reasoning{Text: it.thought(), Extra: chat.Extra{{Name: itemMember, Value: raw}}})
 	}
 	whole, err := json.Marshal(struct {
 		Type string          `json:"type"`
@@ -361,12 +360,12 @@ func appendParts(dst []host.Part, raw json.RawMessage) []host.Part {
 }
 
 // part is a piece of a message; nil for one without text.
-func (c *contentPart) part() host.Part {
+func (c *contentPart) part() chat.Part {
 	text := cmp.Or(c.Text, c.Refusal)
 	if text == "" || c.Type != partText && c.Type != partRefusal {
 		return nil
 	}
-	p := &host.Text{Text: text}
+	p := &chat.Text{Text: text}
 	if len(c.Annotations) > 0 && string(c.Annotations) != "[]" && string(c.Annotations) != "null" {
 		p.Extra = chat.Extra{{Name: "annotations", Value: c.Annotations}}
 	}
@@ -395,7 +394,7 @@ func (a *answer) response(asked string, stored bool) *llm.Response {
 	r := &llm.Response{ID: f.ID, Model: cmp.Or(f.Model, asked), Parts: a.parts(), Raw: a.raw.JSON()}
 	r.FinishReason = a.finishReason(r.Parts)
 	if u := f.Usage; u != nil {
-		r.Usage = host.Usage{InputTokens: max(u.Input, 0), OutputTokens: max(u.Output, 0),
+		r.Usage = chat.Usage{InputTokens: max(u.Input, 0), OutputTokens: max(u.Output, 0),
 			CachedTokens: max(u.InputDetails.Cached, 0), ReasoningTokens: max(u.OutputDetails.Reasoning, 0)}
 	}
 	switch {
@@ -408,7 +407,7 @@ func (a *answer) response(asked string, stored bool) *llm.Response {
 	return r
 }
 
-func (a *answer) finishReason(parts []host.Part) host.FinishReason {
+func (a *answer) finishReason(parts []chat.Part) chat.FinishReason {
 	if i := a.final.Incomplete; i != nil {
 		switch i.Reason {
 		case "content_filter":
@@ -419,7 +418,7 @@ func (a *answer) finishReason(parts []host.Part) host.FinishReason {
 		}
 	}
 	for _, p := range parts {
-		if _, ok := p.(*host.ToolCall); ok {
+		if _, ok := p.(*chat.ToolCall); ok {
 			return chat.FinishToolCalls
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -55,7 +55,7 @@ type Model struct {
 	noEncrypted atomic.Bool // the server has refused to give encrypted reasoning
 }
 
-var _ host.Model = (*Model)(nil)
+var _ llm.Model = (*Model)(nil)
 
 // New returns a model; nothing is sent yet. The name goes to the server
 // unchanged. Code invalid_argument for a missing name or options that cannot
@@ -93,7 +93,7 @@ func (m *Model) reasons() bool {
 	return false
 }
 
-// Generate streams the answer. See host.Model for the contract and the package
+// Generate streams the answer. See llm.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -129,8 +129,8 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	case q.encrypted && f.Says("encrypted content", "encrypted_content"):
 		q.model.noEncrypted.Store(true)
 		f.AtOnce = q.write() == nil
-	case q.req.Conversation != "" && (f.Err.Code == host.InvalidArgument || f.Err.Code == host.NotFound) && f.Mentions("previous_response", "previous response", "conversation"):
-		f.Err.Code, f.Err.Hint = host.NotFound, "the service no longer has the conversation; send it whole, or begin a new one"
+	case q.req.Conversation != "" && (f.Err.Code == fault.InvalidArgument || f.Err.Code == fault.NotFound) && f.Mentions("previous_response", "previous response", "conversation"):
+		f.Err.Code, f.Err.Hint = fault.NotFound, "the service no longer has the conversation; send it whole, or begin a new one"
 	case q.req.Output != nil && !q.noFormat && f.Says("text.format", "json_schema"):
 		q.noFormat = true // the caller checks the answer anyway
 		f.AtOnce = q.write() == nil

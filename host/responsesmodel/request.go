@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -35,14 +35,14 @@ func (q *question) write() error {
 	var instructions []string
 	items := make([][]byte, 0, len(req.Messages))
 	for _, msg := range req.Messages {
-		if msg.Role == host.System {
+		if msg.Role == chat.System {
 			if text := m.server.TextOf(m.name, msg); text != "" {
 				instructions = append(instructions, text)
 			}
 			continue
 		}
 		form := wireForm{stored: m.opts.Store, bare: q.bare}
-		b, err := msg.Encoded(form, func(msg *host.Message) ([]byte, error) { return m.writeMessage(msg, form) })
+		b, err := msg.Encoded(form, func(msg *chat.Message) ([]byte, error) { return m.writeMessage(msg, form) })
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (q *question) write() error {
 		}
 	}
 	if len(items) == 0 && req.Conversation == "" {
-		return host.Errorf(host.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
 	head, err := modelhttp.AddHeadParameters(append(q.head(strings.Join(instructions, "\n\n")), `,"input":[`...), "input", req.Parameters, reserved...)
 	if err != nil {
@@ -165,9 +165,9 @@ func appendTools(b []byte, req *llm.Request) []byte {
 	b = append(b, ']')
 	switch c := req.ToolChoice; c {
 	case "":
-	case host.ToolChoiceAuto, host.ToolChoiceNone:
+	case llm.ToolChoiceAuto, llm.ToolChoiceNone:
 		b = chat.AppendJSONString(append(b, `,"tool_choice":`...), string(c))
-	case host.ToolChoiceAny:
+	case llm.ToolChoiceAny:
 		b = append(b, `,"tool_choice":"required"`...)
 	default:
 		b = append(chat.AppendJSONString(append(b, `,"tool_choice":{"type":"function","name":`...), string(c)), '}')
@@ -180,17 +180,17 @@ func appendTools(b []byte, req *llm.Request) []byte {
 
 // writeMessage writes a message as items, separated by commas. A message
 // without content that can be sent writes nothing.
-func (m *Model) writeMessage(msg *host.Message, form wireForm) ([]byte, error) {
+func (m *Model) writeMessage(msg *chat.Message, form wireForm) ([]byte, error) {
 	w := itemWriter{form: form}
 	switch msg.Role {
-	case host.User:
+	case chat.User:
 		return m.userItem(msg)
-	case host.Assistant:
+	case chat.Assistant:
 		for _, p := range msg.Parts {
 			m.writePart(&w, p)
 		}
 		return w.b, nil
-	case host.ToolRole:
+	case chat.ToolRole:
 		for _, r := range msg.ToolResults() {
 			w.begin(itemResult)
 			w.member("call_id", r.ID)
@@ -199,7 +199,7 @@ func (m *Model) writeMessage(msg *host.Message, form wireForm) ([]byte, error) {
 		}
 		return w.b, nil
 	}
-	return nil, host.Errorf(host.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+	return nil, fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
 }
 
 // itemWriter writes items, separated by commas.
@@ -233,13 +233,13 @@ func (w *itemWriter) whole(item json.RawMessage) {
 }
 
 // writePart writes a part of the assistant's as an item.
-func (m *Model) writePart(w *itemWriter, p host.Part) {
+func (m *Model) writePart(w *itemWriter, p chat.Part) {
 	switch p := p.(type) {
-	case *host.Reasoning:
+	case *chat.Reasoning:
 		if item := reasoningItem(p); item != nil && !w.form.bare && (w.form.stored || hasEncrypted(item)) {
 			w.whole(item)
 		}
-	case *host.ToolCall:
+	case *chat.ToolCall:
 		w.begin(itemCall)
 		w.member("call_id", p.ID)
 		w.member("name", modelhttp.ToolName(p.Name))
@@ -268,7 +268,7 @@ func (m *Model) writePart(w *itemWriter, p host.Part) {
 }
 
 // resultText is the text of a result for the model.
-func resultText(r *host.ToolResult) string {
+func resultText(r *chat.ToolResult) string {
 	if r.IsError {
 		return ErrorPrefix + r.ContentText()
 	}
@@ -279,7 +279,7 @@ func resultText(r *host.ToolResult) string {
 }
 
 // reasoningItem is the item that a reasoning part came as, nil for another's.
-func reasoningItem(p *host.Reasoning) json.RawMessage {
+func reasoningItem(p *chat.Reasoning) json.RawMessage {
 	for _, m := range p.Extra {
 		if m.Name != itemMember {
 			continue
@@ -344,7 +344,7 @@ func foreignItem(p *chat.Unknown) json.RawMessage {
 }
 
 // userItem writes a user's message.
-func (m *Model) userItem(msg *host.Message) ([]byte, error) {
+func (m *Model) userItem(msg *chat.Message) ([]byte, error) {
 	var content []byte
 	for _, p := range msg.Parts {
 		part, err := m.inputPart(p)
@@ -367,8 +367,8 @@ func (m *Model) userItem(msg *host.Message) ([]byte, error) {
 }
 
 // inputPart writes a part of a user's message; nothing for one without content.
-func (m *Model) inputPart(p host.Part) ([]byte, error) {
-	media, ok := p.(*host.Media)
+func (m *Model) inputPart(p chat.Part) ([]byte, error) {
+	media, ok := p.(*chat.Media)
 	if !ok {
 		text := m.server.PartText(m.name, p)
 		if text == "" {
@@ -388,10 +388,10 @@ func (m *Model) inputPart(p host.Part) ([]byte, error) {
 		}
 		return append(chat.AppendJSONString([]byte(`{"type":"input_image","image_url":`), url), '}'), nil
 	}
-	return nil, host.Errorf(host.InvalidArgument, "the user's message holds media of type %q; the Responses API takes images and PDF only", media.MediaType).
+	return nil, fault.Errorf(fault.InvalidArgument, "the user's message holds media of type %q; the Responses API takes images and PDF only", media.MediaType).
 		WithHint("have a processor or a tool turn it into text first")
 }
 
-func dataURL(p *host.Media) string {
+func dataURL(p *chat.Media) string {
 	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 }
