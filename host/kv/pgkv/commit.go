@@ -17,9 +17,6 @@ import (
 const (
 	maxBatchBytes  = kv.MaxGroupBytes
 	maxBatchWrites = 8 << 10
-	// optimisticAttempts is how often a batch is tried without locking its partitions
-	// first.
-	optimisticAttempts = 2
 )
 
 // Commit implements [kv.Driver]. Consecutive Txs share one statement until one touches a
@@ -113,30 +110,39 @@ func (b *batch) keep(which []int) {
 // commitBatch commits a batch and sets the results of its Txs.
 func (s *Store) commitBatch(ctx context.Context, b *batch, results []kv.Result) {
 	tries := s.attempts()
-	for n := 0; len(b.txs) > 0; n++ {
-		if n > 0 && !tries.again(ctx) {
-			err := ctx.Err()
-			if err == nil {
-				err = fmt.Errorf("%w: others were in the way for too long", kv.ErrUnavailable)
-			}
-			b.fail(results, err)
-			return
-		}
+	for lockFirst := false; len(b.txs) > 0; {
 		a := b.arguments()
-		rows, err := s.send(ctx, a, n >= optimisticAttempts)
+		rows, err := s.send(ctx, a, lockFirst)
+		if err == nil {
+			lockFirst = s.settle(ctx, b, a, rows, results)
+			if len(b.txs) > 0 && tries.over(ctx) {
+				b.fail(results, endOf(ctx, errRepeat))
+				return
+			}
+			continue
+		}
 		switch {
-		case err == nil:
-			s.settle(ctx, b, a, rows, results)
 		case ctx.Err() != nil && !errors.Is(err, kv.ErrInDoubt):
 			b.fail(results, ctx.Err())
 			return
-		case errors.Is(err, errRepeat):
-			s.logger.Warn("repeat a commit that was not made", "cause", err)
-		default:
+		case !errors.Is(err, errRepeat):
 			b.fail(results, translate(err))
 			return
 		}
+		s.logger.Warn("repeat a commit that was not made", "cause", err)
+		if !tries.again(ctx) {
+			b.fail(results, endOf(ctx, err))
+			return
+		}
 	}
+}
+
+// endOf returns the error of a batch that is not sent again: ctx's if it has ended.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w (%w)", kv.ErrUnavailable, err)
 }
 
 func (b *batch) fail(results []kv.Result, err error) {
@@ -327,8 +333,9 @@ const (
 
 // settle sets the results of the Txs that a statement has decided and leaves the others
 // in the batch: those of partitions that another commit changed meanwhile, and those of
-// partitions without a row, which it makes.
-func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64, results []kv.Result) {
+// partitions without a row, which it makes. It reports whether the batch lost the race
+// for a partition.
+func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64, results []kv.Result) (lost bool) {
 	type state struct {
 		revision uint64
 		flags    int64
@@ -344,7 +351,7 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 			cond.Value = nil
 			failed[tx] = &kv.PreconditionError{Index: at, Cond: cond, Found: uint64(row[3])}
 		case rowRefused:
-			return // the whole batch is sent again, with another number
+			return false // the whole batch is sent again, with another number
 		}
 	}
 	var left []int
@@ -356,7 +363,7 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 		case part.flags&flagErasing != 0:
 			res.Err = fmt.Errorf("commit: %w", kv.ErrErasing)
 		case part.flags&flagStale != 0:
-			left = append(left, i)
+			left, lost = append(left, i), true
 		case failed[i] != nil:
 			res.Err = fmt.Errorf("commit: %w", failed[i])
 		case len(tx.Writes) == 0:
@@ -373,13 +380,13 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 	}
 	b.keep(left)
 	if len(missing) == 0 {
-		return
+		return lost
 	}
 	var names [][]byte
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		names = append(names, []byte(name))
 	}
-	err := s.read(ctx, func(ctx context.Context) error { // repeating it does no harm
+	err := s.repeat(ctx, func(ctx context.Context) error { // repeating it does no harm
 		_, err := s.pool.Exec(ctx, s.sql.ensure, names)
 		return err
 	})
@@ -387,4 +394,5 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 		b.fail(results, err)
 		b.keep(nil)
 	}
+	return lost
 }

@@ -23,7 +23,7 @@
 // store sends them again. So commits to a partition are serial, and every condition is
 // checked against what was committed before; it needs isolation level read committed,
 // which is PostgreSQL's default, and is as right on any higher one. A batch that lost
-// this race twice locks its partitions in a statement before, and then cannot lose it.
+// this race locks its partitions in a statement before, and then cannot lose it.
 // Readers wait for nobody.
 //
 // The revision of a write is that of its partition plus one. Txs of a batch that touch a

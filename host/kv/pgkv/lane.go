@@ -49,7 +49,7 @@ func (l *lanes) put(back *lane) {
 // broke: its outcome, or nil if it is not committed and never will be. An error means
 // that it could not be found out in time.
 func (s *Store) resolve(l *lane) (outcome []int64, err error) {
-	err = s.read(context.Background(), func(ctx context.Context) error {
+	err = s.repeat(context.Background(), func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, s.sql.claim, l.id[:], l.n)
 		if err != nil || tag.RowsAffected() > 0 {
 			outcome = nil

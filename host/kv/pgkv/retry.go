@@ -43,8 +43,14 @@ func (a *attempts) again(ctx context.Context) bool {
 	}
 }
 
-// read calls fn, which only reads, and again while the database cannot be reached.
-func (s *Store) read(ctx context.Context, fn func(context.Context) error) error {
+// over reports whether there is no time for another attempt.
+func (a *attempts) over(ctx context.Context) bool {
+	return ctx.Err() != nil || time.Now().After(a.until)
+}
+
+// repeat calls fn, and again while the database cannot be reached or others are in the
+// way. Repeating what fn does has no other effect than doing it once.
+func (s *Store) repeat(ctx context.Context, fn func(context.Context) error) error {
 	tries := s.attempts()
 	for {
 		err := s.once(ctx, fn)

@@ -8,8 +8,11 @@ import (
 
 // statements are the texts of the statements, with the name of the schema.
 type statements struct {
-	get, commit, lock, ensure, claim, outcome, version, poll, notify string
-	scan                                                             map[scanForm]string
+	get, commit, lock, ensure, claim, outcome, version string
+	poll, notify                                       string
+	beginErase, erase, floor, endErase, erasing, salt  string
+	prove, status                                      string
+	scan                                               map[scanForm]string
 }
 
 // scanForm is what differs between the statements that scan.
@@ -21,7 +24,10 @@ func statementsOf(schema string) statements {
 	}
 	s := statements{
 		get: in(getSQL), commit: in(commitSQL), lock: in(lockSQL), ensure: in(ensureSQL), claim: in(claimSQL),
-		outcome: in(outcomeSQL), version: in(versionSQL), poll: in(pollSQL), notify: in(notifySQL), scan: map[scanForm]string{},
+		outcome: in(outcomeSQL), version: in(versionSQL), poll: in(pollSQL), notify: in(notifySQL),
+		beginErase: in(beginEraseSQL), erase: in(eraseSQL), floor: in(floorSQL), endErase: in(endEraseSQL),
+		erasing: in(erasingSQL), salt: in(saltSQL), prove: in(proveSQL), status: in(statusSQL),
+		scan: map[scanForm]string{},
 	}
 	for _, high := range []bool{false, true} {
 		for _, reverse := range []bool{false, true} {

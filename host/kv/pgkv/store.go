@@ -169,7 +169,7 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 	}
 	defer s.mu.RUnlock()
 	e := kv.Entry{Key: key}
-	err := s.read(ctx, func(ctx context.Context) error {
+	err := s.repeat(ctx, func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, s.sql.get, []byte(partition), []byte(key)).Scan(&e.Revision, &e.Value)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -191,7 +191,7 @@ func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 	}
 	defer s.mu.RUnlock()
 	var page kv.Page
-	err := s.read(ctx, func(ctx context.Context) (err error) {
+	err := s.repeat(ctx, func(ctx context.Context) (err error) {
 		page, err = s.scan(ctx, partition, r)
 		return err
 	})

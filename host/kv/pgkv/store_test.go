@@ -71,12 +71,9 @@ func awaitOrphans(d *pgkv.Store) error {
 }
 
 func BenchmarkStore(b *testing.B) {
-	kvtest.Benchmark(b, func(b *testing.B) kv.Driver {
-		d, err := pgkv.Open(b.Context(), pgkvtest.Address(b), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = d.Close() })
-		return d
-	})
+	kvtest.Benchmark(b, func(b *testing.B) kv.Driver { return mustOpen(b, pgkvtest.Address(b), nil) })
+}
+
+func BenchmarkGroupedStore(b *testing.B) {
+	kvtest.Benchmark(b, func(b *testing.B) kv.Driver { return kv.Group(mustOpen(b, pgkvtest.Address(b), nil)) })
 }
