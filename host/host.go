@@ -209,6 +209,11 @@ type Result = chat.Result
 // are of type [*Error]; that of a refusal has code resource_exhausted, Limit and
 // RetryAfter.
 func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq2[Event, error] {
+	return h.stream(ctx, target, req, false)
+}
+
+// stream is Stream; whole says that the reader takes no deltas.
+func (h *Host) stream(ctx context.Context, target Target, req *Request, whole bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		r, err := newRun(h, target.network(), req)
 		if err != nil {
@@ -217,7 +222,7 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout, runTimeout(h.opts.Limits.RunTimeout))
 		defer cancel()
-		r.events.yield, r.events.cancel = yield, cancel
+		r.events.yield, r.events.cancel, r.events.whole = yield, cancel, whole
 		if refused := r.admit(ctx); refused != nil {
 			stored, err := r.thread.readStoredTurn(ctx) // a turn answered already costs nothing
 			if err != nil || stored == nil {
@@ -234,10 +239,12 @@ func (h *Host) Stream(ctx context.Context, target Target, req *Request) iter.Seq
 }
 
 // Run is [Host.Stream] without the stream. A run that failed returns its result
-// as far as it got, beside the error.
+// as far as it got, beside the error. Since no reader takes its deltas, models are
+// asked with [llm.Request].Whole: one that answers in one piece then sends, to
+// Options.Meter and Options.Trace too, one delta for each part of its answer.
 func (h *Host) Run(ctx context.Context, target Target, req *Request) (*RunResult, error) {
 	var result *RunResult
-	for ev, err := range h.Stream(ctx, target, req) {
+	for ev, err := range h.stream(ctx, target, req, true) {
 		if err != nil {
 			return result, err
 		}

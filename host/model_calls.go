@@ -96,11 +96,13 @@ func (c *modelCalls) countView(ctx context.Context, model string, messages []*Me
 	return n, !exact
 }
 
-// generate sends one request to a model and passes its deltas on.
+// generate sends one request to a model and passes its deltas on. An answer without a
+// reader of its deltas may come whole.
 func (c *modelCalls) generate(ctx context.Context, model Model, req *llm.Request, round int, show bool) (*llm.Response, error) {
 	if err := c.ledger.waitForModelQuota(ctx, model); err != nil {
 		return nil, err
 	}
+	req.Whole = c.events.whole || !show
 	c.events.emit(&runevent.ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
 	resp, shown, err := c.listen(ctx, model, req, show)
 	if err != nil {

@@ -30,6 +30,7 @@ type runEvents struct {
 	broken    bool  // the reader has left
 	reading   bool  // the reader has the goroutine
 	stateSent bool  // the whole state has been sent
+	whole     bool  // no reader takes deltas: models may answer in one piece
 }
 
 // emit sends an event to the reader. When the reader has left, emit cancels the run

@@ -2,8 +2,8 @@
 // models, history processors or token tables and for code that uses them.
 //
 // A [Model] takes a [Request] and streams [Chunk] values; the last one holds the
-// [Response]. [Normalize] puts an answer into the one form that a history can hold.
-// Before a model is asked, each [Processor] changes the [View] of history that the
+// [Response]. A caller that reads no deltas says so in Request.Whole. [Normalize] puts an
+// answer into the one form that a history can hold. Before a model is asked, each [Processor] changes the [View] of history that the
 // model receives; [Process] applies one and checks that its result is no worse formed
 // than the view.
 //

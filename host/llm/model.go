@@ -23,6 +23,10 @@ type Model interface {
 	// unauthenticated for a bad key, invalid_argument for a request it does not
 	// take). Breaking out of the loop ends the request. The request must not be
 	// changed or kept.
+	//
+	// With Request.Whole a model may have its service answer in one piece. Its chunks
+	// are then those of a stream that came at once: a delta for each part, and the
+	// whole answer. A model that always streams does nothing about it.
 	Generate(ctx context.Context, req *Request) iter.Seq2[Chunk, error]
 }
 
@@ -37,6 +41,7 @@ type Request struct {
 	MaxOutputTokens int         // 0 is the provider's default
 	Parameters      Parameters  // members of the request to the service, beside those of the fields here
 	SerialTools     bool        // ask for at most one tool call an answer; more are run one after the other
+	Whole           bool        // the caller reads no deltas: the answer need not be streamed, see Model
 	Scope           Scope       // who is asking, for logs; never sent
 
 	// Conversation is the id, from an earlier [Response], of the conversation

@@ -82,7 +82,9 @@ func (x *Exchange) Post(path string, body Body, headers http.Header) error {
 		Body:   first, GetBody: reader, ContentLength: body.Len(),
 	}).WithContext(x.ctx)
 	req.Header["Content-Type"] = jsonType
-	req.Header["Accept"] = eventStream
+	if req.Header["Accept"] = eventStream; x.whole {
+		req.Header["Accept"] = jsonType
+	}
 	for name, values := range headers {
 		req.Header[name] = slices.Clip(values)
 	}

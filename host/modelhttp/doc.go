@@ -14,7 +14,8 @@
 //
 //	nothing at all, half an event, a cut        unavailable; asked again unless a
 //	connection, no end of the protocol          piece of the answer was passed on
-//	silence, before or in an answer             deadline_exceeded after the timeout;
+//	silence, before or in an answer             deadline_exceeded after the timeout,
+//	                                            for answers in one piece WholeTimeout;
 //	                                            not asked again
 //	429, 500, 503, 529                          asked again, after Retry-After if it is
 //	                                            a minute or less, then

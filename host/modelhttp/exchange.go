@@ -33,6 +33,7 @@ type Exchange struct {
 	ctx    context.Context // the lifetime of the exchange, within that of its caller
 	cancel context.CancelCauseFunc
 	watch  *watchdog
+	whole  bool
 	body   io.ReadCloser
 }
 
@@ -56,6 +57,13 @@ func (x *Exchange) close() {
 		x.body.Close()
 	}
 	x.cancel(nil)
+}
+
+// ExpectWhole says before the request that it asks for an answer in one piece: the
+// server may then be silent for as long as the whole answer takes.
+func (x *Exchange) ExpectWhole() {
+	x.whole = true
+	x.watch.allow(x.server.opts.WholeTimeout)
 }
 
 // Context returns the context that the request must have.
@@ -97,6 +105,9 @@ func (x *Exchange) Said() { x.watch.hurry(finishGrace) }
 
 // Drain reads the little that may follow the answer.
 func (x *Exchange) Drain() {
+	if x.Events.eof {
+		return
+	}
 	x.watch.hurry(drainGrace)
 	_, _ = io.CopyN(io.Discard, watched{x}, drainBytes) // the connection is lost, if this fails
 }

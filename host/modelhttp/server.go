@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // The defaults and bounds of asking.
@@ -19,6 +20,9 @@ const (
 	// DefaultTimeout is how long a server may be silent: before the first byte
 	// of its answer, and between two pieces of it.
 	DefaultTimeout = 2 * time.Minute
+
+	// DefaultWholeTimeout is how long a server may take for an answer in one piece.
+	DefaultWholeTimeout = 10 * time.Minute
 
 	// DefaultMaxRetries is how often a failed request is sent again.
 	DefaultMaxRetries = 3
@@ -71,6 +75,17 @@ type Options struct {
 	// Timeout is how long the server may be silent. 0 is [DefaultTimeout]; give
 	// models that think before they stream more.
 	Timeout time.Duration
+
+	// Whole has the model ask for an answer in one piece where the caller reads no
+	// deltas ([llm.Request].Whole). Reading a stream takes most of the time of asking,
+	// and a stream has more bytes. But the server is silent until such an answer is
+	// complete, so a slow one is not told from a dead one before WholeTimeout, and of
+	// one that is canceled nothing is known. Default: answers are always streamed.
+	Whole bool
+
+	// WholeTimeout takes the place of Timeout for an answer in one piece. 0 is
+	// [DefaultWholeTimeout], or Timeout if that is longer.
+	WholeTimeout time.Duration
 
 	// KeepRaw keeps the server's events on ModelResponse.Raw: a JSON array (of one
 	// document, if the server did not stream), cut at 1 MiB, in which case the last
@@ -140,6 +155,13 @@ func (s *Server) setLimits() error {
 	case s.opts.Timeout == 0:
 		s.opts.Timeout = DefaultTimeout
 	}
+	switch {
+	case s.opts.WholeTimeout < 0:
+		return fault.Errorf(fault.InvalidArgument, "timeout of model %q for whole answers is %s", s.model, s.opts.WholeTimeout).
+			WithHint("leave it out for the default")
+	case s.opts.WholeTimeout == 0:
+		s.opts.WholeTimeout = max(DefaultWholeTimeout, s.opts.Timeout)
+	}
 	switch n := s.opts.MaxRetries; {
 	case n > maxRetriesLimit:
 		return fault.Errorf(fault.InvalidArgument, "retries of model %q are %d, more than %d", s.model, n, maxRetriesLimit)
@@ -189,6 +211,9 @@ func (s *Server) Header() http.Header {
 
 // NewRaw returns an empty record of an answer's events, for ModelResponse.Raw.
 func (s *Server) NewRaw() Raw { return Raw{Keep: s.opts.KeepRaw} }
+
+// AnswersWhole reports whether the model asks for an answer in one piece.
+func (s *Server) AnswersWhole(req *llm.Request) bool { return s.opts.Whole && req.Whole }
 
 // Logger returns the logger, never nil.
 func (s *Server) Logger() *slog.Logger { return s.opts.Logger }

@@ -75,6 +75,13 @@ func (w *watchdog) hurry(limit time.Duration) {
 	w.limit = min(w.limit, limit)
 }
 
+// allow sets the limit, before the first look.
+func (w *watchdog) allow(limit time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limit = limit
+}
+
 // allows returns the limit.
 func (w *watchdog) allows() time.Duration {
 	w.mu.Lock()

@@ -158,7 +158,7 @@ func said(i int) string {
 }
 
 func (w work) onHost(b *testing.B, url string) func(context.Context) error {
-	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, APIKey: testKey}})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, APIKey: testKey, Whole: w.whole}})
 	if err != nil {
 		b.Fatal(err)
 	}

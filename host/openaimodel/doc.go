@@ -7,7 +7,8 @@
 //
 // # Peculiarities of servers
 //
-// Answers are streamed. The package also accepts a server that ignores that and
+// Answers are streamed, or come in one piece where the caller reads no deltas and
+// [modelhttp.Options].Whole is set. The package also accepts a server that ignores that and
 // sends one JSON document, does not report usage, does not know stream_options,
 // says "stop" after calling tools, numbers its tool calls badly or ends without
 // [DONE] after a finish reason. One that refuses response_format is asked again
@@ -44,7 +45,7 @@
 //
 // # Bounds
 //
-// Silence (before the first byte and between two chunks), a line, a document, an
+// Silence (before the first byte and between two chunks, or before a whole answer), a line, a document, an
 // answer, an error's body, the number of retries and the wait that a server may
 // ask for are all bounded; see the constants.
 //

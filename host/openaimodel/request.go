@@ -18,8 +18,8 @@ import (
 // request is a question in the protocol's words, without its messages: those are
 // written by [Model.appendMessage], each once in its life.
 func (m *Model) request(req *llm.Request) openai.ChatCompletionRequest {
-	out := openai.ChatCompletionRequest{Model: m.name, Stream: true, ReasoningEffort: m.effort}
-	if !m.noUsageAsk.Load() {
+	out := openai.ChatCompletionRequest{Model: m.name, Stream: !m.server.AnswersWhole(req), ReasoningEffort: m.effort}
+	if out.Stream && !m.noUsageAsk.Load() {
 		out.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
 	out.ResponseFormat = responseFormat(req.Output)
@@ -148,7 +148,7 @@ func (m *Model) keep(e *envelope) {
 // given before are the same slices, which compare in no time.
 func (e *envelope) fits(req *llm.Request) bool {
 	o := &e.of
-	return o.ToolChoice == req.ToolChoice && o.MaxOutputTokens == req.MaxOutputTokens && o.SerialTools == req.SerialTools &&
+	return o.Whole == req.Whole && o.ToolChoice == req.ToolChoice && o.MaxOutputTokens == req.MaxOutputTokens && o.SerialTools == req.SerialTools &&
 		sameNumber(o.Temperature, req.Temperature) && sameOutput(o.Output, req.Output) && slices.EqualFunc(o.Tools, req.Tools, sameTool) &&
 		slices.EqualFunc(o.ProviderTools, req.ProviderTools, sameProviderTool) && maps.EqualFunc(o.Parameters, req.Parameters, sameJSON)
 }

@@ -17,6 +17,9 @@ import (
 // answer sends the request, reads the stream of its answer and yields the deltas.
 func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 	m := q.model
+	if m.server.AnswersWhole(q.req) {
+		x.ExpectWhole()
+	}
 	if err := x.Post(completionsPath, q.envelope.body(q.messages), m.headers); err != nil {
 		return x.Fault(err)
 	}

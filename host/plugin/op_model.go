@@ -96,7 +96,7 @@ func readGenerate(req []byte) (*generateRequest, *llm.Request, error) {
 	if in.MaxTokens < 0 || in.MaxTokens > maxMaxTokens {
 		return nil, nil, host.Errorf(host.InvalidArgument, "request of model.generate: max_tokens is %d, not up to %d", in.MaxTokens, maxMaxTokens)
 	}
-	out := &llm.Request{MaxOutputTokens: in.MaxTokens, ToolChoice: host.ToolChoiceNone}
+	out := &llm.Request{Whole: true, MaxOutputTokens: in.MaxTokens, ToolChoice: host.ToolChoiceNone}
 	if in.MaxTokens == 0 {
 		out.MaxOutputTokens = defaultMaxTokens
 	}

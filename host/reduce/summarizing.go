@@ -227,7 +227,7 @@ func (r *summarizing) summarize(ctx context.Context, scope host.Scope, before *S
 
 // summary asks the model.
 func (r *summarizing) summary(ctx context.Context, scope host.Scope, before *Summary, messages []*host.Message) (*Summary, error) {
-	req := &llm.Request{Scope: scope}
+	req := &llm.Request{Scope: scope, Whole: true}
 	if before != nil {
 		req.Messages = append(req.Messages, host.AssistantText(before.Text))
 	}
