@@ -272,7 +272,7 @@ func (a *arguments) values(l *lane) []any {
 	}
 }
 
-// arguments returns the batch's as they are now.
+// arguments returns the arguments of the batch's remaining Txs.
 func (b *batch) arguments() *arguments {
 	a := &arguments{part: map[string]int32{}, written: [][]byte{}}
 	writes := map[string]bool{}

@@ -21,10 +21,10 @@
 // revisions with those of its snapshot. A partition with another revision was written
 // to between the snapshot and the lock: the statement leaves its Txs alone, and the
 // store sends them again. So commits to a partition are serial, and every condition is
-// checked against what was committed before; it needs isolation level read committed,
+// checked against all earlier commits; it needs isolation level read committed,
 // which is PostgreSQL's default, and is as right on any higher one. A batch that lost
 // this race locks its partitions in a statement before, and then cannot lose it.
-// Readers wait for nobody.
+// Readers never wait for writers.
 //
 // The revision of a write is that of its partition plus one. Txs of a batch that touch a
 // key which an earlier one writes begin another batch.

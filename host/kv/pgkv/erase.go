@@ -145,7 +145,7 @@ func (s *Store) digest(ctx context.Context, partition string) ([]byte, error) {
 // Erasing implements [kv.Eraser].
 func (s *Store) Erasing(ctx context.Context) (names []string, err error) {
 	if err := s.enter(ctx); err != nil {
-		return nil, fmt.Errorf("list what is being erased: %w", err)
+		return nil, fmt.Errorf("list the partitions that are being erased: %w", err)
 	}
 	defer s.mu.RUnlock()
 	err = s.repeat(ctx, func(ctx context.Context) error {
@@ -161,7 +161,7 @@ func (s *Store) Erasing(ctx context.Context) (names []string, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list what is being erased: %w", err)
+		return nil, fmt.Errorf("list the partitions that are being erased: %w", err)
 	}
 	return names, nil
 }
@@ -171,15 +171,15 @@ func (s *Store) Erasing(ctx context.Context) (names []string, err error) {
 // are in the size and not in the counts.
 func (s *Store) Prove(ctx context.Context, partition string) (*kv.Proof, error) {
 	if err := kv.ValidateKey(partition, "k"); err != nil {
-		return nil, fmt.Errorf("prove what is stored: %w", err)
+		return nil, fmt.Errorf("prove the erasure of a partition: %w", err)
 	}
 	if err := s.enter(ctx); err != nil {
-		return nil, fmt.Errorf("prove what is stored: %w", err)
+		return nil, fmt.Errorf("prove the erasure of a partition: %w", err)
 	}
 	defer s.mu.RUnlock()
 	p, err := s.prove(ctx, partition)
 	if err != nil {
-		return nil, fmt.Errorf("prove what is stored: %w", err)
+		return nil, fmt.Errorf("prove the erasure of a partition: %w", err)
 	}
 	return p, nil
 }
