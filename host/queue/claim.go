@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/internal/retry"
 	"github.com/agenthost/agenthost/host/kv"
@@ -17,7 +18,7 @@ type claims struct {
 	store    *jobStore
 	life     *lifetime
 	schedule *schedule
-	holders  *holders
+	holders  *cluster.Member
 	dead     *deadLetters
 	lease    time.Duration
 	backoff  retry.Backoff // after a failure
@@ -47,11 +48,11 @@ func (c *claims) claim(t *tenant, w *waitingJob) (*claimed, error) {
 		_, err := kv.Apply(ctx, c.store.driver, kv.Tx{Partition: t.name, Conds: []kv.Cond{kv.AtRevision(w.key, w.revision)}, Writes: []kv.Write{kv.Delete(w.key)}})
 		return nil, err
 	}
-	if !c.schedule.mayClaim(t, r.ID, revision, r.Running && c.holders.live(r.Holder), c.lease) {
+	if !c.schedule.mayClaim(t, r.ID, revision, r.Running && c.holders.Lives(r.Holder), c.lease) {
 		return nil, nil
 	}
 	r.Attempts++
-	r.Running, r.Holder = true, c.holders.self
+	r.Running, r.Holder = true, c.holders.ID()
 	job := &claimed{by: c, t: t, record: r, due: w.key, revision: revision}
 	tx := kv.Tx{Partition: t.name, Conds: job.conds()}
 	if r.Serial != "" {
@@ -85,7 +86,7 @@ func (c *claims) takeSerial(ctx context.Context, t *tenant, r *record, tx *kv.Tx
 		if err != nil && !unreadable(err) {
 			return false, err
 		}
-		if err == nil && other != nil && other.Running && (other.Due.After(time.Now()) || c.holders.live(other.Holder)) {
+		if err == nil && other != nil && other.Running && (other.Due.After(time.Now()) || c.holders.Lives(other.Holder)) {
 			c.schedule.blockSerial(t, r.Serial, time.Now().Add(serialPoll))
 			return false, nil
 		}

@@ -25,7 +25,7 @@ func (q *Queue) Enqueue(ctx context.Context, job *host.Job) (id string, err erro
 	}
 	held := q.held.hold(ctx, t, r)
 	if held != nil {
-		err = q.holders.register(ctx)
+		err = q.register(ctx)
 	}
 	if err != nil {
 		q.schedule.countGone(t, r.amount())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/internal/retry"
@@ -60,6 +61,10 @@ type Options struct {
 	RunStatus func(ctx context.Context, scope host.Scope) (host.RunStatus, error)
 	HeldPoll  time.Duration
 
+	// Member is this process among those that share the store; its lease then is that of
+	// the queue. The caller closes it after the queue. Default: one with Lease.
+	Member *cluster.Member
+
 	Logger *slog.Logger // receives failures of jobs; nil discards
 }
 
@@ -72,6 +77,9 @@ func (o Options) withDefaults() Options {
 	defaults.Set(&o.FirstRetry, DefaultFirstRetry)
 	defaults.Set(&o.LastRetry, DefaultLastRetry)
 	defaults.Set(&o.Timeout, DefaultTimeout)
+	if o.Member != nil {
+		o.Lease = o.Member.Lease()
+	}
 	defaults.Set(&o.Lease, DefaultLease)
 	defaults.Set(&o.KeepKeys, DefaultKeepKeys)
 	defaults.Set(&o.HeldPoll, DefaultHeldPoll)
@@ -97,7 +105,8 @@ type Queue struct {
 	store      *jobStore
 	life       *lifetime
 	schedule   *schedule
-	holders    *holders
+	holders    *cluster.Member
+	ownMember  bool // Close closes it
 	dead       *deadLetters
 	held       *heldRuns
 	recovery   *recovery
@@ -114,17 +123,19 @@ func New(driver kv.Driver, opts *Options) *Queue {
 		opts = &Options{}
 	}
 	o := opts.withDefaults()
-	id := host.NewID()
 	driver = kv.Checked(driver)
 
-	q := &Queue{opts: o, life: newLifetime()}
-	q.store = &jobStore{driver: driver, holder: id, keepKeys: o.KeepKeys}
+	q := &Queue{opts: o, life: newLifetime(), holders: o.Member}
+	if q.holders == nil {
+		q.holders, _ = cluster.New(driver, &cluster.Options{ID: host.NewID(), Lease: o.Lease, Logger: o.Logger}) // it fails for a negative lease alone
+		q.ownMember = true
+	}
+	q.store = &jobStore{driver: driver, holder: q.holders.ID(), keepKeys: o.KeepKeys}
 	q.schedule = newSchedule(q.store, q.life, &o)
-	q.holders = &holders{driver: driver, life: q.life, logger: o.Logger, self: id, lease: o.Lease, peers: map[string]*peer{}}
 	q.dead = &deadLetters{store: q.store, schedule: q.schedule, max: o.MaxDeadLetters, logger: o.Logger}
 	q.held = &heldRuns{store: q.store, life: q.life, schedule: q.schedule, dead: q.dead, runStatus: o.RunStatus, logger: o.Logger,
 		runs: map[runKey]*heldJobs{}, orphans: map[runKey]*orphanJobs{}}
-	q.recovery = &recovery{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, held: q.held, logger: o.Logger, poll: o.HeldPoll}
+	q.recovery = &recovery{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, held: q.held, logger: o.Logger, poll: o.HeldPoll, lease: o.Lease}
 	claims := &claims{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, dead: q.dead, lease: o.Lease,
 		logger:  o.Logger,
 		backoff: retry.Backoff{First: o.FirstRetry, Last: o.LastRetry, Later: 0.25}}
@@ -146,10 +157,10 @@ func (q *Queue) Start(ctx context.Context) error {
 }
 
 func (q *Queue) start(ctx context.Context) error {
-	if err := q.holders.register(ctx); err != nil {
+	if err := q.register(ctx); err != nil {
 		return err
 	}
-	if _, err := q.holders.observe(ctx); err != nil {
+	if _, err := q.holders.Observe(ctx); err != nil {
 		return err
 	}
 	err := q.store.indexed(ctx, "start the queue", func(partition string, revision uint64) error {
@@ -166,6 +177,14 @@ func (q *Queue) start(ctx context.Context) error {
 	return nil
 }
 
+// register makes this process one that holds jobs.
+func (q *Queue) register(ctx context.Context) error {
+	if q.life.isClosed() {
+		return errClosed()
+	}
+	return q.holders.Register(ctx)
+}
+
 func errClosed() error {
 	return &host.Error{Code: host.Unavailable, Message: "the queue is closed", Err: kv.ErrClosed}
 }
@@ -179,6 +198,9 @@ func (q *Queue) Close() error {
 		<-q.dispatcher.stopped
 	}
 	q.life.goroutines.Wait()
+	if q.ownMember {
+		return q.holders.Close()
+	}
 	return nil
 }
 

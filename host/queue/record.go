@@ -26,7 +26,7 @@ import (
 // and in a partition of the queue's own, because a driver does not list them:
 //
 //	queue/tenant/<tenant>              empty; tenants that have had jobs
-//	queue/holder/<id>                  the last sign of life of a process that holds jobs
+//	queue/holder/<id>                  the last heartbeat of a process: see package cluster
 var (
 	jobKeys    = kv.NewKey("queue", "job")
 	dueKeys    = kv.NewKey("queue", "due")
@@ -36,7 +36,6 @@ var (
 	knownKeys  = kv.NewKey("queue", "known")
 	serialKeys = kv.NewKey("queue", "serial")
 	tenantKeys = kv.NewKey("queue", "tenant")
-	holderKeys = kv.NewKey("queue", "holder")
 )
 
 // indexPartition is the queue's own. A tenant of that name neither loses nor learns

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
@@ -15,25 +16,29 @@ type recovery struct {
 	store    *jobStore
 	life     *lifetime
 	schedule *schedule
-	holders  *holders
+	holders  *cluster.Member
 	held     *heldRuns
 	logger   *slog.Logger
 	poll     time.Duration // between two looks at everything
+	lease    time.Duration
 }
 
 // watch observes the other holders and recovers the jobs of those that died, until the
 // queue is closed. A death is observed once: the jobs are searched until the search
 // succeeds.
 func (r *recovery) watch() {
-	tick := time.NewTicker(min(r.poll, r.holders.lease/renewals))
+	tick := time.NewTicker(min(r.poll, r.lease/renewals))
 	defer tick.Stop()
 	var swept time.Time
+	var deaths int64
 	for all := true; ; {
-		died, err := r.holders.observe(r.life.ctx)
+		died, err := r.holders.Observe(r.life.ctx)
 		if err != nil && !r.life.over() {
 			r.logger.Warn("who else runs jobs cannot be read", "error", err)
 		}
-		all = all || died
+		if err == nil {
+			all, deaths = all || died != deaths, died
+		}
 		if err == nil && (all || time.Since(swept) >= r.poll) {
 			if err := r.sweep(all); err != nil && !r.life.over() {
 				r.logger.Error("what other processes have left cannot be read", "error", err)
@@ -53,7 +58,7 @@ func (r *recovery) watch() {
 // sweep reads the tenants of the index: each with all, or while there are other holders;
 // otherwise those whose entry another process has written.
 func (r *recovery) sweep(all bool) error {
-	all = all || r.holders.isShared()
+	all = all || r.holders.Shared()
 	return r.store.indexed(r.life.ctx, "read whose jobs there are", func(partition string, revision uint64) error {
 		t, err := r.schedule.tenant(r.life.ctx, partition, revision)
 		if err != nil {
@@ -78,7 +83,7 @@ func (r *recovery) reread(t *tenant) error {
 	if err != nil {
 		return kverror.Wrap(err, "read the queue")
 	}
-	r.schedule.recount(t, due.plus(held), before, r.holders.isShared(), r.poll)
+	r.schedule.recount(t, due.plus(held), before, r.holders.Shared(), r.poll)
 	r.held.adopt(t, lost)
 	return nil
 }
@@ -101,10 +106,10 @@ func (r *recovery) readHeld(ctx context.Context, t *tenant) (found amount, lost 
 		}
 		found = found.plus(one)
 		holder, _, _ := cutPlace(e.Value)
-		if holder == r.holders.self || r.holders.live(holder) {
+		if r.holders.Lives(holder) {
 			continue
 		}
-		if stored, err := r.holders.isStored(ctx, holder); err != nil {
+		if stored, err := r.holders.Stored(ctx, holder); err != nil {
 			return amount{}, nil, err
 		} else if stored {
 			continue
