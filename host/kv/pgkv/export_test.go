@@ -2,8 +2,11 @@ package pgkv
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/host/kv"
 )
 
 // OtherBackends returns the number of the server's processes for other stores of the
@@ -41,4 +44,40 @@ func AwaitListening(t testing.TB, s *Store) {
 // ApplicationName returns the name of a store's connections.
 func ApplicationName(s *Store) string {
 	return s.pool.Config().ConnConfig.RuntimeParams["application_name"]
+}
+
+// oneBatch returns the arguments of a batch, and a lane with a new number.
+func oneBatch(s *Store, tx kv.Tx) (*arguments, *lane) {
+	b := newBatch()
+	b.add(0, tx)
+	l := s.lanes.take()
+	l.n++
+	return b.arguments(), l
+}
+
+// ClaimThenSend asks for the outcome of a batch and then sends it.
+func ClaimThenSend(s *Store, tx kv.Tx) (committed, late bool, err error) {
+	a, l := oneBatch(s, tx)
+	outcome, err := s.resolve(l)
+	if err != nil {
+		return false, false, err
+	}
+	rows, err := collect(s.pool.Query(context.Background(), s.sql.commit, a.values(l)...))
+	for row := range slices.Chunk(rows, 4) {
+		if row[0] == rowRefused {
+			return outcome != nil, false, err
+		}
+	}
+	return outcome != nil, true, err
+}
+
+// SendThenClaim sends a batch and then asks for its outcome.
+func SendThenClaim(s *Store, tx kv.Tx) (committed bool, err error) {
+	a, l := oneBatch(s, tx)
+	rows, err := collect(s.pool.Query(context.Background(), s.sql.commit, a.values(l)...))
+	if err != nil {
+		return false, err
+	}
+	outcome, err := s.resolve(l)
+	return slices.Equal(outcome, rows), err
 }

@@ -57,10 +57,11 @@ func (s *Store) repeat(ctx context.Context, fn func(context.Context) error) erro
 		if err == nil || errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
+		again := (!answeredError(err) || inTheWay(err)) && tries.again(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if answeredError(err) && !inTheWay(err) || !tries.again(ctx) {
+		if !again {
 			return unanswered(translate(err))
 		}
 	}
