@@ -170,9 +170,21 @@ func (c *modelCalls) pass(chunk *llm.Chunk, show bool) int {
 }
 
 func withInstructions(instructions string, view []*Message) []*Message {
+	return withSystem(instructionsMessage(instructions), view)
+}
+
+// instructionsMessage returns the system message of instructions, nil if there are none.
+func instructionsMessage(text string) *Message {
+	if text == "" {
+		return nil
+	}
+	return &Message{ID: "instructions", Role: System, Parts: []Part{&Text{Text: text}}}
+}
+
+func withSystem(system *Message, view []*Message) []*Message {
 	out := make([]*Message, 0, 1+len(view))
-	if instructions != "" {
-		out = append(out, &Message{ID: "instructions", Role: System, Parts: []Part{&Text{Text: instructions}}})
+	if system != nil {
+		out = append(out, system)
 	}
 	return append(out, view...)
 }

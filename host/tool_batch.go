@@ -239,6 +239,7 @@ func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
 			}
 			b.done <- struct{}{}
 		}()
+		growStack(0)
 		started := time.Now()
 		c.output, c.err = tc.callTool(ctx, c)
 		tc.logWithheld(c.part.Name, c.err)

@@ -21,8 +21,9 @@ type turn struct {
 	run              *run
 	agent            *Agent
 	model            Model
-	instructions     string // without the Start hook's changes
-	closing          string // behind the instructions, for the last answer
+	instructions     string   // without the Start hook's changes
+	closing          string   // behind the instructions, for the last answer
+	system           *Message // of the last request
 	startEdits       startEdits
 	modelParams      Parameters
 	calls            toolCalls
@@ -328,7 +329,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 }
 
 func (t *turn) modelRequest(view []*Message) *llm.Request {
-	messages := withInstructions(t.prompt(), t.withProvided(view))
+	messages := withSystem(t.systemMessage(), t.withProvided(view))
 	if t.run.service.id == "" { // or the calls are where the conversation is kept
 		messages = t.run.asks.withoutOrphans(messages)
 	}
@@ -348,6 +349,16 @@ func (t *turn) modelRequest(view []*Message) *llm.Request {
 		req.ToolChoice, req.ProviderTools = ToolChoiceNone, nil
 	}
 	return req
+}
+
+// systemMessage returns the message with the agent's instructions, nil without any. The
+// rounds of a turn share it, and with it its encoding for the model.
+func (t *turn) systemMessage() *Message {
+	text := t.prompt()
+	if t.system == nil || t.system.Text() != text {
+		t.system = instructionsMessage(text)
+	}
+	return t.system
 }
 
 // providerOf returns the context provider that has added a tool, "" if none has.

@@ -135,19 +135,27 @@ func (e *Events) sniff() (isDocument bool, err error) {
 const byteOrderMark = "\xef\xbb\xbf"
 
 func (e *Events) readDocument() error {
-	doc, err := io.ReadAll(io.LimitReader(e.src, maxDocumentBytes+1))
-	switch {
-	case err != nil:
-		return err
-	case len(doc) > maxDocumentBytes:
-		return tooLong("document", maxDocumentBytes)
+	doc := e.line[:0]
+	for !e.eof {
+		if len(doc) == cap(doc) {
+			doc = slices.Grow(doc, max(readBuffer, cap(doc)))
+		}
+		n, err := e.src.Read(doc[len(doc):cap(doc)])
+		doc = doc[:len(doc)+n]
+		switch {
+		case len(doc) > maxDocumentBytes:
+			return tooLong("document", maxDocumentBytes)
+		case errors.Is(err, io.EOF):
+			e.eof = true
+		case err != nil:
+			return err
+		}
 	}
 	for i, c := range doc {
 		if c == '\n' || c == '\r' {
 			doc[i] = ' ' // raw line ends are white space in JSON, never text
 		}
 	}
-	e.eof = true
 	e.passed++
 	e.line = bytes.TrimSpace(doc)
 	return nil

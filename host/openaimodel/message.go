@@ -17,22 +17,30 @@ const ErrorPrefix = "Error: "
 // messageOverhead is about the length of the protocol's text around a part.
 const messageOverhead = 64
 
-// writeMessage writes a message as the protocol has it. A tool's message is one
+// encoding is a form of messages and the function that writes it. A model has one of
+// each form: made for each message they would be two allocations.
+type encoding struct {
+	form  any // a wireForm
+	write func(*chat.Message) ([]byte, error)
+}
+
+// encodings are the forms in which a model is sent messages.
+type encodings struct {
+	plain    encoding
+	own      encoding // plain with the unknown members of the model's calls
+	thoughts encoding // own with the model's reasoning
+}
+
+func (m *Model) newEncodings() encodings {
+	of := func(form wireForm) encoding {
+		return encoding{form, func(msg *chat.Message) ([]byte, error) { return m.write(msg, form) }}
+	}
+	return encodings{of(wireForm{}), of(wireForm{model: m.name}), of(wireForm{model: m.name, thoughts: true})}
+}
+
+// write writes a message as the protocol has it, in a form. A tool's message is one
 // for each of its results, separated by commas. A message without content that
 // can be sent writes nothing.
-func (m *Model) writeMessage(msg *chat.Message) ([]byte, error) { return m.write(msg, wireForm{}) }
-
-// writeOwn is writeMessage with the unknown members of the model's calls.
-func (m *Model) writeOwn(msg *chat.Message) ([]byte, error) {
-	return m.write(msg, wireForm{model: m.name})
-}
-
-// writeThoughts is writeOwn with the model's reasoning.
-func (m *Model) writeThoughts(msg *chat.Message) ([]byte, error) {
-	return m.write(msg, wireForm{model: m.name, thoughts: true})
-}
-
-// write writes a message in a form.
 func (m *Model) write(msg *chat.Message, form wireForm) ([]byte, error) {
 	dst := make([]byte, 0, roomFor(msg))
 	switch msg.Role {

@@ -39,6 +39,7 @@ type Model struct {
 	reasoning  ReasoningUse
 	effort     string
 	headers    http.Header
+	encodings  encodings
 	noUsageAsk atomic.Bool
 
 	noReasoning atomic.Bool                 // the server has refused to be sent it
@@ -65,6 +66,7 @@ func New(model string, opts *Options) (*Model, error) {
 			WithHint("use always or never, or leave it out")
 	}
 	m := &Model{name: model, server: server, reasoning: opts.Reasoning, effort: opts.Effort, headers: server.Header()}
+	m.encodings = m.newEncodings()
 	return m, nil
 }
 

@@ -245,14 +245,14 @@ func (m *Model) messages(req *llm.Request) (out [][]byte, thinks bool, err error
 	out = make([][]byte, 0, len(req.Messages))
 	last := lastUser(req.Messages)
 	for i, msg := range req.Messages {
-		form, write := wireForm{}, m.writeMessage
+		as := &m.encodings.plain
 		switch {
 		case m.sendsReasoning(req.Messages, i, last):
-			form, write, thinks = wireForm{m.name, true}, m.writeThoughts, true
+			as, thinks = &m.encodings.thoughts, true
 		case hasVendorCall(msg):
-			form, write = wireForm{model: m.name}, m.writeOwn
+			as = &m.encodings.own
 		}
-		b, err := msg.Encoded(form, write)
+		b, err := msg.Encoded(as.form, as.write)
 		if err != nil {
 			return nil, false, err
 		}
