@@ -67,6 +67,11 @@ type Ref struct {
 	Thread string // "" for a run without a history
 	Run    string
 	Fence  int64 // counts the owners, from 1
+
+	// Host is the process that owns the run, by its id in a cluster; empty if the host
+	// is in none. CreateRun and TakeRun store it, ReadRun returns it, and no other method
+	// looks at it.
+	Host string
 }
 
 // Status is the status of a journaled run.

@@ -22,6 +22,15 @@
 //
 // Each method looks a run up inside the tenant: the run of another tenant is not_found.
 //
+// # Many hosts
+//
+// Hosts that share a store are members of a cluster (package cluster). With a [Journal]
+// that knows the member, each open durable run names its owner; [Registry.Join] takes
+// over the runs of members that have died, [Registry.Drain] hands the own ones over. A
+// member that was paused and taken for dead can store nothing of such a run when it
+// comes back: the fence of each of its commits is the earlier owner's. A run that is not
+// durable ends with its host.
+//
 // # Errors
 //
 // Errors have the codes of package fault. The error of a run is for the program: a

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -36,8 +37,11 @@ type Options struct {
 	// this registry did not start. Default: such a run cannot be answered here.
 	Target func(name string) (host.Target, error)
 	// Journal is where interrupted runs are found after their events are gone: the
-	// journal of the host's runs. Default: they are not found.
+	// journal of the host's runs. Default: they are not found. With a *[Journal] the
+	// registry can Join its cluster.
 	Journal host.Journal
+
+	Logger *slog.Logger // receives failed takeovers; nil discards
 }
 
 func (o Options) withDefaults() Options {
@@ -47,14 +51,22 @@ func (o Options) withDefaults() Options {
 	defaults.Set(&o.MaxEnded, DefaultMaxEnded)
 	defaults.Set(&o.LeaveGrace, DefaultLeaveGrace)
 	defaults.Set(&o.StartWait, DefaultStartWait)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	return o
 }
 
 // Registry holds the live runs of a host, and for some time those that have ended. It
 // is safe for concurrent use.
 type Registry struct {
-	host *host.Host
-	opts Options
+	host   *host.Host
+	opts   Options
+	shared *Journal // nil unless the journal is one of a cluster
+
+	ctx        context.Context // the lifetime of the background work: ends with Drain
+	cancel     context.CancelFunc
+	background sync.WaitGroup
 
 	mu       sync.Mutex
 	byTenant map[string]map[string]*liveRun
@@ -62,6 +74,7 @@ type Registry struct {
 	running  int
 	idle     chan struct{} // closed when running becomes 0, if a drain waits for that
 	draining bool
+	joined   bool
 	sweep    *time.Timer // removes ended runs; nil without any
 }
 
@@ -80,7 +93,10 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 	if opts != nil {
 		o = *opts
 	}
-	return &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}}, nil
+	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.shared, _ = o.Journal.(*Journal)
+	return r, nil
 }
 
 // StartOptions are the optional parts of [Registry.Start].
@@ -110,6 +126,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 		return nil, err
 	}
 	own.Run = cmp.Or(own.Run, host.NewID())
+	own.Durable = own.Durable || own.Resume == own.Run
 	l, err := r.newRun(target, &own, opts)
 	if err != nil {
 		return nil, err
@@ -365,11 +382,15 @@ func (r *Registry) answerStored(ctx context.Context, tenant, id string, answers 
 	return r.Start(ctx, target, &host.Request{Tenant: tenant, Resume: id, Answers: answers}, opts)
 }
 
-// Drain stops the registry: it starts no more runs, waits for those that are live, and
-// cancels the remaining ones when ctx ends, for whose end it waits as well. Runs can be
-// read until Close. The error is ctx's if runs were canceled.
+// Drain stops the registry: it starts no more runs and takes none over, hands durable
+// runs over to other members if its journal is a [Journal], waits for those that are
+// live, and cancels the remaining ones when ctx ends, for whose end it waits as well.
+// Runs can be read until Close. The error is ctx's if runs were canceled.
 func (r *Registry) Drain(ctx context.Context) error {
 	idle := r.stop()
+	r.cancel()
+	r.background.Wait()
+	r.handOver(context.WithoutCancel(ctx))
 	select {
 	case <-idle:
 		return nil

@@ -30,6 +30,7 @@ type runRecord struct {
 	Target     string         `json:"target"`
 	Status     host.RunStatus `json:"status"`
 	Fence      int64          `json:"fence"`
+	Host       string         `json:"host,omitempty"` // that owns an open run
 	Answers    string         `json:"answers,omitempty"`
 	AnsweredBy string         `json:"answered_by,omitempty"`
 	Created    time.Time      `json:"created"`
@@ -96,7 +97,7 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 func (j journal) create(ctx context.Context, rec *host.RunRecord) error {
 	w := j.writer(rec.Run)
 	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Target: rec.Target,
-		Status: rec.Status, Fence: 1, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
+		Status: rec.Status, Fence: 1, Host: rec.Host, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
 	if rec.Thread != "" {
 		t, err := j.part.open(ctx, rec.Thread)
 		if err != nil {
@@ -111,7 +112,7 @@ func (j journal) create(ctx context.Context, rec *host.RunRecord) error {
 	if err := w.putRecord(&r); err != nil {
 		return err
 	}
-	asks, err := asksValue(rec.Asks)
+	asks, err := listValue(&r, rec.Asks)
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (s *Store) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecor
 
 func (r *runRecord) public(tenant string) *host.RunRecord {
 	return &host.RunRecord{
-		Ref:    host.RunRef{Tenant: tenant, Thread: r.Thread, Run: r.Run, Fence: r.Fence},
+		Ref:    host.RunRef{Tenant: tenant, Thread: r.Thread, Run: r.Run, Fence: r.Fence, Host: r.Host},
 		Target: r.Target, Status: r.Status, Answers: r.Answers, AnsweredBy: r.AnsweredBy, Created: r.Created, Updated: r.Updated,
 	}
 }
@@ -212,6 +213,14 @@ func (s *Store) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
 	r.Fence++
 	r.Updated = j.now().UTC()
 	w.put(leaseKey(ref.Run), lease(r.Fence))
+	if r.Host != ref.Host {
+		r.Host = ref.Host
+		value, err := listValue(&r, nil)
+		if err != nil {
+			return 0, err
+		}
+		w.put(openRunKey(ref.Run), value)
+	}
 	if err := w.putRecord(&r); err != nil {
 		return 0, err
 	}
@@ -257,19 +266,29 @@ func (s *Store) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMess
 	return s.endRun(ctx, ref, host.RunInterrupted, rest, asks)
 }
 
+// listValue encodes a run's entry in the list of open runs: the host of one that is
+// open, the questions of one that waits.
+func listValue(r *runRecord, asks []host.AskedQuestion) ([]byte, error) {
+	if r.open() && r.Host != "" {
+		return encode(&askedRecord{version: version{layout}, Host: r.Host})
+	}
+	return asksValue(asks)
+}
+
 // asksValue encodes a run's questions for its entry in the list of open runs: nothing
 // where no question has a key or a time.
 func asksValue(asks []host.AskedQuestion) ([]byte, error) {
 	if !slices.ContainsFunc(asks, func(a host.AskedQuestion) bool { return a.Key != "" || a.Expires != nil }) {
 		return nil, nil
 	}
-	return encode(&askedRecord{version{layout}, asks})
+	return encode(&askedRecord{version: version{layout}, Asks: asks})
 }
 
 // askedRecord holds the questions of a run that waits for answers.
 type askedRecord struct {
 	version
 	Asks []host.AskedQuestion `json:"asks"`
+	Host string               `json:"host,omitempty"` // of a run that is open
 }
 
 // asksOf decodes the questions that asksValue has encoded.
@@ -444,6 +463,40 @@ func (tn *Tenant) Runs(ctx context.Context) ([]*host.RunRecord, error) {
 		}
 		if out = append(out, run.public(tn.write.read.part.name)); len(out) == MaxListLimit {
 			break
+		}
+	}
+	return out, nil
+}
+
+// RunsOf returns open runs of a tenant that a host owns, by its id in a cluster, without
+// their steps: in the order of their ids, at most [MaxListLimit].
+func (s *Store) RunsOf(ctx context.Context, tenant, owner string) ([]*host.RunRecord, error) {
+	part, err := s.partitionOf(tenant)
+	if err != nil {
+		return nil, err
+	}
+	j, out := journal{part, s.now}, []*host.RunRecord(nil)
+	for e, err := range part.all(ctx, kv.Range{Prefix: openRunKeys}) {
+		if err != nil {
+			return nil, wrap(err, "list the runs of a host")
+		}
+		rest, _ := e.Key.CutPrefix(openRunKeys)
+		run, _, ok := rest.CutString()
+		var listed askedRecord
+		if !ok || len(e.Value) == 0 || decode(e.Value, &listed, "entry of run", run) != nil || listed.Host != owner {
+			continue
+		}
+		r, err := j.find(ctx, run)
+		if host.CodeOf(err) == host.NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.rec.open() && r.rec.Host == owner {
+			if out = append(out, r.rec.public(tenant)); len(out) == MaxListLimit {
+				break
+			}
 		}
 	}
 	return out, nil

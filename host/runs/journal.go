@@ -1,0 +1,278 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/cluster"
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// JournalStore keeps the journal of runs for several hosts, such as a threads.Store.
+type JournalStore interface {
+	host.Journal
+	host.QuestionKeeper
+	// RunsOf returns open runs of a tenant whose RunRef.Host is owner, without their
+	// steps. There may be more when it returns some.
+	RunsOf(ctx context.Context, tenant, owner string) ([]*host.RunRecord, error)
+	// Driver returns where the journal is.
+	Driver() kv.Driver
+}
+
+// Journal is a journal whose open runs belong to a member of a cluster. It is the
+// option Journal of the host and of its [Registry]: a run that is in it can be taken
+// over by the registry of another member. It is safe for concurrent use.
+type Journal struct {
+	store  JournalStore
+	member *cluster.Member
+
+	mu       sync.Mutex
+	tenants  map[string]bool // that have an entry of this member in the index
+	open     map[runKey]bool // runs of this member
+	released map[runKey]bool // those that write nothing more
+}
+
+var (
+	_ host.Journal        = (*Journal)(nil)
+	_ host.QuestionKeeper = (*Journal)(nil)
+)
+
+// runKey names a run.
+type runKey struct{ tenant, run string }
+
+// NewJournal returns the journal of a member.
+func NewJournal(store JournalStore, member *cluster.Member) *Journal {
+	return &Journal{store: store, member: member, tenants: map[string]bool{}, open: map[runKey]bool{}, released: map[runKey]bool{}}
+}
+
+// The index of owners, in a partition of its own, because a driver does not list the
+// tenants that a host has runs of:
+//
+//	runs/owner/<host>/<tenant>    empty
+const indexPartition = "agenthost/runs"
+
+var ownerKeys = kv.NewKey("runs", "owner")
+
+// releasedOwner is the owner of runs that a host has handed over.
+const releasedOwner = "released"
+
+// claimed makes the owner of an open run findable, before the run has it: once for each
+// tenant.
+func (j *Journal) claimed(ctx context.Context, tenant string) error {
+	j.mu.Lock()
+	known := j.tenants[tenant]
+	j.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := j.member.Register(ctx); err != nil {
+		return err
+	}
+	if err := j.index(ctx, j.member.ID(), tenant); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.tenants[tenant] = true
+	j.mu.Unlock()
+	return nil
+}
+
+func (j *Journal) index(ctx context.Context, owner, tenant string) error {
+	_, err := kv.Apply(ctx, j.store.Driver(), kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(ownerKeys.With(owner).With(tenant), nil)}})
+	return kverror.Wrap(err, "write down that the host has durable runs")
+}
+
+// CreateRun implements [host.Journal].
+func (j *Journal) CreateRun(ctx context.Context, rec *host.RunRecord) error {
+	if rec.Status != host.RunOpen {
+		return j.store.CreateRun(ctx, rec)
+	}
+	if err := j.claimed(ctx, rec.Tenant); err != nil {
+		return err
+	}
+	own := *rec
+	own.Host = j.member.ID()
+	err := j.store.CreateRun(ctx, &own)
+	if err == nil {
+		j.setOpen(rec.Ref, true)
+	}
+	return err
+}
+
+// setOpen notes whether a run is this member's.
+func (j *Journal) setOpen(ref host.RunRef, open bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := runKey{ref.Tenant, ref.Run}
+	delete(j.released, key)
+	if open {
+		j.open[key] = true
+	} else {
+		delete(j.open, key)
+	}
+}
+
+// owns reports whether a run is open and this member's.
+func (j *Journal) owns(tenant, run string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.open[runKey{tenant, run}]
+}
+
+// ReadRun implements [host.Journal].
+func (j *Journal) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecord, error) {
+	return j.store.ReadRun(ctx, tenant, run)
+}
+
+// TakeRun implements [host.Journal]. The run then belongs to this member.
+func (j *Journal) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
+	if err := j.claimed(ctx, ref.Tenant); err != nil {
+		return 0, err
+	}
+	ref.Host = j.member.ID()
+	fence, err := j.store.TakeRun(ctx, ref)
+	if err == nil {
+		j.setOpen(ref, true)
+	}
+	return fence, err
+}
+
+// AppendSteps implements [host.Journal]. It refuses the steps of a run that is being
+// handed over: the run stays open.
+func (j *Journal) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps []json.RawMessage) error {
+	if err := j.checkHeld(ref); err != nil {
+		return err
+	}
+	return j.store.AppendSteps(ctx, ref, at, steps)
+}
+
+// EndRun implements [host.Journal].
+func (j *Journal) EndRun(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage) error {
+	if err := j.checkHeld(ref); err != nil {
+		return err
+	}
+	err := j.store.EndRun(ctx, ref, status, rest)
+	j.setOpen(ref, false)
+	return err
+}
+
+// LeaveRun implements [host.QuestionKeeper].
+func (j *Journal) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMessage, asks []host.AskedQuestion) error {
+	if err := j.checkHeld(ref); err != nil {
+		return err
+	}
+	err := j.store.LeaveRun(ctx, ref, rest, asks)
+	j.setOpen(ref, false)
+	return err
+}
+
+// WaitingRuns implements [host.QuestionKeeper].
+func (j *Journal) WaitingRuns(ctx context.Context, tenant string, filter host.WaitingFilter) ([]*host.RunRecord, error) {
+	return j.store.WaitingRuns(ctx, tenant, filter)
+}
+
+func (j *Journal) checkHeld(ref host.RunRef) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.released[runKey{ref.Tenant, ref.Run}] {
+		return errHandedOver(ref.Run)
+	}
+	return nil
+}
+
+func errHandedOver(run string) error {
+	return host.Errorf(host.Unavailable, "run %.100q is handed over: its host is being stopped", run).WithHint("read its events through another host")
+}
+
+// release keeps a run of this member from writing any more.
+func (j *Journal) release(tenant, run string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.released[runKey{tenant, run}] = true
+}
+
+// handOver frees a released run, once its goroutine has ended, for any other member. It
+// reports whether the run is still open.
+func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error) {
+	defer j.setOpen(host.RunRef{Tenant: tenant, Run: run}, false)
+	rec, err := j.store.ReadRun(ctx, tenant, run)
+	if host.CodeOf(err) == host.NotFound || err == nil && (rec.Status != host.RunOpen || rec.Host != j.member.ID()) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := j.index(ctx, releasedOwner, tenant); err != nil {
+		return false, err
+	}
+	ref := rec.Ref
+	ref.Host = releasedOwner
+	_, err = j.store.TakeRun(ctx, ref)
+	return err == nil, err
+}
+
+// owners yields the members that have, or had, durable runs, with a tenant of these.
+func (j *Journal) owners(ctx context.Context) (found []ownerEntry, err error) {
+	for e, err := range kv.All(ctx, j.store.Driver(), indexPartition, kv.Range{Prefix: ownerKeys, Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return nil, kverror.Wrap(err, "read which hosts have durable runs")
+		}
+		rest, _ := e.Key.CutPrefix(ownerKeys)
+		owner, rest, ok := rest.CutString()
+		tenant, _, named := rest.CutString()
+		if ok && named && owner != j.member.ID() {
+			found = append(found, ownerEntry{owner: owner, tenant: tenant, key: e.Key, revision: e.Revision})
+		}
+	}
+	return found, nil
+}
+
+// ownerEntry is an entry of the index.
+type ownerEntry struct {
+	owner, tenant string
+	key           kv.Key
+	revision      uint64
+}
+
+// forget removes an entry whose owner has no more runs of the tenant.
+func (j *Journal) forget(ctx context.Context, e ownerEntry) {
+	_, _ = kv.Apply(ctx, j.store.Driver(), kv.Tx{Partition: indexPartition, Conds: []kv.Cond{kv.AtRevision(e.key, e.revision)}, Writes: []kv.Write{kv.Delete(e.key)}})
+}
+
+// EraseTenant forgets which hosts had runs of a tenant whose partition is being erased.
+func EraseTenant(ctx context.Context, driver kv.Driver, tenant string) error {
+	keys, err := entriesOf(ctx, driver, tenant)
+	for _, key := range keys {
+		if err == nil {
+			_, err = kv.Apply(ctx, driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Delete(key)}})
+		}
+	}
+	return kverror.Wrap(err, "erase the tenant's entries in the index of runs")
+}
+
+// CountTenant returns how many entries of the index of runs name a tenant.
+func CountTenant(ctx context.Context, driver kv.Driver, tenant string) (int, error) {
+	keys, err := entriesOf(ctx, driver, tenant)
+	return len(keys), kverror.Wrap(err, "look for the tenant in the index of runs")
+}
+
+func entriesOf(ctx context.Context, driver kv.Driver, tenant string) (keys []kv.Key, err error) {
+	name, err := host.TenantPartition(tenant)
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range kv.All(ctx, driver, indexPartition, kv.Range{Prefix: ownerKeys, Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return nil, err
+		}
+		rest, _ := e.Key.CutPrefix(ownerKeys)
+		_, rest, _ = rest.CutString()
+		if of, _, ok := rest.CutString(); ok && of == name {
+			keys = append(keys, e.Key)
+		}
+	}
+	return keys, nil
+}

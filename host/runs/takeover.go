@@ -1,0 +1,188 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// MaxOwners is how many hosts run a durable run before it is given up, each having
+// ended or handed it over.
+const MaxOwners = 20
+
+// sweepEvery is how often a member looks for runs of dead members without having seen
+// one die: some die before the member begins, and some runs could not be taken over.
+const sweepEvery = 10 * time.Second
+
+// releasedTopic tells members that runs are handed over.
+const releasedTopic = "runs"
+
+// Join makes the registry one of the cluster of its journal's member: it takes over the
+// durable runs of members that die or hand them over, until Drain or Close. A run is
+// taken over within the member's lease and two of its intervals: 7 s by default.
+//
+// Codes: failed_precondition without Options.Journal of type *[Journal], or without
+// Options.Target; unavailable after Close; those of the store.
+func (r *Registry) Join(ctx context.Context) error {
+	j := r.shared
+	if j == nil || r.opts.Target == nil {
+		return host.Errorf(host.FailedPrecondition, "join the cluster: the registry has no journal of a member, or no targets").
+			WithHint("give it Options.Journal of NewJournal, and Options.Target")
+	}
+	if err := j.member.Register(ctx); err != nil {
+		return err
+	}
+	released := make(chan struct{}, 1)
+	err := j.member.Subscribe(ctx, releasedTopic, func() {
+		select {
+		case released <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.draining:
+		return host.Errorf(host.Unavailable, "the host is being stopped")
+	case !r.joined:
+		r.joined = true
+		r.background.Go(func() { r.watch(released) })
+	}
+	return nil
+}
+
+// watch observes the other members and takes the runs of dead ones over.
+func (r *Registry) watch(released <-chan struct{}) {
+	tick := time.NewTicker(r.shared.member.Interval())
+	defer tick.Stop()
+	var deaths int64
+	var swept time.Time
+	for pending := true; ; {
+		died, err := r.shared.member.Observe(r.ctx)
+		if err != nil && r.ctx.Err() == nil {
+			r.opts.Logger.Warn("which hosts live cannot be read", "error", err)
+		}
+		if err == nil {
+			pending, deaths = pending || died != deaths, died
+		}
+		if err == nil && (pending || time.Since(swept) >= sweepEvery) {
+			if err := r.takeOverAll(r.ctx); err == nil {
+				pending, swept = false, time.Now()
+			} else if r.ctx.Err() == nil {
+				r.opts.Logger.Warn("runs of a dead host are not taken over yet", "error", err)
+			}
+		}
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-released:
+			pending = true
+		case <-tick.C:
+		}
+	}
+}
+
+// takeOverAll takes over the runs of all members that are gone.
+func (r *Registry) takeOverAll(ctx context.Context) error {
+	entries, err := r.shared.owners(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, e := range entries {
+		if e.owner != releasedOwner {
+			gone, err := r.shared.member.Gone(ctx, e.owner)
+			if err != nil || !gone {
+				failed = append(failed, err)
+				continue
+			}
+		}
+		failed = append(failed, r.takeOverOf(ctx, e))
+	}
+	return errors.Join(failed...)
+}
+
+// takeOverOf takes over the runs of one tenant and one member that is gone.
+func (r *Registry) takeOverOf(ctx context.Context, e ownerEntry) error {
+	records, err := r.shared.store.RunsOf(ctx, e.tenant, e.owner)
+	if err != nil {
+		return err
+	}
+	if len(records) == 0 {
+		r.shared.forget(ctx, e)
+		return nil
+	}
+	var failed []error
+	for _, rec := range records {
+		failed = append(failed, r.takeOver(ctx, rec))
+	}
+	return errors.Join(failed...)
+}
+
+// takeOver continues a run. Another member may be faster, which is no failure.
+func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
+	if rec.Fence >= MaxOwners {
+		return r.giveUp(ctx, rec)
+	}
+	target, err := r.opts.Target(rec.Target)
+	if err != nil {
+		return host.Errorf(host.CodeOf(err), "take over run %q: %w", rec.Run, err)
+	}
+	_, err = r.Start(ctx, target, &host.Request{Tenant: rec.Tenant, Run: rec.Run, Resume: rec.Run}, nil)
+	switch host.CodeOf(err) {
+	case "":
+		r.opts.Logger.Info("run taken over", "run", rec.Run, "tenant", rec.Tenant, "from", rec.Host)
+		return nil
+	case host.Conflict, host.NotFound, host.AlreadyExists: // another member has it, it has ended, or this one resumes it already
+		return nil
+	}
+	return host.Errorf(host.CodeOf(err), "take over run %q: %w", rec.Run, err)
+}
+
+// giveUp ends a run during which too many hosts have ended.
+func (r *Registry) giveUp(ctx context.Context, rec *host.RunRecord) error {
+	ref := rec.Ref
+	fence, err := r.shared.TakeRun(ctx, ref)
+	if err == nil {
+		ref.Fence = fence
+		err = r.shared.EndRun(ctx, ref, host.RunEnded, nil)
+	}
+	if code := host.CodeOf(err); code == host.Conflict || code == host.NotFound {
+		return nil
+	}
+	r.opts.Logger.Error("run given up: too many hosts have ended while they ran it", "run", rec.Run, "tenant", rec.Tenant, "hosts", rec.Fence, "error", err)
+	return err
+}
+
+// handOver releases the durable runs and ends them here, so that other members continue
+// them.
+func (r *Registry) handOver(ctx context.Context) {
+	if r.shared == nil {
+		return
+	}
+	var released []*liveRun
+	for _, l := range r.all() {
+		if info := l.snapshot(); r.shared.owns(info.Tenant, info.ID) && !info.Status.Ended() {
+			r.shared.release(info.Tenant, info.ID)
+			l.cancel(errHandedOver(info.ID))
+			released = append(released, l)
+		}
+	}
+	for _, l := range released {
+		<-l.over
+		info := l.snapshot()
+		if _, err := r.shared.handOver(ctx, info.Tenant, info.ID); err != nil {
+			r.opts.Logger.Warn("a run is not handed over: it is free when this host has left", "run", info.ID, "tenant", info.Tenant, "error", err)
+		}
+	}
+	if len(released) > 0 {
+		if err := r.shared.member.Announce(ctx, releasedTopic); err != nil {
+			r.opts.Logger.Warn("other hosts are not told of runs that are handed over", "error", err)
+		}
+	}
+}

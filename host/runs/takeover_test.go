@@ -1,0 +1,258 @@
+package runs_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/cluster"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// pausing is a store as a process that can be stopped sees it: while it is, no call
+// returns.
+type pausing struct {
+	kv.Driver
+	stopped atomic.Pointer[chan struct{}]
+}
+
+func (p *pausing) stop() { c := make(chan struct{}); p.stopped.Store(&c) }
+
+func (p *pausing) wake() {
+	if c := p.stopped.Swap(nil); c != nil {
+		close(*c)
+	}
+}
+
+func (p *pausing) wait() {
+	if c := p.stopped.Load(); c != nil {
+		<-*c
+	}
+}
+
+func (p *pausing) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry, error) {
+	p.wait()
+	return p.Driver.Get(ctx, partition, key)
+}
+
+func (p *pausing) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
+	p.wait()
+	return p.Driver.Scan(ctx, partition, r)
+}
+
+func (p *pausing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	p.wait()
+	return p.Driver.Commit(ctx, txs...)
+}
+
+// node is a host of a cluster.
+type node struct {
+	store    *threads.Store
+	driver   *pausing
+	member   *cluster.Member
+	registry *runs.Registry
+	agent    *host.Agent
+	calls    atomic.Int64 // of its tool
+}
+
+// newNode returns a host whose agent calls the tool pay, then answers done when release
+// is closed.
+func newNode(t *testing.T, driver kv.Driver, id string, release <-chan struct{}) *node {
+	t.Helper()
+	n := &node{driver: &pausing{Driver: driver}}
+	var err error
+	if n.member, err = cluster.New(n.driver, &cluster.Options{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	n.store = threads.New(n.driver, nil)
+	history, err := host.NewHistory(n.store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := hosttest.ModelFunc(func(ctx context.Context, req *llm.Request) hosttest.Reply {
+		if last := req.Messages[len(req.Messages)-1]; len(last.ToolResults()) == 0 {
+			return hosttest.Call("pay", `{}`)
+		}
+		select {
+		case <-release:
+			return hosttest.Say("done by " + id)
+		case <-ctx.Done():
+			return hosttest.Fail(ctx.Err())
+		}
+	})
+	pay := host.NewTool("pay", "Pays.", func(context.Context, *host.Call, struct{}) (string, error) {
+		n.calls.Add(1)
+		return "paid", nil
+	}, nil)
+	n.agent, err = host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{pay}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal := runs.NewJournal(n.store, n.member)
+	h := newHost(t, &host.Options{History: history, Journal: journal})
+	n.registry, err = runs.New(h, &runs.Options{Journal: journal, Target: func(string) (host.Target, error) { return n.agent, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		n.driver.wake()
+		_ = n.registry.Close()
+		_ = n.member.Close()
+	})
+	if err := n.registry.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// begin starts a durable run and waits until its tool's result is written down.
+func (n *node) begin(t *testing.T, run string) {
+	t.Helper()
+	if _, err := n.registry.Start(t.Context(), n.agent, &host.Request{Tenant: "acme", Run: run, Thread: "t1", Text: "go", Durable: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait() // the model waits
+	if n.calls.Load() != 1 {
+		t.Fatalf("the tool ran %d times, want once", n.calls.Load())
+	}
+}
+
+// answers returns the texts of the thread's answers.
+func answers(t *testing.T, driver kv.Driver) (out []string) {
+	t.Helper()
+	for m, err := range threads.New(driver, nil).For("acme").Messages(t.Context(), "t1", threads.At{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Role == chat.Assistant && m.Text() != "" {
+			out = append(out, m.Text())
+		}
+	}
+	return out
+}
+
+// waitFor waits until a registry has a run.
+func (n *node) waitFor(t *testing.T, run string, limit time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for time.Since(began) < limit {
+		if _, err := n.registry.Get(t.Context(), "acme", run); err == nil {
+			return time.Since(began)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("run %s is not taken over within %s", run, limit)
+	return 0
+}
+
+func TestADeadHostsRunIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		releaseA, releaseB := make(chan struct{}), make(chan struct{})
+		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		a.begin(t, "r1")
+		a.driver.stop()
+		took := b.waitFor(t, "r1", 10*time.Second)
+		if want := cluster.DefaultLease + 2*b.member.Interval(); took > want {
+			t.Errorf("the run was taken over after %s, want at most %s", took, want)
+		}
+		// The host that was paused comes back, with an answer of its own.
+		close(releaseA)
+		time.Sleep(time.Second)
+		a.driver.wake()
+		if run, err := a.registry.Wait(t.Context(), "acme", "r1"); host.CodeOf(err) != host.Conflict || run.Status != runs.Failed {
+			t.Errorf("the run on the host that came back: %+v, %v; want a conflict", run, err)
+		}
+		close(releaseB)
+		if run, err := b.registry.Wait(t.Context(), "acme", "r1"); err != nil || run.Status != runs.Completed || !run.Durable {
+			t.Errorf("the run on b: %+v, %v", run, err)
+		}
+		if got := answers(t, store); len(got) != 1 || got[0] != "done by b" {
+			t.Errorf("the thread's answers are %q, want the one of b", got)
+		}
+		if b.calls.Load() != 0 {
+			t.Errorf("the tool ran %d times more", b.calls.Load())
+		}
+		if n, err := runs.CountTenant(t.Context(), store, "acme"); err != nil || n == 0 {
+			t.Errorf("CountTenant = %d, %v", n, err)
+		}
+		if err := runs.EraseTenant(t.Context(), store, "acme"); err != nil {
+			t.Error(err)
+		}
+		if n, err := runs.CountTenant(t.Context(), store, "acme"); err != nil || n != 0 {
+			t.Errorf("CountTenant after EraseTenant = %d, %v", n, err)
+		}
+	})
+}
+
+func TestDrainHandsDurableRunsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		release := make(chan struct{})
+		a, b := newNode(t, store, "a", nil), newNode(t, store, "b", release)
+		a.begin(t, "r1")
+		if err := a.registry.Drain(t.Context()); err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+		if run, err := a.registry.Get(t.Context(), "acme", "r1"); err != nil || !run.Status.Ended() {
+			t.Errorf("the run on the host that drains: %+v, %v; want its end", run, err)
+		}
+		if took := b.waitFor(t, "r1", 2*time.Second); took > time.Second {
+			t.Errorf("the run was taken over after %s, want at most 1 s", took)
+		}
+		close(release)
+		if run, err := b.registry.Wait(t.Context(), "acme", "r1"); err != nil || run.Status != runs.Completed {
+			t.Errorf("the run on b: %+v, %v", run, err)
+		}
+		if got := answers(t, store); len(got) != 1 || got[0] != "done by b" {
+			t.Errorf("the thread's answers are %q, want the one of b", got)
+		}
+	})
+}
+
+func TestARunThatEndsItsHostsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		a := newNode(t, store, "a", nil)
+		a.begin(t, "r1")
+		journal := threads.New(store, nil)
+		for {
+			rec, err := journal.ReadRun(t.Context(), "acme", "r1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Fence == runs.MaxOwners {
+				break
+			}
+			ref := rec.Ref
+			ref.Host = "a"
+			if _, err := journal.TakeRun(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.driver.stop()
+		b := newNode(t, store, "b", nil)
+		time.Sleep(20 * time.Second)
+		if _, err := b.registry.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+			t.Errorf("b runs it: %v", err)
+		}
+		if rec, err := journal.ReadRun(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+			t.Errorf("the journal has %+v, %v; want that it ended", rec, err)
+		}
+	})
+}
+
+func TestJoinNeedsAClusterAndTargets(t *testing.T) {
+	r := newRegistry(t, newHost(t, nil), nil)
+	if err := r.Join(t.Context()); host.CodeOf(err) != host.FailedPrecondition {
+		t.Errorf("Join: %v, want failed_precondition", err)
+	}
+}
