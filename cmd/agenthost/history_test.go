@@ -30,14 +30,14 @@ func postgresProject(t *testing.T, config string) (projectName string, agenthost
 			t.Fatal(err)
 		}
 	}
-	write(project.FileName, []byte("version: 1\nhistory: {address_env: DATABASE}\n"+config))
+	write(project.FileName, []byte("version: 1\n"+config))
 	write("guest.wasm", testguest.Modules()["open"])
 	write("rules.yaml", []byte("rules:\n  - match: {after: \"*\"}\n    reply: {text: done}\n  - reply: {calls: [{name: t}]}\n"))
 	return dir, func(database string, args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
 		env := &environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
-			return map[string]string{"DATABASE": database, "AGENTHOST_CACHE": cache}[name]
+			return map[string]string{"AGENTHOST_DATA": database, "AGENTHOST_CACHE": cache}[name]
 		}}
 		if code := run(t.Context(), args, env); code != cli.ExitOK {
 			t.Fatalf("agenthost %q exits %d: %s", args, code, &stderr)

@@ -26,13 +26,12 @@ import (
 // Project is a configuration wired into a running host. It is the one place that
 // imports every package.
 type Project struct {
-	config    *configfile.Config
-	getenv    func(string) string
-	logger    *slog.Logger
-	erasing   func(tenants int) // see Options.Erasing; may be nil
-	live      bool              // plugins can be replaced while they serve
-	elsewhere bool              // threads are in a database
-	closers   *closers
+	config  *configfile.Config
+	getenv  func(string) string
+	logger  *slog.Logger
+	erasing func(tenants int) // see Options.Erasing; may be nil
+	live    bool              // plugins can be replaced while they serve
+	closers *closers
 
 	// The stores, open.
 	data      *datadir.Dir
@@ -94,7 +93,6 @@ type Options struct {
 	// WaitLock is how long to wait for another process that has the data directory open
 	// and does not share it.
 	WaitLock    time.Duration
-	History     string // the address of a database that keeps threads; "" leaves that to the configuration
 	Model       string // a model for every agent; "" leaves that to the configuration
 	Replaceable bool   // plugins can be replaced while they serve
 }
@@ -119,7 +117,6 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 	opts := options.orDefaults()
 	c := file.c
 	p := wire(c, opts)
-	p.elsewhere = opts.History != "" || c.History.AddressEnv != ""
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -132,7 +129,7 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 		func() error { return p.messages.open(ctx) },
 		p.makeTargets,
 		p.makeViews,
-		func() error { return p.makeHost(ctx, opts.History) },
+		p.makeHost,
 		p.checkTargets,
 		func() error { return p.startQueue(ctx) },
 		func() error { return p.resumeErasures(ctx) },
@@ -238,9 +235,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 func (p *Project) giveStores() {
 	p.memories.driver, p.memories.queue = p.data, p.queue
 	p.messages.threads = p.threads
-	if !p.elsewhere {
-		p.builder.reducers.threads, p.builder.reducers.queue = p.threads, p.queue
-	}
+	p.builder.reducers.threads, p.builder.reducers.queue = p.threads, p.queue
 }
 
 // openData opens the store. A live host opens it exclusively and shares it; any other
@@ -277,18 +272,14 @@ func (p *Project) openPlugins(ctx context.Context, store plugin.Store) error {
 	return p.plugins.load(ctx)
 }
 
-func (p *Project) makeHost(ctx context.Context, dsn string) error {
-	history, err := p.makeHistory(ctx, dsn)
+func (p *Project) makeHost() error {
+	history, err := p.makeHistory()
 	if err != nil {
 		return err
 	}
 	approve, terms, err := p.builder.approvals()
 	if err != nil {
 		return err
-	}
-	var journal host.Journal // nil: the history, which is a journal
-	if p.elsewhere {
-		journal = p.threads
 	}
 	quotas, err := p.config.Quotas()
 	if err != nil {
@@ -297,7 +288,7 @@ func (p *Project) makeHost(ctx context.Context, dsn string) error {
 	p.hostOptions = host.Options{
 		SingleTenant: true, // clients of the socket may act for any tenant, the default one included
 
-		Model: p.models.byName[""], Journal: journal, History: history, Tokens: p.builder.tokens, Limits: p.config.Limits.Limits(), Logger: p.logger,
+		Model: p.models.byName[""], History: history, Tokens: p.builder.tokens, Limits: p.config.Limits.Limits(), Logger: p.logger,
 		Approve: approve,
 		Terms:   terms,
 		Quota:   quotas,
@@ -330,13 +321,8 @@ func (p *Project) Targets() []string { return p.config.TargetNames() }
 // Data returns the open data directory, or its replacement in memory.
 func (p *Project) Data() *datadir.Dir { return p.data }
 
-// Threads returns the conversations. If [Project.ExternalHistory] is true they are
-// only runs' journals.
+// Threads returns the conversations.
 func (p *Project) Threads() *threads.Store { return p.threads }
-
-// ExternalHistory reports whether conversations are kept in a database instead of the
-// data directory.
-func (p *Project) ExternalHistory() bool { return p.elsewhere }
 
 // Host returns the host that runs the targets.
 func (p *Project) Host() *host.Host { return p.host }

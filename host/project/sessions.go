@@ -32,13 +32,8 @@ func (p *Project) makeView(at configfile.KeyPath, name string, c configfile.Clie
 	return p.config.Wrap(err, at.To("client"))
 }
 
-// Sessions returns the sessions of a target, limited to the view of clients. Code
-// failed_precondition if threads are stored in a database.
+// Sessions returns the sessions of a target, limited to the view of clients.
 func (p *Project) Sessions(target host.Target) (*sessions.Service, error) {
-	if p.elsewhere {
-		return nil, host.Errorf(host.FailedPrecondition, "sessions are kept in the data directory, and the configuration names a database").
-			WithHint("leave out --history and history.address_env")
-	}
 	opts := &sessions.Options{Host: p.hostOptions, HistoryOptions: p.historyOptions, Store: p.threads, View: p.views[target.Name()]}
 	opts.Host.History = nil
 	return sessions.New(target, opts)

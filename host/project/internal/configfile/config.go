@@ -163,7 +163,6 @@ type Use struct {
 // History configures the store of conversations and the messages that models get of
 // them.
 type History struct {
-	AddressEnv string `yaml:"address_env"` // the environment variable that holds the address of a PostgreSQL database
 	EachRound  bool   `yaml:"each_round"`
 	Racing     string `yaml:"racing"` // wait (default), conflict or branch
 	Processors []Use  `yaml:"processors"`

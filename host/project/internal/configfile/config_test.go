@@ -62,6 +62,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		"an unknown key":             {head + "modles: {}\n", `c.yaml:3:1: unknown key "modles"; did you mean "models"?`},
 		"an unknown key in a flow":   {head + "plugins: {p: {grant: {clok: true}}}\n", `c.yaml:3:23: unknown key "clok"; did you mean "clock"?`},
 		"an unknown key in a list":   {"version: 1\nagents: {a: {processors: [{use: p, confg: 1}]}}\n", `c.yaml:2:36: unknown key "confg"; did you mean "config"?`},
+		"a key that was removed":     {head + "history: {address_env: DATABASE_URL}\n", `c.yaml:3:11: the key "address_env" exists no more; a command's --data says where`},
 		"a key twice":                {head + "model: a\nmodel: b\n", `c.yaml:4:1: mapping key "model" already defined at [3:1]`},
 		"a wrong type":               {"version: 1\nagents: {a: {max_rounds: lots}}\n", "c.yaml:2:26: a whole number is due here, not text"},
 		"a list for a text":          {"version: 1\nmodel: [a]\nagents: {a: {}}\n", "c.yaml:2:8: "},

@@ -144,10 +144,9 @@ func keyDocs() map[string]keyDoc {
 		"Model.thinking":  say("Of anthropic: how many tokens the model may think, at least %d. Absent: it does not. Of gemini: the same, -1 for as many as it needs, %d for none. Absent: as the service has it.", anthropicmodel.MinThinkingTokens, geminimodel.DoNotThink),
 		"Model.cache":     say("Of anthropic: whether the service caches the prompt."),
 
-		"History.address_env": say("The environment variable that holds the address of a PostgreSQL database, such as postgres://app@db/app. Absent: conversations are kept in --data, or in memory. An address itself, which may have a password, never stands in a configuration."),
-		"History.each_round":  say("Whether what an agent has said and its tools have answered is stored before the model is asked again. Absent: a turn is stored at its end."),
-		"History.racing":      among("What a turn does while another runs on its thread: wait for it (default), end with code conflict, or take a branch of the thread.", "wait", "conflict", "branch"),
-		"History.processors":  say("What changes the history that every model is shown, before the processors of the network and the agent."),
+		"History.each_round": say("Whether what an agent has said and its tools have answered is stored before the model is asked again. Absent: a turn is stored at its end."),
+		"History.racing":     among("What a turn does while another runs on its thread: wait for it (default), end with code conflict, or take a branch of the thread.", "wait", "conflict", "branch"),
+		"History.processors": say("What changes the history that every model is shown, before the processors of the network and the agent."),
 
 		"Config.memory":           say("What agents remember across conversations, by name. An agent has it as tools (memory:NAME, or memory:NAME/TOOL with create, recall, update, delete or manage), and an agent or network as a provider that recalls (use: memory:NAME, config: {limit, heading})."),
 		"Memory.backend":          among("Where memories are kept: own (default), with the other data, or mem0.", ownMemory, Mem0Memory),

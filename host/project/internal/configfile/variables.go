@@ -16,9 +16,6 @@ func (c *Config) checkVariables() error {
 		return c.ErrorAt(at, "this is not the name of an environment variable").
 			WithHint("write the name of the variable, such as %s, and set that to the value", example)
 	}
-	if err := check(Keys("history", "address_env"), c.History.AddressEnv, "DATABASE_URL"); err != nil {
-		return err
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		if err := check(Keys("models", name, "key_env"), c.Models[name].KeyEnv, "OPENAI_API_KEY"); err != nil {
 			return err

@@ -181,39 +181,54 @@ func Shape(t reflect.Type) string {
 
 func (c *Config) unknownKey(tk *token.Token) error {
 	name := tk.Value
+	in := c.structAt(tk)
+	if hint := replacementOf(in, name); hint != "" {
+		return host.Errorf(host.InvalidArgument, "%s: the key %q exists no more", c.positionOf(tk), name).WithHint("%s", hint)
+	}
 	e := host.Errorf(host.InvalidArgument, "%s: unknown key %q", c.positionOf(tk), name)
-	have := c.keysAt(tk)
+	have := fieldsOf(in)
 	if near := termtext.Nearest(name, have); near != "" {
 		return e.WithHint("did you mean %q?", near)
 	}
 	return e.WithHint("the keys here are: %s", strings.Join(have, ", "))
 }
 
-// keysAt returns the valid keys at the place of a token.
-func (c *Config) keysAt(tk *token.Token) []string {
+// replacementOf says what to write instead of a key that earlier versions had in a struct
+// of the configuration; "" if they had none of that name.
+func replacementOf(in reflect.Type, name string) string {
+	if in == reflect.TypeFor[History]() && name == "address_env" {
+		return "a command's --data says where conversations are kept: remove the key, and write --data env:NAME with the name that stood here, " +
+			"or set AGENTHOST_DATA to the address; the tables that it has made are moved by: agenthost data copy --help"
+	}
+	return ""
+}
+
+// structAt returns the type that has the key of a token among its keys; nil if there is
+// none.
+func (c *Config) structAt(tk *token.Token) reflect.Type {
 	file, err := parser.ParseBytes(c.Text, 0)
 	if err != nil || len(file.Docs) == 0 {
 		return nil
 	}
-	return keysBeside(file.Docs[0].Body, reflect.TypeFor[Config](), tk)
+	return structBeside(file.Docs[0].Body, reflect.TypeFor[Config](), tk)
 }
 
-// keysBeside goes down a document and the type it is decoded into, to the map
-// that has the token as a key; nil if it is not below n.
-func keysBeside(n ast.Node, t reflect.Type, tk *token.Token) []string {
+// structBeside goes down a document and the type it is decoded into, to the map that has
+// the token as a key, and returns the map's type; nil if it is not below n.
+func structBeside(n ast.Node, t reflect.Type, tk *token.Token) reflect.Type {
 	switch n := plain(n).(type) {
 	case *ast.MappingNode:
 		for _, v := range n.Values {
 			if at := v.Key.GetToken(); at != nil && at.Position.Offset == tk.Position.Offset {
-				return fieldsOf(t)
+				return t
 			}
-			if found := keysBeside(v.Value, typeOf(t, v.Key.GetToken().Value), tk); found != nil {
+			if found := structBeside(v.Value, typeOf(t, v.Key.GetToken().Value), tk); found != nil {
 				return found
 			}
 		}
 	case *ast.SequenceNode:
 		for _, v := range n.Values {
-			if found := keysBeside(v, typeOf(t, ""), tk); found != nil {
+			if found := structBeside(v, typeOf(t, ""), tk); found != nil {
 				return found
 			}
 		}

@@ -31,7 +31,7 @@ func IsAnswerable(ctx context.Context, s *threads.Store, tenant string, r *host.
 	for b, err := range s.For(tenant).Branches(ctx, r.Thread) {
 		switch {
 		case host.CodeOf(err) == host.NotFound && err != nil:
-			return true, nil // the thread is stored elsewhere, such as in PostgreSQL
+			return true, nil // the thread is stored elsewhere: an embedder's history may be another store
 		case err != nil:
 			return false, err
 		case b.ID != "" && !b.Open:

@@ -40,11 +40,9 @@ func newConversation(t *ui.Terminal, a *project.Project, projectName string, f r
 
 // regenerate answers a stored message again.
 func (s *conversation) regenerate(ctx context.Context, f *runFlags) (err error) {
-	if !s.app.ExternalHistory() {
-		f.regenerate, err = lookup.Message(ctx, s.app.Threads(), s.app.Tenant(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
-		if err != nil && host.CodeOf(err) != host.NotFound { // the run reports a missing thread itself
-			return err
-		}
+	f.regenerate, err = lookup.Message(ctx, s.app.Threads(), s.app.Tenant(s.tenant), s.thread, threads.At{Branch: f.on}, f.regenerate)
+	if err != nil && host.CodeOf(err) != host.NotFound { // the run reports a missing thread itself
+		return err
 	}
 	return s.stream(ctx, &host.Request{Regenerate: f.regenerate, NewBranch: f.branch})
 }

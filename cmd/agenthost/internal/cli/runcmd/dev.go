@@ -37,6 +37,9 @@ directory, and is told at the start.`,
 		Example: "  agenthost dev shop --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
+			if err := f.run.checkHistory(); err != nil {
+				return cli.UsageError(err, c.CommandPath())
+			}
 			return dev(c.Context(), t, projects, list[0], f)
 		},
 	}

@@ -112,9 +112,6 @@ func (s *conversation) findRun(ctx context.Context, f *answerFlags) (err error) 
 			return err
 		}
 	}
-	if s.app.ExternalHistory() {
-		return nil
-	}
 	tenant := s.app.Tenant(s.tenant)
 	if f.resume, err = lookup.Run(ctx, s.app.Threads(), tenant, f.resume); err != nil {
 		return err

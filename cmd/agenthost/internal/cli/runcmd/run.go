@@ -35,8 +35,7 @@ func NewRun(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 builtin:orderdesk, the example that every binary has. With a prompt it answers once; with - the prompt is read from stdin; with
 neither, on a terminal, it is a conversation.
 
-Threads live as long as the command unless --data names a directory, or --history
-(or the configuration's history.address_env) a PostgreSQL database. A
+Threads live as long as the command unless --data says where they are kept. A
 conversation with --data can be steered from elsewhere: see agenthost plugin
 list. With --thread an empty prompt ("") goes on from what is there: it repeats a turn that
 failed or was interrupted.
@@ -88,6 +87,8 @@ on with a run whose process was killed.`,
 // check refuses flags that do not go together.
 func (f *runFlags) check(prompt []string) error {
 	switch {
+	case f.history != "":
+		return f.checkHistory()
 	case f.answer.question != "" || f.answer.expired:
 		return f.checkQuestion(prompt)
 	case f.answer.resume == "" && f.answer.given():
@@ -120,7 +121,7 @@ func (f *runFlags) checkQuestion(prompt []string) error {
 		return errors.New("--expired takes no answers: those of the questions are in the configuration")
 	case len(prompt) > 0 || f.thread != "" || f.regenerate != "" || f.on != "" || f.branch:
 		return errors.New("--question and --expired continue a run where it stopped: they take no prompt, no --thread, no --regenerate and no --on")
-	case f.data == "" && f.history == "":
+	case f.data == "":
 		return errors.New("--question and --expired need --data: the directory that keeps the run")
 	}
 	_, err := f.answer.answers()
@@ -134,7 +135,10 @@ func (f *runFlags) add(c *cobra.Command, projects *open.Projects) {
 	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
 	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
 	projects.AddWaitLock(flags)
-	flags.StringVar(&f.history, "history", "", "a PostgreSQL database that keeps threads instead, by its address")
+	flags.StringVar(&f.history, "history", "", "")
+	if err := flags.MarkHidden("history"); err != nil {
+		panic(err) // there is no such flag
+	}
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	flags.StringVar(&f.target, "target", "", "the network or agent to run (default: the project's)")
 	flags.StringVar(&f.tenant, "tenant", "", cli.TenantUsage("whose run it is"))
@@ -192,9 +196,19 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 	return nil
 }
 
+// checkHistory refuses the flag --history, which earlier versions had. Its error does not
+// quote the address, which may have a password.
+func (f *runFlags) checkHistory() error {
+	if f.history == "" {
+		return nil
+	}
+	return errors.New("there is no --history any more: --data takes the address of a database, postgres://...; " +
+		"agenthost data copy moves the tables that --history has made")
+}
+
 // projectOptions are those of the project that the flags ask for.
 func (f *runFlags) projectOptions(projects *open.Projects) *project.Options {
 	opts := projects.Options()
-	opts.Data, opts.Verify, opts.History, opts.Model = f.data, f.verify, f.history, f.model
+	opts.Data, opts.Verify, opts.Model = f.data, f.verify, f.model
 	return opts
 }

@@ -130,7 +130,7 @@ func (v *Served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 // runs that only their caller can continue. Unreadable turns and runs stay, and are
 // reported.
 func (v *Served) Recover(ctx context.Context, where string, report func(string, ...any)) error {
-	if v.app.Data().Badger() == nil || v.app.ExternalHistory() {
+	if v.app.Data().Badger() == nil {
 		return nil
 	}
 	var found interruptedWork
