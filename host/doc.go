@@ -33,7 +33,7 @@
 // with the model's service, in a [MessageStore] or in itself (package agentthread).
 //
 // A history adapter has any of these interfaces; [NewHistory] finds which. T is a
-// threads.Store, P a postgreshistory.Store, M hosttest's History.
+// threads.Store, P the Store of examples/postgreshistory, M hosttest's History.
 //
 //	interface              has it    without it
 //	[ThreadCreator]        T P M     threads need not exist before the first message

@@ -11,10 +11,9 @@ import (
 
 // compiledOnly are the packages whose examples cannot be run by themselves.
 var compiledOnly = map[string]string{
-	"host/kv/kvtest":       "a kit wants a test to report to",
-	"host/kv/pgkv":         "it wants a server",
-	"host/postgreshistory": "it wants a server",
-	"host/redismessages":   "it wants a server",
+	"host/kv/kvtest":     "a kit wants a test to report to",
+	"host/kv/pgkv":       "it wants a server",
+	"host/redismessages": "it wants a server",
 }
 
 // Each package that others may import shows how it is used, by an example that a

@@ -36,7 +36,7 @@ func (db *database) insert(thread string, messages ...*host.Message) {
 
 // adapter keeps conversations in a database. It has the four methods that AgentKit
 // names; each is optional, and which ones there are is found once, by NewHistory.
-// A whole one for PostgreSQL is host/postgreshistory; hosttest.TestHistory tests
+// A whole one for PostgreSQL is examples/postgreshistory; hosttest.TestHistory tests
 // any.
 type adapter struct{ db *database }
 

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/agenthost/agenthost/examples/postgreshistory"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
-	"github.com/agenthost/agenthost/host/postgreshistory"
 	"github.com/agenthost/agenthost/host/threads"
 )
 

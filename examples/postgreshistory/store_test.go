@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/agenthost/agenthost/examples/postgreshistory"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
-	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
 func TestHostsThatStartAtOnceMakeTheTablesOnce(t *testing.T) {

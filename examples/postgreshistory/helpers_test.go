@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
+	"github.com/agenthost/agenthost/examples/postgreshistory"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agenthost/agenthost/examples/postgreshistory"
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
 func TestAThreadThatAnotherHostHoldsIsWaitedFor(t *testing.T) {

@@ -1,5 +1,8 @@
-// Package postgreshistory keeps conversations in tables of a PostgreSQL database
-// that SQL can read. It is the only package that imports pgx.
+// Package postgreshistory shows how to write a history adapter: it keeps conversations
+// in tables of a PostgreSQL database that SQL can read. hosttest's suites, which any
+// adapter can run, are its tests. A host whose data lies in PostgreSQL does not need it:
+// package datadir opens such a database for everything that a host keeps, where this one
+// keeps conversations alone.
 //
 //	store, err := postgreshistory.Open(ctx, "postgres://app@db.internal/app", nil)
 //	defer store.Close()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/internal/defaults"
 )
 
 // The limits that callers meet.
@@ -114,15 +113,21 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error)
 		return nil, host.Errorf(host.InvalidArgument, "schema %.80q is not a name of lower-case letters, digits and _", name)
 	}
 	s := &Store{
-		pool: pool, schema: pgx.Identifier{name}.Sanitize(), window: opts.Window, maxWaiting: opts.MaxWaiting,
+		pool: pool, schema: pgx.Identifier{name}.Sanitize(), window: atLeastOne(opts.Window, DefaultWindow), maxWaiting: atLeastOne(opts.MaxWaiting, DefaultMaxWaiting),
 		renewEvery: renewEvery, logger: opts.Logger,
 	}
-	defaults.Set(&s.window, DefaultWindow)
-	defaults.Set(&s.maxWaiting, DefaultMaxWaiting)
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	return s, unreachable(s.prepare(ctx, name, !opts.MigrationsDisabled), pool.Config().ConnConfig)
+}
+
+// atLeastOne returns n, or otherwise if n is below 1.
+func atLeastOne(n, otherwise int) int {
+	if n < 1 {
+		return otherwise
+	}
+	return n
 }
 
 // Close waits until every held thread is given back and closes what Open

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agenthost/agenthost/examples/postgreshistory"
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
 // What is taken back stays in a table, and artifacts of its turns go.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"log"
 
+	"github.com/agenthost/agenthost/examples/postgreshistory"
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
 // Every run of the host is kept in the database.

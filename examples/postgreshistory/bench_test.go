@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/agenthost/agenthost/examples/postgreshistory"
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/postgreshistory"
 )
 
 // BenchmarkTurn is what one turn costs: the user's message, the thread, and an
