@@ -43,7 +43,7 @@ Start with:   agenthost demo`,
 		if err := c.ValidateFlagGroups(); err != nil {
 			return cli.UsageError(err, root.CommandPath())
 		}
-		return nil
+		return cli.ResolveData(c, env.getenv)
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.UsageError(err, c.CommandPath()) })
 	t := env.terminal()

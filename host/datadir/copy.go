@@ -16,16 +16,17 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 )
 
-// OpenToRead opens a data directory for a caller that changes nothing: as [OpenShared]
-// does and, if this user can only read it, by a copy in a temporary directory, which is
+// OpenToRead opens data for a caller that changes nothing: as [OpenShared]
+// does and, if this user can only read a directory, by a copy in a temporary directory, which is
 // removed when the directory is closed: opening a store writes to it, also to recover
 // from a crash. notify is called with the size of a copy, in bytes.
-func OpenToRead(ctx context.Context, dir string, options *Options, notify func(copied int64)) (*Dir, error) {
-	d, err := OpenShared(ctx, dir, options)
-	if !errors.Is(err, kv.ErrReadOnly) {
+func OpenToRead(ctx context.Context, address string, options *Options, notify func(copied int64)) (*Dir, error) {
+	d, err := OpenShared(ctx, address, options)
+	at, parseErr := ParseAddress(address)
+	if parseErr != nil || at.IsDatabase() || !errors.Is(err, kv.ErrReadOnly) {
 		return d, err
 	}
-	return OpenCopy(ctx, dir, options, notify)
+	return OpenCopy(ctx, at.Dir(), options, notify)
 }
 
 // OpenCopy opens a copy of a data directory that no process has open. The copy is

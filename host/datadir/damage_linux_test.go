@@ -135,7 +135,7 @@ func fillLife(t *testing.T, d *datadir.Dir, dir string, life int) {
 
 func fillTrace(t *testing.T, d *datadir.Dir, dir, tenant, run string) {
 	t.Helper()
-	traces, err := d.OpenTraces(dir, slog.New(slog.DiscardHandler))
+	traces, err := d.OpenTraces(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

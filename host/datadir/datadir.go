@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/host/kv/sockkv"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
@@ -31,7 +32,8 @@ type Options struct {
 	Getenv func(string) string
 	// Logger receives the store's messages. Default: nothing is logged.
 	Logger *slog.Logger
-	// Verify reads every file of the store before it is used.
+	// Verify reads every file of a directory's store before it is used; a database is not
+	// read.
 	Verify bool
 	// WaitLock is how long to wait for another process that has the directory open and
 	// does not share it: see [WaitLock]. Default: no wait.
@@ -61,29 +63,40 @@ func (o *Options) filled() Options {
 	return out
 }
 
-// Dir is an open data directory, or memory in place of one. Its Driver is the store of
-// all tenants' data. It is safe for concurrent use.
+// Dir is open data: a data directory, a database, or memory in place of them. Its Driver
+// is the store of all tenants' data. It is safe for concurrent use.
 type Dir struct {
 	kv.Driver
-	db     *badgerkv.Store // nil in memory, and if another process has the directory open
+	at     Address
+	db     *badgerkv.Store // nil in memory, in a database, and if another process has the directory open
+	pg     *pgkv.Store     // nil unless the data is in a database
 	shared *sockkv.Shared  // is the driver, if db is not nil
 	remove func() error    // removes the directory if it is a copy; nil otherwise
 	getenv func(string) string
 }
 
-// Open opens a data directory, and makes a missing one; "" is memory. If another process
-// has the directory open for longer than Options.WaitLock, the error wraps
-// [kv.ErrLocked]; other errors have code failed_precondition, resource_exhausted or
-// data_loss, or are those of a context that ends during the wait.
-func Open(ctx context.Context, dir string, options *Options) (d *Dir, err error) {
+// Open opens the data at an address, see [ParseAddress], and makes what is missing of a
+// directory or of a database's tables. If another process has the directory open for
+// longer than Options.WaitLock, the error wraps [kv.ErrLocked]; other errors have code
+// invalid_argument, failed_precondition, resource_exhausted, unavailable,
+// permission_denied or data_loss, or are those of a context that ends during the wait.
+// Any number of processes may open a database.
+func Open(ctx context.Context, address string, options *Options) (d *Dir, err error) {
+	at, err := ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if at.IsDatabase() {
+		return openDatabase(ctx, at, options.filled())
+	}
 	err = WaitLock(ctx, options, func() (err error) {
-		d, err = openNow(dir, options)
+		d, err = openNow(at.Dir(), options)
 		return err
 	})
 	return d, err
 }
 
-// openNow opens a data directory without waiting for its lock.
+// openNow opens a data directory, or memory, without waiting for its lock.
 func openNow(dir string, options *Options) (*Dir, error) {
 	opts := options.filled()
 	if dir == "" {
@@ -101,13 +114,21 @@ func openNow(dir string, options *Options) (*Dir, error) {
 		return nil, Error(dir, err)
 	}
 	shared := sockkv.Share(kv.Group(db))
-	return &Dir{Driver: shared, db: db, shared: shared, getenv: opts.Getenv}, nil
+	return &Dir{Driver: shared, at: Address{dir: dir}, db: db, shared: shared, getenv: opts.Getenv}, nil
 }
 
-// OpenShared opens a data directory like [Open] or, if another process has it open
-// and shares it, uses it through that process. It waits only for a process that does not
+// OpenShared opens data like [Open] or, if another process has the directory open and
+// shares it, uses it through that process. It waits only for a process that does not
 // share the directory.
-func OpenShared(ctx context.Context, dir string, options *Options) (d *Dir, err error) {
+func OpenShared(ctx context.Context, address string, options *Options) (d *Dir, err error) {
+	at, err := ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if at.IsDatabase() {
+		return openDatabase(ctx, at, options.filled())
+	}
+	dir := at.Dir()
 	err = WaitLock(ctx, options, func() (err error) {
 		d, err = openSharedNow(ctx, dir, options)
 		return err
@@ -125,7 +146,7 @@ func openSharedNow(ctx context.Context, dir string, options *Options) (*Dir, err
 	if dialErr != nil {
 		return nil, err
 	}
-	return &Dir{Driver: client, getenv: options.filled().Getenv}, nil
+	return &Dir{Driver: client, at: Address{dir: dir}, getenv: options.filled().Getenv}, nil
 }
 
 // Close closes the store, and removes the copy if the directory is one.
@@ -137,13 +158,20 @@ func (d *Dir) Close() error {
 	return err
 }
 
-// Badger returns the store on disk. It is nil in memory, and when the directory is
-// used through another process.
+// Address returns where the data is.
+func (d *Dir) Address() Address { return d.at }
+
+// KeepsHouse reports whether this process can list the tenants of the data and delete
+// them: it has the directory open, or the data is in a database.
+func (d *Dir) KeepsHouse() bool { return d.db != nil || d.pg != nil }
+
+// Badger returns the store on disk. It is nil in memory, in a database, and when the
+// directory is used through another process.
 func (d *Dir) Badger() *badgerkv.Store { return d.db }
 
 // Serve lets other processes of this user use the store over a listener until the
-// directory is closed. It reports whether the directory has a store to share: memory,
-// and a directory that is used through another process, are not shared.
+// directory is closed. It reports whether the directory has a store to share: memory, a
+// database, and a directory that is used through another process, are not shared.
 func (d *Dir) Serve(listen func() (net.Listener, error)) (bool, error) {
 	if d.shared == nil {
 		return false, nil
@@ -156,11 +184,23 @@ func (d *Dir) Serve(listen func() (net.Listener, error)) (bool, error) {
 	return true, nil
 }
 
+// partitions yields the partitions that have data, those of the host's own among them.
+func (d *Dir) partitions(ctx context.Context) iter.Seq2[string, error] {
+	switch {
+	case d.db != nil:
+		return d.db.Partitions(ctx)
+	case d.pg != nil:
+		return d.pg.Partitions(ctx)
+	}
+	return func(yield func(string, error) bool) { yield("", errUsedElsewhere()) }
+}
+
 // Tenants yields the tenants that have data. It skips partitions whose names no tenant
-// can have: they are the host's own. The directory must have its store on disk.
+// can have: they are the host's own. The error has code failed_precondition unless
+// [Dir.KeepsHouse].
 func (d *Dir) Tenants(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for name, err := range d.db.Partitions(ctx) {
+		for name, err := range d.partitions(ctx) {
 			if err == nil && host.ValidateTenant(name) != nil {
 				continue
 			}

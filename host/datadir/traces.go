@@ -17,8 +17,13 @@ import (
 // TracesPath returns the path of a data directory's traces.
 func TracesPath(dir string) string { return filepath.Join(dir, TracesName) }
 
-// OpenTraces opens the traces in the directory's path, encrypted like the store.
-func (d *Dir) OpenTraces(dir string, logger *slog.Logger) (*trace.Log, error) {
+// OpenTraces opens the traces beside the store, encrypted like the store. It returns nil
+// for memory and for a database, which have none.
+func (d *Dir) OpenTraces(logger *slog.Logger) (*trace.Log, error) {
+	dir := d.at.Dir()
+	if dir == "" {
+		return nil, nil
+	}
 	keys, err := d.traceKeys(dir)
 	if err != nil {
 		return nil, err
@@ -82,6 +87,9 @@ func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
 func (d *Dir) eraser() kv.Eraser {
 	if d.db != nil {
 		return d.db
+	}
+	if d.pg != nil {
+		return d.pg
 	}
 	if memory, ok := d.Driver.(kv.Eraser); ok {
 		return memory

@@ -43,14 +43,12 @@ func (v *Verification) addDamaged(tenant, thread string, err error) {
 	v.Damaged = append(v.Damaged, Damaged{tenant, thread, fault.AsError(err)})
 }
 
-// Verify reads the whole store: the tables, every entry, and every thread of every
-// tenant. It calls tell with the number of threads read. Damage is part of the result,
-// not an error. The directory must have its store on disk.
+// Verify reads the whole store: the files of a directory, every entry, and every thread of
+// every tenant. It calls tell with the number of threads read. Damage is part of the
+// result, not an error. Code failed_precondition unless [Dir.KeepsHouse].
 func (d *Dir) Verify(ctx context.Context, tell func(threads int)) (*Verification, error) {
 	out := &Verification{Damaged: []Damaged{}}
-	if err := d.db.Verify(); errors.Is(err, kv.ErrCorrupt) {
-		out.addDamaged("", "", host.Errorf(host.DataLoss, "a table cannot be read: %w", err).WithHint("restore it from a backup"))
-	} else if err != nil {
+	if err := d.verifyFiles(out); err != nil {
 		return nil, err
 	}
 	if err := d.verifyDigests(ctx, out); err != nil {
@@ -69,6 +67,20 @@ func (d *Dir) Verify(ctx context.Context, tell func(threads int)) (*Verification
 		}
 	}
 	return out, nil
+}
+
+// verifyFiles reads the files of a directory's store. Those of a database are the
+// server's to check.
+func (d *Dir) verifyFiles(out *Verification) error {
+	if d.db == nil {
+		return nil
+	}
+	err := d.db.Verify()
+	if errors.Is(err, kv.ErrCorrupt) {
+		out.addDamaged("", "", host.Errorf(host.DataLoss, "a table cannot be read: %w", err).WithHint("restore it from a backup"))
+		return nil
+	}
+	return err
 }
 
 // verifyTenant reads every thread of a tenant.
@@ -110,7 +122,7 @@ func (d *Dir) verifyTenant(ctx context.Context, tenant string, out *Verification
 // verifyDigests compares every entry with its digest, also entries that no thread
 // contains: memories, jobs, plugins' keys, and the host's own.
 func (d *Dir) verifyDigests(ctx context.Context, out *Verification) error {
-	for partition, err := range d.db.Partitions(ctx) {
+	for partition, err := range d.partitions(ctx) {
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ const maxErasureWait = 2 * time.Minute
 // resumeErasures completes interrupted deletions of tenants while a command runs that
 // has the store to itself. A live host completes them in its retention sweeps.
 func (p *Project) resumeErasures(ctx context.Context) error {
-	if p.data.Badger() == nil || p.live {
+	if p.data.Badger() == nil || p.live { // a database's are resumed by the hosts that serve it
 		return nil
 	}
 	begun, err := p.data.Badger().Erasing(ctx)

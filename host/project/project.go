@@ -87,8 +87,11 @@ type Options struct {
 	// deletions are being completed.
 	Erasing func(tenants int)
 
-	Data string // the data directory; "" keeps threads in memory
-	// Verify reads all files of the data directory before it is used.
+	// Data says where data is kept: the path of a directory, or
+	// postgres://user:password@host:5432/database, which any number of hosts may share; ""
+	// keeps it in memory. See [datadir.ParseAddress].
+	Data string
+	// Verify reads all files of a data directory before it is used.
 	Verify bool
 	// WaitLock is how long to wait for another process that has the data directory open
 	// and does not share it.
@@ -219,10 +222,8 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	}
 	p.closers.addLast(data.Close) // after the plugins, which write to it
 	p.data = data
-	if opts.Data != "" {
-		if p.traces, dataErr = data.OpenTraces(opts.Data, p.logger); dataErr != nil {
-			return errors.Join(dataErr, pluginErr)
-		}
+	if p.traces, dataErr = data.OpenTraces(p.logger); dataErr != nil {
+		return errors.Join(dataErr, pluginErr)
 	}
 	p.threads = threads.New(data.Driver, datadir.ThreadOptions(p.traces))
 	p.openQueue(data)
@@ -238,8 +239,8 @@ func (p *Project) giveStores() {
 	p.builder.reducers.threads, p.builder.reducers.queue = p.threads, p.queue
 }
 
-// openData opens the store. A live host opens it exclusively and shares it; any other
-// command may use it through such a host.
+// openData opens the store. A live host opens a directory exclusively and shares it; any
+// other command may use it through such a host. A database is open to all.
 func (p *Project) openData(ctx context.Context, opts *Options) (*datadir.Dir, error) {
 	how := &datadir.Options{Getenv: p.getenv, Logger: p.logger, Verify: opts.Verify, WaitLock: opts.WaitLock}
 	if opts.Replaceable {

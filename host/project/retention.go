@@ -110,7 +110,7 @@ func newRetention(p *Project) *retention {
 
 // StartRetention removes such threads in the background while a host runs.
 func (p *Project) StartRetention() {
-	if p.data.Badger() == nil {
+	if !p.data.KeepsHouse() {
 		return
 	}
 	p.retention = newRetention(p)

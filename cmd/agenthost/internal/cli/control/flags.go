@@ -12,13 +12,14 @@ import (
 
 // Flags name a running host on a command line, and have --json.
 type Flags struct {
-	Data, Socket string
-	JSON         bool
+	Data   cli.DataFlag
+	Socket string
+	JSON   bool
 }
 
 // AddTo adds the flags to a command.
 func (f *Flags) AddTo(c *cobra.Command) {
-	c.Flags().StringVar(&f.Data, "data", "", "the data directory of the running host")
+	c.Flags().Var(&f.Data, "data", "the running host's data: a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	c.Flags().StringVar(&f.Socket, "socket", "", "the control socket of the running host, if it is elsewhere")
 	c.Flags().BoolVar(&f.JSON, "json", false, "print JSON")
 	c.MarkFlagsMutuallyExclusive("data", "socket")
@@ -38,24 +39,32 @@ func (f *Flags) Path() (string, error) {
 	switch {
 	case f.Socket != "":
 		return f.Socket, nil
-	case f.Data != "":
-		return SocketPath(f.Data), nil
+	case f.Data.Given():
+		if f.Data.LocalDir() == "" {
+			return "", errNoLocalDir
+		}
+		return SocketPath(f.Data.LocalDir()), nil
 	}
 	return "", errNoSocket
 }
 
-var errNoSocket = errors.New("name the running host: --data DIR, or --socket PATH")
+var (
+	errNoSocket   = errors.New("name the running host: --data DIR, or --socket PATH")
+	errNoLocalDir = errors.New("name the running host with --socket PATH: this user has no directory of its own for the sockets of hosts with a database (set XDG_RUNTIME_DIR to one)")
+)
 
-// SocketName is the control socket in a data directory.
+// SocketName is the control socket in the local directory of a host's data.
 const SocketName = "control.sock"
 
-// SocketPath returns where the control socket of a data directory is.
-func SocketPath(data string) string { return filepath.Join(data, SocketName) }
+// SocketPath returns where the control socket of a host is, whose data has a local
+// directory.
+func SocketPath(localDir string) string { return filepath.Join(localDir, SocketName) }
 
-// HostWords names a running host on a command line.
-func HostWords(data, socket string) string {
-	if data != "" && socket == SocketPath(data) {
-		return "--data " + termtext.ShellWord(data)
+// HostWords returns the flags that name a running host on a command line, after a space;
+// "" if none are needed.
+func HostWords(data *cli.DataFlag, socket string) string {
+	if data.LocalDir() != "" && socket == SocketPath(data.LocalDir()) {
+		return data.Words()
 	}
-	return "--socket " + termtext.ShellWord(socket)
+	return " --socket " + termtext.ShellWord(socket)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +29,9 @@ type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
-	data, socket, keyFile, dataKeys string
-	json                            bool
+	data                      cli.DataFlag
+	socket, keyFile, dataKeys string
+	json                      bool
 }
 
 // New returns the command.
@@ -38,8 +40,9 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
 		Short: "Back up, restore, check, encrypt and erase what is kept",
-		Long: `Back up, restore and check a data directory: the threads and all else that is
-kept of every tenant.
+		Long: `Back up, restore, check, move and erase what is kept: the threads and all else of
+every tenant. --data is a directory, or a database, on which backup, restore, rekey and
+purge are the work of the server's own tools.
 
 With ` + datadir.KeyFileVariable + ` or ` + datadir.KeyVariable + ` set to a key when a
 directory is made, it is encrypted, and needs that key from then on:
@@ -51,7 +54,7 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory (required)")
+	c.PersistentFlags().Var(&g.data, "data", "the data (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
 	c.AddCommand(g.backup(), g.restore(), g.verify(), g.rekey(),
 		g.erase(), g.prove(), g.purge())
@@ -74,9 +77,9 @@ func (g *group) withData(ctx context.Context, op string, args, result any, direc
 	once.WaitLock = 0 // each attempt also asks the host
 	var s *datadir.Dir
 	err = datadir.WaitLock(ctx, opts, func() (err error) {
-		s, err = datadir.Open(ctx, g.data, &once)
+		s, err = datadir.Open(ctx, g.data.Text(), &once)
 		if errors.Is(err, kv.ErrReadOnly) && (op == verifyOp || op == backupOp) {
-			s, err = datadir.OpenCopy(ctx, g.data, &once, g.dirs.NoteCopy(g.data))
+			s, err = datadir.OpenCopy(ctx, g.data.Text(), &once, g.dirs.NoteCopy(g.data.String()))
 		}
 		if errors.Is(err, kv.ErrLocked) {
 			err = g.askHost(ctx, err, op, args, result)
@@ -91,7 +94,7 @@ func (g *group) withData(ctx context.Context, op string, args, result any, direc
 }
 
 func (g *group) askHost(ctx context.Context, locked error, op string, args, result any) error {
-	err := control.Call(ctx, cmp.Or(g.socket, control.SocketPath(g.data)), op, args, result)
+	err := control.Call(ctx, cmp.Or(g.socket, control.SocketPath(g.data.At().Dir())), op, args, result)
 	if err != nil && control.Unreachable(err) {
 		return locked // by a process that cannot be asked
 	}
@@ -117,7 +120,7 @@ deleted since cannot be restored with it.`,
 		Example: "  agenthost data backup monday.backup --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := open.CheckData(g.data, "agenthost data backup"); err != nil {
+			if err := open.CheckDirectory(&g.data, "agenthost data backup", g.dumpWords("pg_dump --format=custom --file="+termtext.ShellWord(list[0]))); err != nil {
 				return err
 			}
 			path, err := filepath.Abs(list[0])
@@ -140,13 +143,26 @@ deleted since cannot be restored with it.`,
 			fmt.Fprintf(g.term.Out, "Wrote %s in %s to %s%s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), list[0], sealedWords(info))
 			fmt.Fprintf(g.term.Out, "Check it with: agenthost data verify --backup %s\n", termtext.ShellWord(list[0]))
 			if info.Encrypted {
-				fmt.Fprintf(g.term.Out, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", termtext.ShellWord(datadir.KeyFilePath(g.data)))
+				fmt.Fprintf(g.term.Out, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", termtext.ShellWord(datadir.KeyFilePath(g.data.At().Dir())))
 			}
 			return nil
 		},
 	}
 	g.addOpenFlags(c)
 	return c
+}
+
+// dumpWords is what to run instead of a command that works on files.
+func (g *group) dumpWords(command string) string {
+	return "run: " + command + " with the address of the database; or copy it to a directory, which can be backed up: agenthost data copy " + copyWord(&g.data) + " DIR"
+}
+
+// copyWord returns the data as an argument of data copy, without a password.
+func copyWord(data *cli.DataFlag) string {
+	if word := strings.TrimPrefix(data.Words(), " --data "); word != "" {
+		return word
+	}
+	return "env:" + datadir.Variable
 }
 
 func sealedWords(info *badgerkv.BackupInfo) string {
@@ -168,8 +184,12 @@ tenants that were deleted since.`,
 		Example: "  agenthost data restore monday.backup --data ./restored --key-file ./data/" + datadir.StoreName + "/" + badgerkv.KeyFile,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if g.data == "" {
+			if !g.data.Given() {
 				return cli.UsageError(errors.New("--data is required: the directory to make"), "agenthost data restore")
+			}
+			if g.data.At().IsDatabase() {
+				return host.Errorf(host.Unimplemented, "a backup is restored into a data directory, and %s is a database", g.data.At()).
+					WithHint("restore it into a new directory, and then: agenthost data copy DIR %s; a dump of pg_dump is read by pg_restore", copyWord(&g.data))
 			}
 			info, err := g.restoreFile(c.Context(), list[0])
 			if err != nil {
@@ -178,7 +198,7 @@ tenants that were deleted since.`,
 			if g.json {
 				return ui.PrintJSON(g.term.Out, backupResult{list[0], *info})
 			}
-			fmt.Fprintf(g.term.Out, "Restored %s in %s to %s, as of %s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), g.data, info.Created.Local().Format("2006-01-02 15:04:05"))
+			fmt.Fprintf(g.term.Out, "Restored %s in %s to %s, as of %s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), g.data.At(), info.Created.Local().Format("2006-01-02 15:04:05"))
 			if info.Erased > 0 {
 				fmt.Fprintf(g.term.Out, "Left out %s of tenants that were deleted since.\n", entryWords(info.Erased))
 			}
@@ -221,9 +241,9 @@ func (g *group) restoreFile(ctx context.Context, file string) (*badgerkv.BackupI
 	opts.Progress = show.Entries
 	opts.Store.Logger = g.term.Logger()
 	opts.KeyFile = g.dataKeys
-	info, err := badgerkv.Restore(ctx, datadir.StorePath(g.data), in, opts)
+	info, err := badgerkv.Restore(ctx, datadir.StorePath(g.data.At().Dir()), in, opts)
 	if errors.Is(err, kv.ErrInvalid) {
-		return nil, host.Errorf(host.FailedPrecondition, "data directory %s has data", g.data).
+		return nil, host.Errorf(host.FailedPrecondition, "data directory %s has data", g.data.At()).
 			WithHint("restore into a new directory; nothing was changed in this one")
 	}
 	return info, backupError(file, err)
@@ -262,7 +282,7 @@ directory open. Every tenant gets a new data key as well, for what is written fr
 on. Backups keep the key that they were made with.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := open.CheckData(g.data, "agenthost data rekey"); err != nil {
+			if err := open.CheckDirectory(&g.data, "agenthost data rekey", "encrypt the disk of the database's server; its rows are not encrypted with a data key"); err != nil {
 				return err
 			}
 			if file == "" {
@@ -277,13 +297,13 @@ on. Backups keep the key that they were made with.`,
 				return err
 			}
 			if old == nil {
-				return host.Errorf(host.InvalidArgument, "data directory %s: no key is set", g.data).
+				return host.Errorf(host.InvalidArgument, "data directory %s: no key is set", g.data.At()).
 					WithHint("set %s; to encrypt a directory that is not, restore a backup of it with the key set", datadir.KeyFileVariable)
 			}
-			if err := badgerkv.Rekey(datadir.StorePath(g.data), old, key); err != nil {
-				return datadir.Error(g.data, err)
+			if err := badgerkv.Rekey(datadir.StorePath(g.data.At().Dir()), old, key); err != nil {
+				return datadir.Error(g.data.At().Dir(), err)
 			}
-			fmt.Fprintf(g.term.Out, "%s has the new key. Set %s=%s from now on.\n", g.data, datadir.KeyFileVariable, termtext.ShellWord(file))
+			fmt.Fprintf(g.term.Out, "%s has the new key. Set %s=%s from now on.\n", g.data.At(), datadir.KeyFileVariable, termtext.ShellWord(file))
 			return nil
 		},
 	}
@@ -304,7 +324,7 @@ open does it for this command, and serves on. With --backup it reads a backup in
 			if backup != "" {
 				return g.verifyBackup(c.Context(), backup)
 			}
-			if err := open.CheckData(g.data, "agenthost data verify"); err != nil {
+			if err := open.CheckData(&g.data, "agenthost data verify"); err != nil {
 				return err
 			}
 			out := &datadir.Verification{}

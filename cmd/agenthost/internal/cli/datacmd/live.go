@@ -33,7 +33,7 @@ func Handlers(a *project.Project) map[string]control.Handler {
 // backup writes the data to a file of the client's choice: only this user can open the
 // socket.
 func (l *liveData) backup(ctx context.Context, args backupArgs) (*badgerkv.BackupInfo, error) {
-	if err := l.keepsData(); err != nil {
+	if err := l.keepsFiles(); err != nil {
 		return nil, err
 	}
 	if !filepath.IsAbs(args.Path) {
@@ -64,15 +64,24 @@ func (l *liveData) prove(ctx context.Context, args tenantArgs) (*erasure.Report,
 }
 
 func (l *liveData) purge(ctx context.Context, _ struct{}) (struct{}, error) {
-	if err := l.keepsData(); err != nil {
+	if err := l.keepsFiles(); err != nil {
 		return struct{}{}, err
 	}
 	return struct{}{}, l.app.Data().Badger().Purge(ctx)
 }
 
+// keepsData refuses an operation on data that other processes do not reach.
 func (l *liveData) keepsData() error {
-	if l.app.Data().Badger() == nil {
+	if !l.app.Data().KeepsHouse() {
 		return host.Errorf(host.FailedPrecondition, "the host keeps its threads in memory").WithHint("start it with --data DIR")
+	}
+	return nil
+}
+
+// keepsFiles refuses an operation on the files of a directory.
+func (l *liveData) keepsFiles() error {
+	if l.app.Data().Badger() == nil {
+		return host.Errorf(host.FailedPrecondition, "the host has no data directory").WithHint("start it with --data DIR")
 	}
 	return nil
 }

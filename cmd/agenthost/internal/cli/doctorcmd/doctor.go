@@ -37,8 +37,9 @@ const (
 )
 
 type doctorFlags struct {
-	data, project string
-	json          bool
+	data    cli.DataFlag
+	project string
+	json    bool
 }
 
 // New returns the command. version is the program's.
@@ -58,7 +59,7 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().StringVar(&f.data, "data", "", "a data directory to look at")
+	c.Flags().Var(&f.data, "data", "the data to look at: a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	c.Flags().StringVar(&f.project, "project", "", "a project to look at")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return c
@@ -93,8 +94,8 @@ func (d *checkup) run(ctx context.Context, f doctorFlags) error {
 		{Name: "agenthost", Status: fine, Text: fmt.Sprintf("%s, %s, %s/%s", d.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
 		d.checkGo(ctx), d.checkCache("wasm", "compiled plugins"), d.checkCache("build", "built plugins"),
 	}
-	if f.data != "" {
-		list = append(list, d.checkData(ctx, f.data))
+	if f.data.Given() {
+		list = append(list, d.checkData(ctx, &f.data))
 	}
 	list = append(list, d.checkModels(ctx, f.project)...)
 	list = append(list, d.checkTerminal())
@@ -220,9 +221,38 @@ func sizeOf(dir string) (files int, size int64) {
 	return files, size
 }
 
-// checkData opens a data directory, or uses it through the host that has it open. A
+// checkData opens the data. A missing directory is not made.
+func (d *checkup) checkData(ctx context.Context, data *cli.DataFlag) finding {
+	if data.At().IsDatabase() {
+		return d.checkDatabase(ctx, data)
+	}
+	return d.checkDirectory(ctx, data.At().Dir())
+}
+
+// checkDatabase opens a database, reads an entry that it does not have, and measures how
+// long that takes. Missing tables are made.
+func (d *checkup) checkDatabase(ctx context.Context, data *cli.DataFlag) finding {
+	ctx, cancel := context.WithTimeout(ctx, toolTime)
+	defer cancel()
+	store, err := datadir.Open(ctx, data.Text(), d.dirs.QuietOptions())
+	if err != nil {
+		return failed("data", err)
+	}
+	began := time.Now()
+	_, err = store.Get(ctx, host.DefaultTenant, kv.NewKey("doctor"))
+	took := time.Since(began)
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return failed("data", errors.Join(err, store.Close()))
+	}
+	if err := store.Close(); err != nil {
+		return failed("data", err)
+	}
+	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: reads and writes are possible; one read takes %s", data.At(), ui.ShortTime(int64(took)))}
+}
+
+// checkDirectory opens a data directory, or uses it through the host that has it open. A
 // missing directory is not made.
-func (d *checkup) checkData(ctx context.Context, dir string) finding {
+func (d *checkup) checkDirectory(ctx context.Context, dir string) finding {
 	if _, err := os.Stat(datadir.StorePath(dir)); errors.Is(err, fs.ErrNotExist) {
 		return finding{Name: "data", Status: note, Text: "there is no store in " + dir, Hint: "it is made by: agenthost run PROJECT --data " + termtext.ShellWord(dir)}
 	}

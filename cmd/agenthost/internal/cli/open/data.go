@@ -53,14 +53,28 @@ func (d *Data) NoteCopy(dir string) func(int64) {
 	}
 }
 
-// CheckData refuses a data directory that does not exist, which opening would make.
-func CheckData(dir, command string) error {
+// CheckData refuses a command line without data, and a data directory that does not exist,
+// which opening would make.
+func CheckData(data *cli.DataFlag, command string) error {
+	if !data.Given() {
+		return cli.UsageError(errors.New("--data is required: a directory, or the address of a database"), command)
+	}
+	dir := data.At().Dir()
 	if dir == "" {
-		return cli.UsageError(errors.New("--data is required: the directory that keeps the threads"), command)
+		return nil // opening a database says what is missing
 	}
 	if _, err := os.Stat(datadir.StorePath(dir)); err != nil {
-		return host.Errorf(host.NotFound, "there are no threads in %s: %w", dir, err).
+		return host.Errorf(host.NotFound, "there is no data in %s: %w", dir, err).
 			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(dir))
 	}
 	return nil
+}
+
+// CheckDirectory is [CheckData] for a command that works on the files of a directory. For
+// a database its error has the code unimplemented and instead as the next step.
+func CheckDirectory(data *cli.DataFlag, command, instead string) error {
+	if data.At().IsDatabase() {
+		return host.Errorf(host.Unimplemented, "%s works on the files of a data directory, and %s is a database", command, data.At()).WithHint("%s", instead)
+	}
+	return CheckData(data, command)
 }

@@ -16,8 +16,9 @@ import (
 )
 
 type eraseFlags struct {
-	data, tenant string
-	all, json    bool
+	data      cli.DataFlag
+	tenant    string
+	all, json bool
 }
 
 func pluginErase(t *ui.Terminal, dirs *open.Data) *cobra.Command {
@@ -45,7 +46,7 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&f.data, "data", "", "the data directory (required)")
+	c.Flags().Var(&f.data, "data", "the data (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	dirs.AddWaitLock(c.Flags())
 	c.Flags().StringVar(&f.tenant, "tenant", "", cli.TenantUsage("for whom it is kept"))
 	c.Flags().BoolVar(&f.all, "all", false, "what all plugins keep for the tenant")
@@ -57,11 +58,11 @@ func (f *eraseFlags) check(c *cobra.Command, list []string) error {
 	if f.all == (len(list) == 1) {
 		return cli.UsageError(errors.New("name one plugin by its ID, or all with --all"), c.CommandPath())
 	}
-	return open.CheckData(f.data, c.CommandPath())
+	return open.CheckData(&f.data, c.CommandPath())
 }
 
 func (f *eraseFlags) erase(ctx context.Context, dirs *open.Data, list []string) (n plugin.Erased, err error) {
-	driver, err := datadir.OpenShared(ctx, f.data, dirs.Options())
+	driver, err := datadir.OpenShared(ctx, f.data.Text(), dirs.Options())
 	if err != nil {
 		return n, err
 	}

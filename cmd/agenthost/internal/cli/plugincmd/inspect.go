@@ -48,7 +48,7 @@ left out ("left_out" in JSON).`,
   agenthost plugin inspect desk --project builtin:orderdesk`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if running.host.Data+running.host.Socket != "" {
+			if running.host.Data.Given() || running.host.Socket != "" {
 				running.host.JSON = asJSON
 				return running.showUsage(c, pluginArgs{ID: list[0], Tenant: cli.TenantOr(tenant)})
 			}
@@ -72,7 +72,7 @@ left out ("left_out" in JSON).`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&projectName, "project", "", "the project whose plugin it is")
 	c.Flags().StringVar(&tenant, "tenant", "", cli.TenantUsage("for whom what is granted is shown"))
-	c.Flags().StringVar(&running.host.Data, "data", "", "the data directory of the running host whose plugin it is")
+	c.Flags().Var(&running.host.Data, "data", "the data of the running host whose plugin it is: a directory, or postgres://..., or env:NAME")
 	c.Flags().StringVar(&running.host.Socket, "socket", "", "the control socket of that host, if it is elsewhere")
 	c.MarkFlagsMutuallyExclusive("project", "data", "socket")
 	return c

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -16,11 +15,9 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/queue"
-	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // group is what the commands of agenthost queue share: the terminal, how data directories
@@ -29,8 +26,9 @@ type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
-	data, tenant string
-	json         bool
+	data   cli.DataFlag
+	tenant string
+	json   bool
 }
 
 // New returns the command.
@@ -46,7 +44,7 @@ it run again or drops it. JOB may be the beginning of its id.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps the jobs (required)")
+	c.PersistentFlags().Var(&g.data, "data", "where the jobs are kept (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	g.dirs.AddWaitLock(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose jobs"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
@@ -58,14 +56,10 @@ it run again or drops it. JOB may be the beginning of its id.`,
 
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
 func (g *group) withQueue(ctx context.Context, fn func(*queue.Queue) error) (err error) {
-	if g.data == "" {
-		return cli.UsageError(errors.New("--data is required: the directory that keeps the jobs"), "agenthost queue")
+	if err := open.CheckData(&g.data, "agenthost queue"); err != nil {
+		return err
 	}
-	if _, err := os.Stat(datadir.StorePath(g.data)); err != nil {
-		return host.Errorf(host.NotFound, "there are no jobs in %s: %w", g.data, err).
-			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(g.data))
-	}
-	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -22,7 +23,7 @@ type conversation struct {
 	reload  *project.Reloader // nil unless plugins can be replaced
 	project string
 	thread  string
-	data    string
+	data    cli.DataFlag
 	tenant  string
 	json    bool
 	durable bool
@@ -102,11 +103,11 @@ func (s *conversation) streamEvents(ctx context.Context, req *host.Request) erro
 // withResumeCommand adds the command that continues an interrupted turn to its error, if
 // the turn's messages are stored.
 func (s *conversation) withResumeCommand(err error) error {
-	if s.data == "" || s.thread == "" || host.CodeOf(err) != host.Canceled {
+	if !s.data.Given() || s.thread == "" || host.CodeOf(err) != host.Canceled {
 		return err
 	}
 	return host.Errorf(host.Canceled, "interrupted: %w; what was finished is kept in thread %s", err, s.thread).
-		WithHint("go on with: agenthost run %s --data %s%s --thread %s \"\"", termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
+		WithHint("go on with: agenthost run %s%s%s --thread %s \"\"", termtext.ShellWord(s.project), s.data.Words(), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
 func (s *conversation) tenantWords() string {
@@ -125,11 +126,11 @@ func (s *conversation) printBranch() {
 
 // printThread prints the thread that a run has made, if it is stored.
 func (s *conversation) printThread(named string) {
-	if s.thread == "" || named != "" || s.data == "" || len(s.asked.questions) > 0 {
+	if s.thread == "" || named != "" || !s.data.Given() || len(s.asked.questions) > 0 {
 		return
 	}
-	fmt.Fprintf(s.term.Out, "\nThis is thread %s; go on with:\n  %s run %s --data %s%s --thread %s \"...\"\n",
-		termtext.Printable(s.thread), ui.Self(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), termtext.ShellWord(s.thread))
+	fmt.Fprintf(s.term.Out, "\nThis is thread %s; go on with:\n  %s run %s%s%s --thread %s \"...\"\n",
+		termtext.Printable(s.thread), ui.Self(), termtext.ShellWord(s.project), s.data.Words(), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
 // footer reports an answer that did not come from a model.

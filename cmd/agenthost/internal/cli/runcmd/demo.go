@@ -24,17 +24,18 @@ const (
 
 // NewDemo returns the command agenthost demo. getenv tells whether a key is set.
 func NewDemo(t *ui.Terminal, projects *open.Projects, getenv func(string) string) *cobra.Command {
-	var data, model string
+	data := cli.DataFlag{Own: true}
+	var model string
 	var json bool
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a small support network on real input; needs no key and no network",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return demo(c.Context(), t, projects, data, model, json, getenv("OPENAI_API_KEY") != "")
+			return demo(c.Context(), t, projects, data.Text(), model, json, getenv("OPENAI_API_KEY") != "")
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "directory that keeps the conversation (default: a temporary one)")
+	c.Flags().Var(&data, "data", "where the conversation is kept: a directory, or postgres://..., or env:NAME (default: a temporary directory)")
 	projects.AddWaitLock(c.Flags())
 	c.Flags().StringVar(&model, "model", "", "a real model; needs OPENAI_API_KEY or OPENAI_BASE_URL")
 	c.Flags().BoolVar(&json, "json", false, "print events as JSON, one a line")

@@ -78,7 +78,7 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	s.reload.Watch()
 	stop := s.reload.Poll(ctx)
 	defer stop()
-	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list %s\n", control.HostWords(f.run.data, socket))
+	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list%s\n", control.HostWords(&f.run.data, socket))
 	return s.talk(ctx)
 }
 
@@ -87,8 +87,8 @@ func (f *devFlags) socketPath(a *project.Project) (string, error) {
 	switch {
 	case f.socket != "":
 		return f.socket, nil
-	case f.run.data != "":
-		return control.SocketPath(f.run.data), nil
+	case f.run.data.LocalDir() != "":
+		return control.SocketPath(f.run.data.LocalDir()), nil
 	}
 	path, remove, err := devSocket()
 	if err == nil {

@@ -28,7 +28,7 @@ func (s *conversation) serveCommands(ctx context.Context, socket string) error {
 	s.reload = project.NewReloader(s.app, s.printMessage)
 	clients := sessioncmd.NewServed(s.app)
 	s.app.OnClose(clients.Close)
-	if err := clients.Recover(ctx, control.HostWords(s.data, socket), s.printMessage); err != nil {
+	if err := clients.Recover(ctx, control.HostWords(&s.data, socket), s.printMessage); err != nil {
 		return err
 	}
 	server, err := control.Listen(socket, handlers(s.app, s.reload, clients))
@@ -42,9 +42,12 @@ func (s *conversation) serveCommands(ctx context.Context, socket string) error {
 
 // shareData lets other commands use the threads of a session that keeps them.
 func (s *conversation) shareData() error {
-	stop, shared, err := serveStore(s.app.Data(), s.data)
+	if s.data.At().IsDatabase() {
+		return nil // other commands reach it as this one does
+	}
+	stop, shared, err := serveStore(s.app.Data(), s.data.At().Dir())
 	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
-		s.printMessage("other commands cannot use %s meanwhile: %s", s.data, ui.ErrorText(err))
+		s.printMessage("other commands cannot use %s meanwhile: %s", s.data.String(), ui.ErrorText(err))
 		return nil
 	}
 	if err == nil && shared {

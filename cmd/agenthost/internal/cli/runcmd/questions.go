@@ -54,11 +54,11 @@ func (s *conversation) printAnswerCommand() {
 		return
 	}
 	w := s.term.Out
-	if s.data == "" {
+	if !s.data.Given() {
 		fmt.Fprintln(w, "\nNobody can answer: without --data nothing is kept to go on from.")
 		return
 	}
-	fmt.Fprintf(w, "\nGo on with an answer to each question:\n  %s run %s --data %s%s --resume %s", ui.Self(), termtext.ShellWord(s.project), termtext.ShellWord(s.data), s.tenantWords(), s.asked.run)
+	fmt.Fprintf(w, "\nGo on with an answer to each question:\n  %s run %s%s%s --resume %s", ui.Self(), termtext.ShellWord(s.project), s.data.Words(), s.tenantWords(), s.asked.run)
 	for _, q := range s.asked.questions {
 		fmt.Fprintf(w, " %s", answerWords(q))
 	}

@@ -17,8 +17,9 @@ import (
 
 // runFlags are the flags of run; dev has those of [runFlags.add].
 type runFlags struct {
-	thread, data, history, model, target, tenant string
-	verify                                       bool
+	data                                   cli.DataFlag
+	thread, history, model, target, tenant string
+	verify                                 bool
 
 	regenerate, on, racing string
 	json, durable, branch  bool
@@ -105,8 +106,8 @@ func (f *runFlags) check(prompt []string) error {
 		return errors.New("--on names a branch of --thread")
 	case !host.Racing(f.racing).Valid():
 		return fmt.Errorf("--racing %q is none of wait, conflict and branch", f.racing)
-	case f.answer.resume != "" && f.data == "":
-		return errors.New("--resume needs --data: the directory that keeps the run")
+	case f.answer.resume != "" && !f.data.Given():
+		return errors.New("--resume needs --data: where the run is kept")
 	}
 	_, err := f.answer.answers()
 	return err
@@ -121,8 +122,8 @@ func (f *runFlags) checkQuestion(prompt []string) error {
 		return errors.New("--expired takes no answers: those of the questions are in the configuration")
 	case len(prompt) > 0 || f.thread != "" || f.regenerate != "" || f.on != "" || f.branch:
 		return errors.New("--question and --expired continue a run where it stopped: they take no prompt, no --thread, no --regenerate and no --on")
-	case f.data == "":
-		return errors.New("--question and --expired need --data: the directory that keeps the run")
+	case !f.data.Given():
+		return errors.New("--question and --expired need --data: where the run is kept")
 	}
 	_, err := f.answer.answers()
 	return err
@@ -132,7 +133,7 @@ func (f *runFlags) checkQuestion(prompt []string) error {
 func (f *runFlags) add(c *cobra.Command, projects *open.Projects) {
 	flags := c.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
-	flags.StringVar(&f.data, "data", "", "directory that keeps threads")
+	flags.Var(&f.data, "data", "where threads and all else are kept: a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
 	projects.AddWaitLock(flags)
 	flags.StringVar(&f.history, "history", "", "")
@@ -152,7 +153,7 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 	if err != nil {
 		return err
 	}
-	served := talk && f.data != ""
+	served := talk && f.data.LocalDir() != ""
 	opts := f.projectOptions(projects)
 	opts.Replaceable = served
 	if f.json {
@@ -168,7 +169,7 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 		return err
 	}
 	if served {
-		if err := s.serveCommands(ctx, control.SocketPath(f.data)); err != nil {
+		if err := s.serveCommands(ctx, control.SocketPath(f.data.LocalDir())); err != nil {
 			return err
 		}
 	}
@@ -209,6 +210,6 @@ func (f *runFlags) checkHistory() error {
 // projectOptions are those of the project that the flags ask for.
 func (f *runFlags) projectOptions(projects *open.Projects) *project.Options {
 	opts := projects.Options()
-	opts.Data, opts.Verify, opts.Model = f.data, f.verify, f.model
+	opts.Data, opts.Verify, opts.Model = f.data.Text(), f.verify, f.model
 	return opts
 }

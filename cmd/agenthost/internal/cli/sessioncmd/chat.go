@@ -162,6 +162,6 @@ func (f *chatFlags) printWaitCommand(out *sessions.Output) {
 	if f.tenant != "" {
 		tenant = " --tenant " + termtext.ShellWord(f.tenant)
 	}
-	fmt.Fprintf(f.term.Out, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s %s%s\n",
-		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), ui.Self(), termtext.ShellWord(out.Snapshot), control.HostWords(f.host.Data, cmp.Or(f.host.Socket, control.SocketPath(f.host.Data))), tenant)
+	fmt.Fprintf(f.term.Out, "The turn runs in the background (session %s; snapshot %s). Wait for it with:\n  %s session wait %s%s%s\n",
+		termtext.Printable(out.Session), termtext.Printable(out.Snapshot), ui.Self(), termtext.ShellWord(out.Snapshot), control.HostWords(&f.host.Data, cmp.Or(f.host.Socket, control.SocketPath(f.host.Data.LocalDir()))), tenant)
 }

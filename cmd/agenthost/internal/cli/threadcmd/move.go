@@ -128,8 +128,8 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 }
 
 func (g *group) importFile(ctx context.Context, file, thread string, format transfer.Format) (err error) {
-	if g.data == "" {
-		return cli.UsageError(errors.New("--data is required: the directory that keeps the threads"), "agenthost thread import")
+	if !g.data.Given() {
+		return cli.UsageError(errors.New("--data is required: where the threads are kept"), "agenthost thread import")
 	}
 	in, closeIn, err := files.Open(g.term.In, file)
 	if err != nil {
@@ -148,7 +148,7 @@ func (g *group) importFile(ctx context.Context, file, thread string, format tran
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (g *group) importTraining(ctx context.Context, file, prefix string, in io.R
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -257,6 +257,6 @@ func (g *group) printImported(got *transfer.Imported) error {
 	if g.tenant != "" {
 		tenant = " --tenant " + termtext.ShellWord(g.tenant)
 	}
-	fmt.Fprintf(g.term.Out, "Show it with: agenthost thread show %s --data %s%s\n", termtext.ShellWord(t.ID), termtext.ShellWord(g.data), tenant)
+	fmt.Fprintf(g.term.Out, "Show it with: agenthost thread show %s%s%s\n", termtext.ShellWord(t.ID), g.data.Words(), tenant)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/trace"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -27,8 +28,9 @@ type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
-	data, tenant string
-	json         bool
+	data   cli.DataFlag
+	tenant string
+	json   bool
 }
 
 // New returns the command.
@@ -40,7 +42,7 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&g.data, "data", "", "directory that keeps threads (required)")
+	c.PersistentFlags().Var(&g.data, "data", "where threads are kept (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	g.dirs.AddWaitLock(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose threads"))
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
@@ -53,10 +55,10 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 // readThreads opens an existing data directory to read it: the user need not be able
 // to write to it.
 func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
-	if err := open.CheckData(g.data, "agenthost thread"); err != nil {
+	if err := open.CheckData(&g.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenToRead(ctx, g.data, g.dirs.Options(), g.dirs.NoteCopy(g.data))
+	driver, err := datadir.OpenToRead(ctx, g.data.Text(), g.dirs.Options(), g.dirs.NoteCopy(g.data.String()))
 	if err != nil {
 		return err
 	}
@@ -66,24 +68,31 @@ func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) 
 
 // withThreads opens a data directory that must exist.
 func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
-	if err := open.CheckData(g.data, "agenthost thread"); err != nil {
+	if err := open.CheckData(&g.data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenShared(ctx, g.data, g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	return fn(threads.New(driver.Driver, &threads.Options{Deleted: func(_ context.Context, tenant, id string) error {
-		if _, err := os.Stat(datadir.TracesPath(g.data)); err != nil {
-			return nil // no run is stored
-		}
-		traces, err := driver.OpenTraces(g.data, g.term.Logger())
-		if err != nil {
+		traces, err := g.traces(driver)
+		if err != nil || traces == nil {
 			return err
 		}
 		return traces.EraseThread(tenant, id)
 	}}))
+}
+
+// traces opens the traces of the data; nil if no run is stored.
+func (g *group) traces(data *datadir.Dir) (*trace.Log, error) {
+	if dir := g.data.At().Dir(); dir != "" {
+		if _, err := os.Stat(datadir.TracesPath(dir)); err != nil {
+			return nil, nil
+		}
+	}
+	return data.OpenTraces(g.term.Logger())
 }
 
 func (g *group) list() *cobra.Command {

@@ -25,8 +25,9 @@ type group struct {
 	term *ui.Terminal
 	dirs *open.Data
 
-	data, tenant string
-	json         bool
+	data   cli.DataFlag
+	tenant string
+	json   bool
 }
 
 // New returns the command.
@@ -41,7 +42,7 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&g.data, "data", "", "the data directory of the host (required)")
+	c.PersistentFlags().Var(&g.data, "data", "the host's data (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", "whose runs (default: all tenants')")
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
 	c.AddCommand(g.show(), g.list())
@@ -49,15 +50,19 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 }
 
 func (g *group) dir(command string) (string, error) {
-	if g.data == "" {
+	if !g.data.Given() {
 		return "", cli.UsageError(errors.New("--data is required: the data directory of the host"), command)
 	}
-	return datadir.TracesPath(g.data), nil
+	if g.data.At().IsDatabase() {
+		return "", host.Errorf(host.Unimplemented, "traces are kept in a data directory, and %s is a database", g.data.At()).
+			WithHint("export the events of runs to a collector of OpenTelemetry")
+	}
+	return datadir.TracesPath(g.data.At().Dir()), nil
 }
 
 // options have the tenant whose runs are read, and the keys that decrypt them.
 func (g *group) options() (*trace.ReadOptions, error) {
-	keys, err := g.dirs.Keys(g.data)
+	keys, err := g.dirs.Keys(g.data.At().Dir())
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +75,7 @@ func (g *group) hinted(err error) error {
 	if e.Code != host.NotFound || e.Hint != "" {
 		return err
 	}
-	return e.WithHint("runs are kept by: agenthost run PROJECT --data %s", termtext.ShellWord(g.data))
+	return e.WithHint("runs are kept by: agenthost run PROJECT%s", g.data.Words())
 }
 
 func (g *group) show() *cobra.Command {
@@ -111,7 +116,7 @@ func (g *group) show() *cobra.Command {
 			if err != nil {
 				return ids, cobra.ShellCompDirectiveNoFileComp
 			}
-			if runs, err := trace.List(datadir.TracesPath(g.data), opts); err == nil {
+			if runs, err := trace.List(datadir.TracesPath(g.data.At().Dir()), opts); err == nil {
 				for _, r := range runs {
 					ids = append(ids, r.Run)
 				}

@@ -1,0 +1,30 @@
+package datadir
+
+import (
+	"context"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/pgkv"
+)
+
+// openDatabase opens the tables at an address, and makes missing ones.
+func openDatabase(ctx context.Context, at Address, opts Options) (*Dir, error) {
+	key, err := Key(opts.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if key != nil {
+		return nil, host.Errorf(host.Unimplemented, "database %s: a data key is set, and data in a database is not encrypted with it", at).
+			WithHint("unset %s and %s, and encrypt the server's disk", KeyFileVariable, KeyVariable)
+	}
+	store, err := pgkv.Open(ctx, at.Text(), &pgkv.Options{Logger: opts.Logger})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fault.ContextError(ctx)
+	case err != nil:
+		return nil, databaseError(at, err)
+	}
+	return &Dir{Driver: kv.Group(store), at: at, pg: store, getenv: opts.Getenv}, nil
+}
