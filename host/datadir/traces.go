@@ -88,8 +88,8 @@ func (d *Dir) eraser() kv.Eraser {
 	if d.db != nil {
 		return d.db
 	}
-	if d.pg != nil {
-		return d.pg
+	if eraser, ok := any(d.pg).(kv.Eraser); ok && d.pg != nil {
+		return eraser
 	}
 	if memory, ok := d.Driver.(kv.Eraser); ok {
 		return memory

@@ -7,6 +7,7 @@ package pgkvtest
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -81,4 +82,26 @@ func Exec(t testing.TB, sql string) {
 	if err != nil {
 		t.Errorf("%s: %v", sql, err)
 	}
+}
+
+// URL returns [Address] as a URL, which is how people write the address of a store.
+func URL(t testing.TB) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(Address(t))
+	if err != nil {
+		t.Fatalf("%s is not an address", Variable)
+	}
+	q := url.Values{}
+	for key, value := range config.RuntimeParams {
+		q.Set(key, value)
+	}
+	u := url.URL{Scheme: "postgres", Path: "/" + config.Database, User: url.UserPassword(config.User, config.Password)}
+	if strings.HasPrefix(config.Host, "/") {
+		q.Set("host", config.Host)
+		q.Set("port", fmt.Sprint(config.Port))
+	} else {
+		u.Host = net.JoinHostPort(config.Host, fmt.Sprint(config.Port))
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
 }

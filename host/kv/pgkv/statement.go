@@ -9,7 +9,7 @@ import (
 // statements are the texts of the statements, with the name of the schema.
 type statements struct {
 	get, commit, lock, ensure, claim, outcome, version string
-	poll, notify                                       string
+	poll, notify, partitions                           string
 	beginErase, erase, floor, endErase, erasing, salt  string
 	prove, status                                      string
 	scan                                               map[scanForm]string
@@ -24,7 +24,7 @@ func statementsOf(schema string) statements {
 	}
 	s := statements{
 		get: in(getSQL), commit: in(commitSQL), lock: in(lockSQL), ensure: in(ensureSQL), claim: in(claimSQL),
-		outcome: in(outcomeSQL), version: in(versionSQL), poll: in(pollSQL), notify: in(notifySQL),
+		outcome: in(outcomeSQL), version: in(versionSQL), poll: in(pollSQL), notify: in(notifySQL), partitions: in(partitionsSQL),
 		beginErase: in(beginEraseSQL), erase: in(eraseSQL), floor: in(floorSQL), endErase: in(endEraseSQL),
 		erasing: in(erasingSQL), salt: in(saltSQL), prove: in(proveSQL), status: in(statusSQL),
 		scan: map[scanForm]string{},
