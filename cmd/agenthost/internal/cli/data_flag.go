@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host/datadir"
 )
 
 // DataFlag is the value of a flag --data: where data is kept. [ResolveData] reads the
-// address before a command runs; until then the flag has none.
+// address before a command runs; a completion, before which it is not called, has an
+// address only if that is given as a directory.
 type DataFlag struct {
 	// Own says that the flag is not taken from [datadir.Variable] where it is left out: of
 	// a command whose meaning it changes.
@@ -24,7 +27,10 @@ func (f *DataFlag) String() string { return f.at.String() }
 // Set implements pflag.Value. It refuses nothing, because its errors would quote the
 // address.
 func (f *DataFlag) Set(text string) error {
-	f.text = text
+	f.text, f.at, f.dir = text, datadir.Address{}, ""
+	if at, err := datadir.ParseAddress(text); err == nil && !strings.HasPrefix(text, "env:") {
+		f.at, f.dir = at, at.Dir()
+	}
 	return nil
 }
 

@@ -30,6 +30,7 @@ func variableMeanings() []variableMeaning {
 		{project.Mem0KeyVariable, "the key of memories that are kept with Mem0"},
 		{egress.DefaultEnvPrefix + "<NAME>", "a secret that plugins may have sent for them, for all tenants; in capitals, with _ for - and ."},
 		{egress.DefaultEnvPrefix + "<TENANT>__<NAME>", "the same for one tenant, before the one for all"},
+		{datadir.Variable, "where commands without --data keep and find data: a directory, or postgres://user:password@host:5432/database"},
 		{datadir.KeyFileVariable, "the file with the key that data directories are encrypted with"},
 		{datadir.KeyVariable, "that key itself: 64 hexadecimal digits, or base64"},
 		{"AGENTHOST_CACHE", "the directory of compiled and built plugins (default: agenthost in this user's cache directory)"},
@@ -40,9 +41,10 @@ func variableMeanings() []variableMeaning {
 	}
 }
 
-const variablesRest = `A configuration may name others: key_env of a model or a memory, and address_env of a
-history or of messages, say which variable holds a key or an address. A variable that
-is not set, or empty, is left out of account.`
+const variablesRest = `A configuration may name others: key_env of a model or a memory, and address_env of
+messages, say which variable holds a key or an address; --data env:NAME names the one
+that holds the address of the data. A variable that is not set, or empty, is left out of
+account.`
 
 // Environment is a command without a run: cobra lists it as a topic.
 func Environment() *cobra.Command {
