@@ -88,8 +88,8 @@ func (d *Dir) eraser() kv.Eraser {
 	if d.db != nil {
 		return d.db
 	}
-	if eraser, ok := any(d.pg).(kv.Eraser); ok && d.pg != nil {
-		return eraser
+	if d.pg != nil {
+		return d.pg
 	}
 	if memory, ok := d.Driver.(kv.Eraser); ok {
 		return memory

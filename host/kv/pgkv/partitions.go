@@ -46,7 +46,7 @@ func (s *Store) partitionsAfter(ctx context.Context, after string) (names []stri
 		return nil, err
 	}
 	defer s.mu.RUnlock()
-	err = s.read(ctx, func(ctx context.Context) error {
+	err = s.repeat(ctx, func(ctx context.Context) error {
 		names = nil
 		rows, err := s.pool.Query(ctx, s.sql.partitions, []byte(after), partitionsPage)
 		if err != nil {
