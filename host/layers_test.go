@@ -160,7 +160,7 @@ var layers = []layer{
 		"which processes live follows from records in the store: it knows nothing of their work"},
 	{"host/queue", []string{"host", "host/cluster", "host/fault", "host/internal/defaults", "host/internal/kverror", "host/internal/retry", "host/kv"},
 		"work left for later is records over the one driver interface, like conversations"},
-	{"host/threads", []string{"host", "host/chat", "host/fault", "host/internal/kverror", "host/kv", "host/llm", "host/reduce", "host/threads/internal/..."},
+	{"host/threads", []string{"host", "host/chat", "host/fault", "host/internal/cache", "host/internal/kverror", "host/kv", "host/llm", "host/reduce", "host/threads/internal/..."},
 		"conversations are records over the one driver interface, never over one database"},
 	{"host/threads/search", []string{"host", "host/internal/kverror", "host/internal/words", "host/kv", "host/threads", "host/threads/internal/wordindex"},
 		"reads the index that the store writes, and asks the store who shows what it found"},

@@ -41,7 +41,7 @@ func TestADataDirectoryOfOthersIsRefused(t *testing.T) {
 
 func TestTenantsOfADirectoryThatIsUsedElsewhereAreNotErased(t *testing.T) {
 	d := &Dir{Driver: kv.Group(kv.NewMemory())} // a driver that erases nothing, like a client
-	tenants := d.Erasures(nil, nil)
+	tenants := d.Erasures(nil, nil, nil)
 	_, proveErr := tenants.Prove(t.Context(), "acme")
 	for what, err := range map[string]error{"Delete": tenants.Delete(t.Context(), "acme"), "Resume": tenants.Resume(t.Context()), "Prove": proveErr} {
 		if host.CodeOf(err) != host.FailedPrecondition {

@@ -64,10 +64,10 @@ func ThreadOptions(traces *trace.Log) *threads.Options {
 }
 
 // Erasures returns the deletion of tenants from the store, the traces and the queue.
-// traces may be nil, and jobs if no queue runs in this process. A process has one, see
-// [erasure.New]. If another process has the directory open, the error of each method has
+// traces may be nil, jobs if no queue runs in this process, and open if no host uses
+// threads in it. A process has one, see [erasure.New]. If another process has the directory open, the error of each method has
 // code failed_precondition.
-func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
+func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue, open *threads.Store) *erasure.Tenants {
 	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, d.Driver, tenant) }
 	if jobs != nil {
 		forget = jobs.EraseTenant
@@ -80,6 +80,11 @@ func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue) *erasure.Tenants {
 	}
 	parts = append(parts, erasure.Func{What: "queue", EraseFunc: forget,
 		FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, d.Driver, tenant) }})
+	if open != nil {
+		parts = append(parts, erasure.Func{What: "decoded messages",
+			EraseFunc: func(_ context.Context, tenant string) error { return open.DropTenant(tenant) },
+			FindFunc:  func(_ context.Context, tenant string) (int, error) { return open.CountCached(tenant) }})
+	}
 	return erasure.New(d.eraser(), parts...)
 }
 

@@ -227,7 +227,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	}
 	p.threads = threads.New(data.Driver, datadir.ThreadOptions(p.traces))
 	p.openQueue(data)
-	p.erasures = data.Erasures(p.traces, p.queue)
+	p.erasures = data.Erasures(p.traces, p.queue, p.threads)
 	p.giveStores()
 	return pluginErr
 }

@@ -64,6 +64,7 @@ func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, bu
 		}
 		err = d.apply(ctx)
 		if err == nil {
+			w.store.windows.dropBefore(d)
 			return d.thread, nil
 		}
 		if !errors.Is(err, kv.ErrPrecondition) {

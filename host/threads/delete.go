@@ -37,6 +37,7 @@ func (w threadWriter) deleteIf(ctx context.Context, id string, goes func(*Moment
 		if err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
+		w.store.windows.dropThread(w.read.part.name, id)
 		deleted := w.store.deleted
 		if err := (sweeper{w.read.part}).sweep(ctx); err != nil || deleted == nil {
 			return wrap(err, "delete thread %q", id)

@@ -74,7 +74,8 @@
 // stored under the digest of their content, so an unchanged one is not written again.
 // Content beyond a few hundred kilobytes is cut into chunks that are written before the
 // commit which refers to them; until then no reader sees them. [Store.Get] reads a
-// window at the end of the log. A new head is a record of the parts it shows, a few
+// window at the end of the log, and keeps it decoded in memory ([Options].CacheBytes): the
+// next Get decodes the messages that were stored since. A new head is a record of the parts it shows, a few
 // dozen bytes each, and a fork is under a kilobyte; turns on either cost what they cost
 // on any thread, but for one look into the index of each thread they go back to for
 // each new message.

@@ -104,8 +104,10 @@ func (d *draft) begins(req *host.HistoryRequest) {
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
 // Options.Window of them, with the message just stored, and the thread's state. The
 // window separates no call from its results. In a reduced thread ([Tenant.Reduce]) the
-// replacement of the earlier messages comes first. An unknown thread is empty.
+// replacement of the earlier messages comes first. An unknown thread is empty. The slice
+// is the caller's; its messages are shared with later calls, and must not be changed.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
+	drops := s.windows.countDrops()
 	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil {
 		return nil, err
@@ -117,7 +119,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	if req.Tenant != "" {
 		loaded.Tenant = t.part.name
 	}
-	if loaded.Messages, err = t.reduced(ctx, s.window); err != nil {
+	if loaded.Messages, err = s.loadWindow(ctx, t, drops); err != nil {
 		return nil, err
 	}
 	loaded.State, loaded.Providers, err = t.states(ctx)

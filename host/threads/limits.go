@@ -10,6 +10,9 @@ import (
 const (
 	// DefaultWindow is how many messages Get returns at most, from the end.
 	DefaultWindow = 2000
+	// DefaultCacheBytes bounds the memory of the decoded messages that a store keeps for
+	// the next turns, about.
+	DefaultCacheBytes = 64 << 20
 	// DefaultMaxWaiting is how many turns may wait for one thread.
 	DefaultMaxWaiting = 64
 	// DefaultListLimit is how many threads List returns by default.

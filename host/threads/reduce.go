@@ -42,11 +42,12 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 	if reducer == nil {
 		return false, host.Errorf(host.InvalidArgument, "reduce thread %q: the reducer is nil", id)
 	}
+	drops := tn.write.store.windows.countDrops()
 	t, err := tn.write.read.open(ctx, id)
 	if err != nil || t == nil {
 		return false, err
 	}
-	messages, err := t.reduced(ctx, tn.write.store.window)
+	messages, err := tn.write.store.loadWindow(ctx, t, drops)
 	if err != nil || len(messages) == 0 {
 		return false, err
 	}
@@ -131,31 +132,6 @@ func (t *Moment) marked() (before uint64, ok bool) {
 		return 0, false
 	}
 	return t.messageList().CountBefore(view.Position{Rank: uint64(rank), Seq: m.Seq}), true
-}
-
-// reduced returns the end of the conversation as Get does.
-func (t *Moment) reduced(ctx context.Context, window int) ([]*host.Message, error) {
-	before, ok := t.marked()
-	if !ok {
-		messages, _, err := t.log().last(ctx, window)
-		return messages, err
-	}
-	var out []*host.Message
-	if kept := t.rec.Marker.Kept; kept != nil {
-		raw, err := t.contents().readBlob(ctx, kept, "reduced messages")
-		if err != nil {
-			return nil, err
-		}
-		if out, err = chat.DecodeMessages(raw); err != nil {
-			return nil, damaged("reduced messages of thread %q are damaged", t.rec.ID)
-		}
-	}
-	after := t.messageList().Len() - before
-	if after == 0 {
-		return out, nil
-	}
-	messages, _, err := t.log().last(ctx, int(min(after, uint64(window))))
-	return append(out, messages...), err
 }
 
 // keepMarker keeps the thread's marker if a new view shows the same messages before it.

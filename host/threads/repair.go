@@ -43,6 +43,7 @@ func (tn *Tenant) Repair(ctx context.Context, id string) (*Repaired, error) {
 		return nil, err
 	}
 	defer unlock()
+	defer tn.write.store.windows.dropTenant(tn.write.read.part.name) // forks show the replacements, too
 	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err

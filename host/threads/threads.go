@@ -13,7 +13,9 @@ import (
 
 // Store keeps threads on a driver. It holds nothing that a second store on the
 // same driver would need, but for the queues of [Store.LockThread], so any
-// number of stores may share one driver. Safe for concurrent use. It does not
+// number of stores may share one driver. The messages of the conversations that were last
+// used stay decoded in memory ([Options].CacheBytes); each [Store.Get] reads the thread's
+// record, so it returns messages that others have stored meanwhile. Safe for concurrent use. It does not
 // close the driver: its opener does.
 type Store struct {
 	driver     kv.Driver
@@ -25,6 +27,7 @@ type Store struct {
 	index      *wordindex.Index                                   // nil if none is kept
 	deleted    func(ctx context.Context, tenant, id string) error // may be nil
 	retries    retryLocks
+	windows    *windowCache // nil if none is kept
 }
 
 // Options are settings of a store. The zero value of each is its default.
@@ -32,6 +35,10 @@ type Options struct {
 	// Window is how many messages Get returns at most, from the end
 	// ([DefaultWindow]).
 	Window int
+	// CacheBytes is about how much memory the store takes for decoded messages, which
+	// spare the next turn of a conversation to read it again ([DefaultCacheBytes]). A
+	// negative number keeps none.
+	CacheBytes int64
 	// MaxWaiting is how many turns may wait for one thread in LockThread before
 	// the next is refused ([DefaultMaxWaiting]).
 	MaxWaiting int
@@ -46,7 +53,7 @@ type Options struct {
 }
 
 // New returns a store on a driver, which it uses as [kv.Checked]: a stored value that
-// has changed is data_loss. nil options are the defaults, and so are numbers below 1.
+// has changed is data_loss. nil options are the defaults, and so are numbers below 1, but for CacheBytes.
 // It panics if driver is nil.
 func New(driver kv.Driver, opts *Options) *Store {
 	if driver == nil {
@@ -57,7 +64,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 	}
 	driver = kv.Checked(driver)
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, retries: retryLocks{seed: maphash.MakeSeed()},
-		deleted: opts.Deleted}
+		deleted: opts.Deleted, windows: newWindowCache(opts.CacheBytes)}
 	if !opts.SearchDisabled {
 		s.index = wordindex.New()
 	}

@@ -26,7 +26,7 @@ func (g *group) withTenants(ctx context.Context, op, tenant string, do func(*era
 		if err != nil {
 			return err
 		}
-		out, err = do(s.Erasures(traces, nil))
+		out, err = do(s.Erasures(traces, nil, nil))
 		return err
 	})
 	return out, err
