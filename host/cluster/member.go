@@ -40,11 +40,12 @@ var memberKeys = kv.NewKey("queue", "holder")
 
 // Options are the optional parts of a member. A zero field is its default.
 type Options struct {
-	ID      string        // of this process, one that no process had before (a random one)
+	ID      string        // of this process, one that no process had before: letters, digits and - (a random one)
 	Lease   time.Duration // without a heartbeat, after which others take this member for dead (5 s)
 	Address string        // where other members reach this one; empty if they cannot
-	Key     []byte        // the digest of the certificate by which this member proves itself to others
 	Version string        // of the program
+
+	Identity *Identity // by which this member proves itself to others, and they to it; nil if it has no Address
 
 	Logger *slog.Logger // receives failed heartbeats; nil discards
 }
@@ -55,7 +56,7 @@ type record struct {
 	Until   time.Time     `json:"until"` // by the member's clock
 	Lease   time.Duration `json:"lease"`
 	Address string        `json:"address,omitempty"`
-	Key     []byte        `json:"key,omitempty"`
+	Key     []byte        `json:"key,omitempty"` // the digest of its certificate
 	Version string        `json:"version,omitempty"`
 }
 
@@ -63,17 +64,30 @@ type record struct {
 type Peer struct {
 	ID      string
 	Address string
-	Key     []byte
+	Key     []byte // the digest of its certificate
 	Version string
+}
+
+// MaxIDBytes bounds the id of a member.
+const MaxIDBytes = 64
+
+func validID(id string) bool {
+	for _, c := range []byte(id) {
+		if !(c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
+			return false
+		}
+	}
+	return len(id) <= MaxIDBytes
 }
 
 // Member is a process among those that share a store. It is safe for concurrent use.
 type Member struct {
-	driver kv.Driver
-	id     string
-	lease  time.Duration
-	self   record // without its time
-	logger *slog.Logger
+	driver   kv.Driver
+	id       string
+	lease    time.Duration
+	self     record // without its time
+	identity *Identity
+	logger   *slog.Logger
 
 	ctx       context.Context // the lifetime: ends with Close
 	cancel    context.CancelFunc
@@ -87,7 +101,8 @@ type Member struct {
 	mu     sync.Mutex
 	peers  map[string]*peer
 	deaths int64
-	shared bool // there were peers
+	shared bool      // there were peers
+	looked time.Time // for the certificate of a caller
 
 	topics topics
 }
@@ -107,7 +122,7 @@ func (p *peer) lives(now time.Time) bool { return !p.lapsed && now.Sub(p.seen) <
 
 // New returns a member on a driver, which the caller closes after the member. Nothing is
 // written before Register. A nil *Options means the defaults. Code invalid_argument for
-// a negative lease.
+// a negative lease and for a bad id.
 func New(driver kv.Driver, opts *Options) (*Member, error) {
 	var o Options
 	if opts != nil {
@@ -116,12 +131,18 @@ func New(driver kv.Driver, opts *Options) (*Member, error) {
 	if o.Lease < 0 {
 		return nil, fault.Errorf(fault.InvalidArgument, "member of a cluster has a lease of %s", o.Lease).WithHint("leave it out for the default of %s", DefaultLease)
 	}
+	if !validID(o.ID) {
+		return nil, fault.Errorf(fault.InvalidArgument, "member of a cluster has the id %.80q", o.ID).WithHint("use at most %d letters, digits and -", MaxIDBytes)
+	}
 	defaults.Set(&o.Lease, DefaultLease)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	m := &Member{driver: driver, id: cmp.Or(o.ID, rand.Text()), lease: o.Lease, logger: o.Logger, peers: map[string]*peer{},
-		self: record{V: layout, Lease: o.Lease, Address: o.Address, Key: o.Key, Version: o.Version}}
+		self: record{V: layout, Lease: o.Lease, Address: o.Address, Version: o.Version}, identity: o.Identity}
+	if o.Identity != nil {
+		m.self.Key = o.Identity.digest[:]
+	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, nil
 }

@@ -79,7 +79,7 @@ func TestAMemberIsDeadAfterItsLease(t *testing.T) {
 			t.Errorf("Gone = %t, %v; Lives = %t", gone, err, b.Lives("a"))
 		}
 		of.stopped.Store(false) // the process runs again, and is a member again
-		time.Sleep(a.Interval())
+		time.Sleep(2 * a.Interval())
 		if observe(t, b); !b.Lives("a") {
 			t.Error("a member that came back is not seen")
 		}

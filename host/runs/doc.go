@@ -29,7 +29,9 @@
 // over the runs of members that have died, [Registry.Drain] hands the own ones over. A
 // member that was paused and taken for dead can store nothing of such a run when it
 // comes back: the fence of each of its commits is the earlier owner's. A run that is not
-// durable ends with its host.
+// durable ends with its host. [Registry.ServePeers] answers other hosts, so that each
+// method works through any of them: the events of a run are in the memory of the host
+// that runs it alone.
 //
 // # Errors
 //

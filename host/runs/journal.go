@@ -197,7 +197,6 @@ func (j *Journal) release(tenant, run string) {
 // handOver frees a released run, once its goroutine has ended, for any other member. It
 // reports whether the run is still open.
 func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error) {
-	defer j.setOpen(host.RunRef{Tenant: tenant, Run: run}, false)
 	rec, err := j.store.ReadRun(ctx, tenant, run)
 	if host.CodeOf(err) == host.NotFound || err == nil && (rec.Status != host.RunOpen || rec.Host != j.member.ID()) {
 		return false, nil

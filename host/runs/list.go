@@ -20,11 +20,11 @@ const (
 
 // ListRequest chooses runs of a tenant. An empty field excludes none.
 type ListRequest struct {
-	Tenant string
-	Thread string
-	Status Status
-	Limit  int    // runs on the page (50), at most MaxListLimit
-	Cursor string // [Page].Next of the page before
+	Tenant string `json:"tenant"`
+	Thread string `json:"thread,omitempty"`
+	Status Status `json:"status,omitempty"`
+	Limit  int    `json:"limit,omitempty"`  // runs on the page (50), at most MaxListLimit
+	Cursor string `json:"cursor,omitempty"` // [Page].Next of the page before
 }
 
 // Page is one page of runs: the last started first.
@@ -33,8 +33,8 @@ type Page struct {
 	Next string `json:"next,omitempty"` // the cursor of the next page; empty on the last
 }
 
-// List returns runs that are live, and those that ended within Options.KeptFor. A run
-// that starts while pages are read is on none of the later pages. Code invalid_argument
+// List returns runs that are live, on any host of the cluster, and those that ended
+// within Options.KeptFor. A host that does not answer is left out. A run that starts while pages are read is on none of the later pages. Code invalid_argument
 // for an unknown status, a bad cursor and a limit that is negative or too high.
 func (r *Registry) List(ctx context.Context, req *ListRequest) (*Page, error) {
 	var own ListRequest
@@ -49,7 +49,13 @@ func (r *Registry) List(ctx context.Context, req *ListRequest) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(r.local(&own, after), own.Limit), nil
+	found, more := r.local(&own, after), false
+	if r.peers != nil {
+		var others []*Run
+		others, more = r.peers.list(ctx, &own)
+		found = append(found, others...)
+	}
+	return pageOf(found, own.Limit, more), nil
 }
 
 // check validates a request, fills in its limit, and returns the position of its cursor.
@@ -82,10 +88,11 @@ func (r *Registry) local(req *ListRequest, after position) []*Run {
 	return out
 }
 
-// pageOf sorts runs and returns the first of them as a page.
-func pageOf(found []*Run, limit int) *Page {
+// pageOf sorts runs and returns the first of them as a page. more says that others were
+// left out, behind limit runs of found.
+func pageOf(found []*Run, limit int, more bool) *Page {
 	slices.SortFunc(found, func(a, b *Run) int { return positionOf(a).compare(positionOf(b)) })
-	if len(found) <= limit {
+	if len(found) <= limit && !more {
 		return &Page{Runs: found}
 	}
 	found = found[:limit]

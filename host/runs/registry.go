@@ -6,10 +6,12 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 )
@@ -67,6 +69,8 @@ type Registry struct {
 	ctx        context.Context // the lifetime of the background work: ends with Drain
 	cancel     context.CancelFunc
 	background sync.WaitGroup
+	peers      *peers         // nil unless the journal is one of a cluster
+	serving    sync.WaitGroup // of other hosts
 
 	mu       sync.Mutex
 	byTenant map[string]map[string]*liveRun
@@ -75,7 +79,8 @@ type Registry struct {
 	idle     chan struct{} // closed when running becomes 0, if a drain waits for that
 	draining bool
 	joined   bool
-	sweep    *time.Timer // removes ended runs; nil without any
+	server   *http.Server // for other hosts; nil without ServePeers
+	sweep    *time.Timer  // removes ended runs; nil without any
 }
 
 // endedRun is a run that is removed at a time.
@@ -95,7 +100,9 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 	}
 	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.shared, _ = o.Journal.(*Journal)
+	if r.shared, _ = o.Journal.(*Journal); r.shared != nil {
+		r.peers = newPeers(r.shared.member)
+	}
 	return r, nil
 }
 
@@ -125,7 +132,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 	if own.Tenant, err = r.host.Tenant(own.Tenant); err != nil {
 		return nil, err
 	}
-	own.Run = cmp.Or(own.Run, host.NewID())
+	own.Run = cmp.Or(own.Run, r.newID())
 	own.Durable = own.Durable || own.Resume == own.Run
 	l, err := r.newRun(target, &own, opts)
 	if err != nil {
@@ -144,6 +151,16 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 		r.retire(l)
 	}()
 	return r.awaitStart(ctx, l)
+}
+
+// newID returns the id of a run, which names this host if there are others, so that they
+// need not look for the run.
+func (r *Registry) newID() string {
+	if r.shared == nil {
+		return host.NewID()
+	}
+	id := r.shared.member.ID()
+	return host.NewID() + "." + id[:min(len(id), hostTagBytes)]
 }
 
 // newRun returns a run that has not begun.
@@ -191,7 +208,7 @@ func (r *Registry) add(l *liveRun) error {
 
 // retire keeps a run that has ended for some time; one that was refused is removed.
 func (r *Registry) retire(l *liveRun) {
-	refused := l.refused()
+	refused := l.refused() || r.lost(l)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running--; r.running == 0 && r.idle != nil {
@@ -205,6 +222,16 @@ func (r *Registry) retire(l *liveRun) {
 	now := time.Now()
 	r.ended = append(r.ended, endedRun{l, now.Add(r.opts.KeptFor)})
 	r.removeExpired(now)
+}
+
+// lost reports whether a run has ended here and not in the journal: another host has it,
+// or will.
+func (r *Registry) lost(l *liveRun) bool {
+	if r.shared == nil || !r.shared.owns(l.info.Tenant, l.info.ID) {
+		return false
+	}
+	r.shared.setOpen(host.RunRef{Tenant: l.info.Tenant, Run: l.info.ID}, false)
+	return true
 }
 
 // removeExpired removes the ended runs whose time is over, or that are too many. r.mu
@@ -277,31 +304,51 @@ func errNoRun(id string) error {
 	return host.Errorf(host.NotFound, "there is no run %.100q", id).WithHint("it never began, or ended some time ago; its thread has what it stored")
 }
 
-// Get returns a run. Code not_found if the tenant has none of that id.
+// Get returns a run, of this host or another one of the cluster. Code not_found if the
+// tenant has none of that id, unavailable if the hosts that may have it do not answer.
 func (r *Registry) Get(ctx context.Context, tenant, id string) (*Run, error) {
 	l, err := r.find(tenant, id)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		return l.snapshot(), nil
 	}
-	return l.snapshot(), nil
+	info, _, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, err)
+	return info, err
+}
+
+// elsewhere sends a request about a run that is not found here to the host that has it.
+func (r *Registry) elsewhere(ctx context.Context, method, path, tenant, id string, missing error) (*Run, cluster.Peer, error) {
+	if r.peers == nil || host.CodeOf(missing) != host.NotFound {
+		return nil, cluster.Peer{}, missing
+	}
+	tenant, err := r.host.Tenant(tenant)
+	if err != nil {
+		return nil, cluster.Peer{}, err
+	}
+	return r.peers.run(ctx, method, path, tenant, id)
 }
 
 // Events yields the run's events from number from on, each as soon as it has happened,
 // in their order and without gaps, and ends with the run: with the run's error, if that
 // failed. Its own errors are not_found, resource_exhausted for a reader that is more
 // than Options.Kept events behind (its hint names the first event that is kept), and
-// that of ctx. Each call reads independently: leaving the loop, or falling behind,
+// that of ctx; of a run on another host also unavailable, if that host ends while it
+// is read. Each call reads independently: leaving the loop, or falling behind,
 // affects the run only by its [Leave].
 func (r *Registry) Events(ctx context.Context, tenant, id string, from int64) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
 		l, err := r.find(tenant, id)
+		if err == nil {
+			l.enter()
+			defer l.leave()
+			l.events.read(ctx, from)(yield)
+			return
+		}
+		info, peer, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, err)
 		if err != nil {
 			yield(host.Event{}, err)
 			return
 		}
-		l.enter()
-		defer l.leave()
-		l.events.read(ctx, from)(yield)
+		r.peers.events(ctx, peer, info.Tenant, id, max(from, 0))(yield)
 	}
 }
 
@@ -310,7 +357,7 @@ func (r *Registry) Events(ctx context.Context, tenant, id string, from int64) it
 func (r *Registry) Wait(ctx context.Context, tenant, id string) (*Run, error) {
 	l, err := r.find(tenant, id)
 	if err != nil {
-		return nil, err
+		return r.waitElsewhere(ctx, tenant, id, err)
 	}
 	l.enter()
 	defer l.leave()
@@ -325,17 +372,36 @@ func (r *Registry) Wait(ctx context.Context, tenant, id string) (*Run, error) {
 	return info, l.err
 }
 
+// waitElsewhere is Wait of a run on another host.
+func (r *Registry) waitElsewhere(ctx context.Context, tenant, id string, missing error) (*Run, error) {
+	info, peer, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, missing)
+	if err != nil {
+		return nil, err
+	}
+	if info.Status.Ended() {
+		return info, info.failure()
+	}
+	var failed error
+	for _, failed = range r.peers.events(ctx, peer, info.Tenant, id, info.Events) {
+	}
+	if info, err = r.Get(ctx, tenant, id); err != nil {
+		return nil, err
+	}
+	return info, failed
+}
+
 // Cancel asks a run to end and returns it at that moment: the contexts of its model
 // call and its tools end at once, and its last event says that it was canceled, as does
 // its thread. A run that has ended keeps its status. Code not_found if the tenant has no
 // run of that id.
 func (r *Registry) Cancel(ctx context.Context, tenant, id string) (*Run, error) {
 	l, err := r.find(tenant, id)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.cancel(errCanceled())
+		return l.snapshot(), nil
 	}
-	l.cancel(errCanceled())
-	return l.snapshot(), nil
+	info, _, err := r.elsewhere(ctx, http.MethodPost, "/cancel", tenant, id, err)
+	return info, err
 }
 
 // Answer starts the run that continues an interrupted one with the answers to its
@@ -455,6 +521,16 @@ func (r *Registry) Close() error {
 		r.sweep.Stop()
 	}
 	r.byTenant, r.ended = map[string]map[string]*liveRun{}, nil
+	server := r.server
+	r.mu.Unlock()
+	if server != nil {
+		_ = server.Close()
+		r.serving.Wait()
+	}
+	if r.peers != nil {
+		r.peers.close()
+	}
+	r.mu.Lock()
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

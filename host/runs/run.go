@@ -68,6 +68,14 @@ type Run struct {
 	Result *host.RunResult `json:"-"`
 }
 
+// failure returns the error of a run that failed or was canceled.
+func (r *Run) failure() error {
+	if r.Error == nil {
+		return nil
+	}
+	return r.Error
+}
+
 // Leave says what a run does when its readers have left.
 type Leave string
 

@@ -34,6 +34,9 @@ func (r *Registry) Join(ctx context.Context) error {
 	if err := j.member.Register(ctx); err != nil {
 		return err
 	}
+	if _, err := j.member.Observe(ctx); err != nil {
+		return err
+	}
 	released := make(chan struct{}, 1)
 	err := j.member.Subscribe(ctx, releasedTopic, func() {
 		select {
