@@ -66,6 +66,8 @@ var layers = []layer{
 		"a driver is one technology behind one interface"},
 	{"host/kv/pgkv", []string{"host/kv"},
 		"a driver over a server is a driver like any other"},
+	{"internal/testdriver", []string{"host/kv", "host/kv/badgerkv", "internal/pgkvtest"},
+		"the suites over a store run on every driver, which one variable names"},
 	{"internal/pgkvtest", []string{"host/kv/pgkv"},
 		"the tests of every package that keeps records make their stores on a server in one way"},
 	{"host/kv/sockkv", []string{"host/kv"},

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/memory"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // sentences are made of words as frequent as in a language: the n-th word comes
@@ -81,7 +81,7 @@ func BenchmarkAdd(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 2))
 			zipf := rand.NewZipf(r, 1.1, 1, 20_000)
-			driver := kv.NewMemory()
+			driver := testdriver.New(b)
 			defer driver.Close()
 			s, err := memory.New(driver, nil)
 			if err != nil {

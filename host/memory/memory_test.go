@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/memory"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,7 +24,7 @@ var ada = memory.Scope{Tenant: "acme", User: "ada"}
 
 func open(t testing.TB, opts *memory.Options) *memory.Store {
 	t.Helper()
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	t.Cleanup(func() { _ = driver.Close() })
 	s, err := memory.New(driver, opts)
 	if err != nil {
@@ -330,7 +331,7 @@ func TestBadInput(t *testing.T) {
 	}
 	_, err := s.Apply(t.Context(), ada, make([]memory.Change, memory.MaxChanges+1)...)
 	wantCode(t, "many changes", err, host.ResourceExhausted)
-	_, err = memory.New(kv.NewMemory(), &memory.Options{Language: "klingon"})
+	_, err = memory.New(testdriver.New(t), &memory.Options{Language: "klingon"})
 	wantCode(t, "a language", err, host.InvalidArgument)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -359,7 +360,7 @@ func TestTextsOfManyWords(t *testing.T) {
 }
 
 func TestWritersAtOnce(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	defer driver.Close()
 	var stores []*memory.Store // as of two processes
 	for range 2 {
@@ -390,7 +391,7 @@ func TestWritersAtOnce(t *testing.T) {
 }
 
 func TestDataOfANewerVersion(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	defer driver.Close()
 	s, err := memory.New(driver, nil)
 	if err != nil {

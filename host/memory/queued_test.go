@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // queued is a store behind a queue that runs.
@@ -31,7 +32,7 @@ func queued(t *testing.T, s *memory.Store, driver kv.Driver) (*memory.Queued, *q
 
 func TestToolsAndProviderWriteThroughTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		s, err := memory.New(driver, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +75,7 @@ func TestToolsAndProviderWriteThroughTheQueue(t *testing.T) {
 
 func TestQueuedChangesAreChecked(t *testing.T) {
 	s := open(t, nil)
-	memories, q := queued(t, s, kv.NewMemory())
+	memories, q := queued(t, s, testdriver.New(t))
 	_, err := memories.Apply(t.Context(), memory.Scope{}, memory.Change{Kind: memory.Add, Text: "x"})
 	wantCode(t, "no scope", err, host.InvalidArgument)
 	_, err = memories.Apply(t.Context(), ada, memory.Change{Kind: memory.Add})
@@ -112,7 +113,7 @@ func (b *interrupted) Apply(ctx context.Context, scope memory.Scope, changes ...
 
 func TestQueuedChangesMayBeMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		s, err := memory.New(driver, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +147,7 @@ func TestQueuedChangesMayBeMadeAgain(t *testing.T) {
 // delete stays if another of its changes cannot be made.
 func TestQueuedChangesAreAllOrNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		s, err := memory.New(driver, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A process that runs no jobs lists those that wait, by when they are due.
 func TestPendingListsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		q := queue.New(driver, nil)
 		defer func() { _ = q.Close() }()
 		now := time.Now()

@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,7 +98,7 @@ func waiting(t *testing.T, q *queue.Queue, tenant string, want int) {
 func TestRunsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		q := start(t, kv.NewMemory(), nil, note(l))
+		q := start(t, testdriver.New(t), nil, note(l))
 		leave(t, q, jobOf("acme", `{"n":1}`))
 		synctest.Wait()
 		leave(t, q, jobOf("", ""))
@@ -136,7 +137,7 @@ func (d *slowScans) Scan(ctx context.Context, partition string, r kv.Range) (kv.
 func TestDrainWaitsForWhatIsBeingRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done log
-		d := &slowScans{Driver: kv.NewMemory()}
+		d := &slowScans{Driver: testdriver.New(t)}
 		q := start(t, d, nil, note(&done))
 		leave(t, q, jobOf("acme", "0"))
 		if err := q.Drain(t.Context()); err != nil {
@@ -162,7 +163,7 @@ func TestDrainWaitsForWhatIsBeingRead(t *testing.T) {
 }
 
 func TestRefusesWhatIsNoJob(t *testing.T) {
-	q := queue.New(kv.NewMemory(), &queue.Options{MaxPerTenant: 1})
+	q := queue.New(testdriver.New(t), &queue.Options{MaxPerTenant: 1})
 	for name, c := range map[string]struct {
 		change func(*host.Job)
 		code   host.Code
@@ -215,7 +216,7 @@ func TestTriesAgainAndGivesUp(t *testing.T) {
 				return err
 			}
 		}
-		q := start(t, kv.NewMemory(), &queue.Options{Attempts: 3, Workers: 1}, handlers)
+		q := start(t, testdriver.New(t), &queue.Options{Attempts: 3, Workers: 1}, handlers)
 		for _, name := range []string{"passing", "wrong", "asked", "panics", "nobody"} {
 			job := jobOf("acme", `{"name":"`+name+`"}`)
 			job.Name = name
@@ -274,7 +275,7 @@ func TestWaitsTwiceAsLong(t *testing.T) {
 
 func waitsTwiceAsLong(t *testing.T) {
 	var at []time.Time
-	q := start(t, kv.NewMemory(), &queue.Options{Attempts: 6, FirstRetry: time.Second, LastRetry: 4 * time.Second},
+	q := start(t, testdriver.New(t), &queue.Options{Attempts: 6, FirstRetry: time.Second, LastRetry: 4 * time.Second},
 		map[string]queue.Handler{"note": func(context.Context, *host.Job) error {
 			at = append(at, time.Now())
 			return errors.New("no")
@@ -299,7 +300,7 @@ func waitsTwiceAsLong(t *testing.T) {
 func TestOneJobAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		q := start(t, driver, &queue.Options{KeepKeys: time.Hour}, note(l))
 		keyed := func(tenant, name, key string) error {
 			job := jobOf(tenant, `"`+tenant+name+key+`"`)
@@ -335,7 +336,7 @@ func TestOneJobAKey(t *testing.T) {
 
 func TestOneKeyAtOnce(t *testing.T) {
 	l := &log{}
-	q := start(t, kv.NewMemory(), nil, note(l))
+	q := start(t, testdriver.New(t), nil, note(l))
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	codes := map[host.Code]int{}
@@ -368,7 +369,7 @@ func TestTenantsShareTheWorkers(t *testing.T) {
 		var mu sync.Mutex
 		running, most := map[string]int{}, map[string]int{}
 		var order []string
-		q := start(t, kv.NewMemory(), &queue.Options{Workers: 4}, map[string]queue.Handler{"note": func(ctx context.Context, job *host.Job) error {
+		q := start(t, testdriver.New(t), &queue.Options{Workers: 4}, map[string]queue.Handler{"note": func(ctx context.Context, job *host.Job) error {
 			mu.Lock()
 			tenant := job.Scope.Tenant
 			running[tenant]++
@@ -406,7 +407,7 @@ func TestTenantsShareTheWorkers(t *testing.T) {
 func TestSerialJobsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		q := start(t, kv.NewMemory(), &queue.Options{Workers: 8}, map[string]queue.Handler{"note": func(_ context.Context, job *host.Job) error {
+		q := start(t, testdriver.New(t), &queue.Options{Workers: 8}, map[string]queue.Handler{"note": func(_ context.Context, job *host.Job) error {
 			l.add("%s begins", job.Payload)
 			time.Sleep(time.Second)
 			l.add("%s ends", job.Payload)
@@ -425,7 +426,7 @@ func TestSerialJobsAreApart(t *testing.T) {
 
 func TestCloseGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		q := start(t, driver, nil, map[string]queue.Handler{"note": func(ctx context.Context, _ *host.Job) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -448,7 +449,7 @@ func TestCloseGivesBack(t *testing.T) {
 
 func TestTimeoutIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := start(t, kv.NewMemory(), &queue.Options{Timeout: time.Minute, Attempts: 1, Lease: 10 * time.Second},
+		q := start(t, testdriver.New(t), &queue.Options{Timeout: time.Minute, Attempts: 1, Lease: 10 * time.Second},
 			map[string]queue.Handler{"note": func(ctx context.Context, _ *host.Job) error {
 				<-ctx.Done()
 				return ctx.Err()
@@ -464,7 +465,7 @@ func TestTimeoutIsAFailure(t *testing.T) {
 
 func TestOldDeadJobsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := start(t, kv.NewMemory(), &queue.Options{MaxDeadLetters: 2, Workers: 1}, map[string]queue.Handler{
+		q := start(t, testdriver.New(t), &queue.Options{MaxDeadLetters: 2, Workers: 1}, map[string]queue.Handler{
 			"note": func(context.Context, *host.Job) error { return host.Errorf(host.InvalidArgument, "no") }})
 		for i := range 4 {
 			leave(t, q, jobOf("acme", fmt.Sprint(i)))
@@ -516,7 +517,7 @@ func TestJobsOfARunWaitForItsTurn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &log{}
-				driver := kv.NewMemory()
+				driver := testdriver.New(t)
 				store := threads.New(driver, nil)
 				q := start(t, driver, nil, map[string]queue.Handler{"note": func(ctx context.Context, job *host.Job) error {
 					if status, err := store.RunStatus(ctx, job.Scope); err != nil || status != host.RunEnded {
@@ -574,7 +575,7 @@ func TestJobsOfAProcessThatDied(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				driver := kv.NewMemory()
+				driver := testdriver.New(t)
 				died := &mortal{Driver: driver}
 				left := queue.New(died, nil)
 				h, cancel := held(t, left)
@@ -648,7 +649,7 @@ func TestDamagedJobs(t *testing.T) {
 	for name, record := range map[string][]byte{"damaged": {1, '{'}, "of a newer format": {9}, "of a newer layout": []byte("\x01" + `{"v":99}`), "gone": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				driver := kv.NewMemory()
+				driver := testdriver.New(t)
 				l := &log{}
 				left := queue.New(driver, nil)
 				id := leave(t, left, jobOf("acme", `"bad"`))

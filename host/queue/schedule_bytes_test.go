@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func largeJob(tenant string) *host.Job {
@@ -21,7 +22,7 @@ func largeJob(tenant string) *host.Job {
 }
 
 func TestTheBytesOfATenantAreBounded(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	opts := &queue.Options{MaxBytes: 5_000}
 	q := queue.New(driver, opts)
 	for range 4 {
@@ -46,7 +47,7 @@ func TestTheBytesOfATenantAreBounded(t *testing.T) {
 
 func TestJobsThatAreDoneFreeTheirBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := queue.New(kv.NewMemory(), &queue.Options{MaxBytes: 5_000, Attempts: 1})
+		q := queue.New(testdriver.New(t), &queue.Options{MaxBytes: 5_000, Attempts: 1})
 		defer q.Close()
 		q.Handle("done", func(_ context.Context, job *host.Job) error {
 			if job.Scope.Agent == "fails" {
@@ -79,7 +80,7 @@ func TestJobsThatAreDoneFreeTheirBytes(t *testing.T) {
 
 // Entries of an earlier version do not say how many bytes their jobs have.
 func TestJobsOfAnEarlierVersionAreCounted(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	opts := &queue.Options{MaxBytes: 5_000}
 	q := queue.New(driver, opts)
 	for range 4 {

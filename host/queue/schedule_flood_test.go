@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // Ten thousand jobs of one tenant, left first, take every second turn at most while
@@ -21,7 +21,7 @@ func TestAFloodDelaysOnlyItsTenant(t *testing.T) {
 		const few = 5
 		var mu sync.Mutex
 		var order []string
-		q := queue.New(kv.NewMemory(), &queue.Options{Workers: 1})
+		q := queue.New(testdriver.New(t), &queue.Options{Workers: 1})
 		t.Cleanup(func() { _ = q.Close() })
 		q.Handle("note", func(_ context.Context, job *host.Job) error {
 			mu.Lock()

@@ -22,6 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/sockkv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // Two processes run the jobs of a third one's store, over a socket. The one that
@@ -181,7 +182,7 @@ func TestGoesOnWithWhatAKilledProcessHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := sockkv.Share(kv.Group(kv.NewMemory()))
+	store := sockkv.Share(kv.Group(testdriver.New(t)))
 	store.Serve(l)
 	t.Cleanup(func() { _ = store.Close() })
 

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // mortal is the driver of a process that dies, or stalls: meanwhile it writes
@@ -58,7 +59,7 @@ func noDead(t *testing.T, q *queue.Queue, tenant string) {
 // there, for hours.
 func TestJobsOfARunOfAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		l := &log{}
 		opts := &queue.Options{RunStatus: nobodyKnows}
 		a := start(t, driver, opts, note(l))
@@ -84,7 +85,7 @@ func TestJobsOfARunOfAnotherProcess(t *testing.T) {
 // run left runs all the same, when the run is stored.
 func TestJobsOfARunOfAStalledProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		stalls := &mortal{Driver: driver}
 		l := &log{}
 		opts := &queue.Options{RunStatus: nobodyKnows}
@@ -109,7 +110,7 @@ func TestJobsOfARunOfAStalledProcess(t *testing.T) {
 // The handler of a job that its process cannot hold is told before another begins.
 func TestAStalledProcessStopsItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		stalls := &mortal{Driver: driver}
 		l := &log{}
 		handler := func(who string) map[string]queue.Handler {
@@ -184,7 +185,7 @@ func TestClocksThatJump(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				driver := kv.NewMemory()
+				driver := testdriver.New(t)
 				var taken atomic.Int64
 				first := c.until
 				if c.signs > 1 {
@@ -218,7 +219,7 @@ func TestClocksThatJump(t *testing.T) {
 
 func TestSerialJobsOfTwoProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		l := &log{}
 		work := map[string]queue.Handler{"note": func(_ context.Context, job *host.Job) error {
 			l.add("%s begins", job.Payload)
@@ -245,7 +246,7 @@ func TestSerialJobsOfTwoProcesses(t *testing.T) {
 // What one process leaves and another does counts for neither afterwards.
 func TestLimitsOfTwoProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		l := &log{}
 		a := queue.New(driver, &queue.Options{MaxPerTenant: 3})
 		defer func() { _ = a.Close() }()
@@ -268,7 +269,7 @@ func TestLimitsOfTwoProcesses(t *testing.T) {
 // A command has a dead job run again in the process that runs jobs.
 func TestRetryFromAProcessThatRunsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		l := &log{}
 		var works atomic.Bool
 		q := start(t, driver, nil, map[string]queue.Handler{"note": func(_ context.Context, job *host.Job) error {
@@ -309,7 +310,7 @@ func TestProcessesOnOneStore(t *testing.T) {
 		}), 1, 25).Draw(rt, "steps")
 		var w *processes
 		synctest.Test(t, func(t *testing.T) {
-			w = &processes{t: t, store: kv.NewMemory(), running: map[string]*process{}, serials: map[string]*process{}, left: map[string]*process{}, done: map[string]int{}}
+			w = &processes{t: t, store: testdriver.New(t), running: map[string]*process{}, serials: map[string]*process{}, left: map[string]*process{}, done: map[string]int{}}
 			for _, s := range steps {
 				w.step(s)
 			}
@@ -526,7 +527,7 @@ func TestSignsOfLifeThatCannotBeRead(t *testing.T) {
 	for name, value := range map[string][]byte{"damaged": {1, '{'}, "of a newer format": {9}, "empty": {}, "without a lease": []byte("\x01" + `{"v":1}`)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				driver := kv.NewMemory()
+				driver := testdriver.New(t)
 				if _, err := kv.Apply(t.Context(), driver, kv.Tx{Partition: "agenthost/queue", Writes: []kv.Write{kv.Put(kv.NewKey("queue", "holder", "a"), value)}}); err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A store that fails or is silent for a moment leaves no job behind, and none that
@@ -65,7 +66,7 @@ func ended(context.Context, host.Scope) (host.RunStatus, error) { return host.Ru
 // That a process is gone is seen once, and what it left cannot be read just then.
 func TestWhatTheDeadLeftIsLookedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := &unsure{Driver: kv.NewMemory()}
+		driver := &unsure{Driver: testdriver.New(t)}
 		died := &mortal{Driver: driver.Driver}
 		left := queue.New(died, nil)
 		over, finish := held(t, left)
@@ -89,7 +90,7 @@ func TestWhatTheDeadLeftIsLookedForAgain(t *testing.T) {
 // before that one looks whose jobs wait.
 func TestAProcessThatBeginsIsNotTakenForDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := kv.NewMemory()
+		memory := testdriver.New(t)
 		begins := queue.New(memory, nil)
 		defer func() { _ = begins.Close() }()
 		var over chan struct{}
@@ -109,7 +110,7 @@ func TestAProcessThatBeginsIsNotTakenForDead(t *testing.T) {
 // The commit that makes the jobs of a run due was made, and nobody says so.
 func TestJobsOfARunWhoseCommitIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := &unsure{Driver: kv.NewMemory()}
+		driver := &unsure{Driver: testdriver.New(t)}
 		l := &log{}
 		q := start(t, driver, &queue.Options{RunStatus: ended}, note(l))
 		over, finish := held(t, q)
@@ -130,7 +131,7 @@ func TestJobsOfARunWhoseCommitIsInDoubt(t *testing.T) {
 // answer.
 func TestAStoreThatIsSilentStopsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := &unsure{Driver: kv.NewMemory()}
+		driver := &unsure{Driver: testdriver.New(t)}
 		begin := time.Now()
 		var stopped time.Duration
 		q := start(t, driver, nil, map[string]queue.Handler{"note": func(ctx context.Context, _ *host.Job) error {

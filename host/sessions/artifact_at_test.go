@@ -11,10 +11,10 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A snapshot has the artifacts of its time to the last byte, whatever was put in
@@ -162,7 +162,7 @@ func TestHiddenArtifactsOfSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	open := newService(t, agentOf(t)(), &sessions.Options{Store: store})
 	snap, err := open.PutArtifact(t.Context(), "", "s", nil, strings.NewReader("x"))
 	if err != nil {

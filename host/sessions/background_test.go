@@ -11,10 +11,10 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // gate returns a tool that says when it has begun, and waits to be let on.
@@ -143,7 +143,7 @@ func TestAbort(t *testing.T) {
 // What a host leaves behind when it is stopped, another one goes on with: no step
 // is done twice.
 func TestATurnSurvivesItsHost(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	tool, begun, open := gate(t)
 	m := model(hosttest.Call("count", "{}"), hosttest.Call("gate", "{}"), hosttest.Say("done"))
 	target := newAgent(t, "clerk", m, tool, count(t))
@@ -179,7 +179,7 @@ func TestATurnSurvivesItsHost(t *testing.T) {
 // stopped, and can be aborted or recovered then.
 func TestATurnWhoseProcessIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := &dying{Driver: kv.NewMemory()}
+		driver := &dying{Driver: testdriver.New(t)}
 		tool, begun, open := gate(t)
 		target := newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Call("gate", "{}")), tool)
 		s := newService(t, target, &sessions.Options{Store: threads.New(driver, nil)})
@@ -221,7 +221,7 @@ func TestATurnWhoseProcessIsGone(t *testing.T) {
 // next sign of life.
 func TestAbortFromAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := threads.New(kv.NewMemory(), nil)
+		store := threads.New(testdriver.New(t), nil)
 		tool, begun, _ := gate(t)
 		target := newAgent(t, "clerk", model(hosttest.Call("gate", "{}")), tool)
 		s, other := newService(t, target, &sessions.Options{Store: store}), newService(t, target, &sessions.Options{Store: store})
@@ -247,7 +247,7 @@ func TestAbortFromAnotherHost(t *testing.T) {
 
 // A turn that a host dies of again and again fails.
 func TestATurnThatHostsDieOf(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	tool, begun, _ := gate(t)
 	m := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Call("gate", "{}") })
 	target := newAgent(t, "clerk", m, tool)
@@ -283,7 +283,7 @@ func TestBackgroundTurnsAreBounded(t *testing.T) {
 		}
 		return hosttest.Say("ok")
 	})
-	s := newService(t, newAgent(t, "clerk", m, tool), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), MaxBackground: 2})
+	s := newService(t, newAgent(t, "clerk", m, tool), &sessions.Options{Store: threads.New(testdriver.New(t), nil), MaxBackground: 2})
 	var ids []string
 	for range 2 {
 		ids = append(ids, run(t, s, &request{Text: "a", Detach: true}).Snapshot)

@@ -14,11 +14,11 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // clients runs a test for every way to speak to a service.
@@ -29,7 +29,7 @@ func clients(t *testing.T, target func() host.Target, test func(t *testing.T, c 
 				opts := &sessions.Options{}
 				switch managed {
 				case sessions.ByServer:
-					opts.Store = threads.New(kv.NewMemory(), nil)
+					opts.Store = threads.New(testdriver.New(t), nil)
 				case "sealed":
 					opts.Keys = newKeys(t, "a", map[string][]byte{"a": key(1)})
 				}
@@ -310,7 +310,7 @@ func TestAChatHasWhatTheHostHas(t *testing.T) {
 		opts := &sessions.Options{View: view, Host: host.Options{SingleTenant: true}}
 		server := rapid.Bool().Draw(r, "server")
 		if server {
-			opts.Store = threads.New(kv.NewMemory(), nil)
+			opts.Store = threads.New(testdriver.New(t), nil)
 		}
 		s, err := sessions.New(a, opts)
 		if err != nil {

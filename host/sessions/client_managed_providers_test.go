@@ -7,9 +7,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // visits is a provider that counts the runs it has seen.
@@ -41,7 +41,7 @@ func visited(t *testing.T, v *visits, replies ...hosttest.Reply) *host.Agent {
 func TestProvidersOfASessionThatTheClientKeeps(t *testing.T) {
 	v := &visits{}
 	s := newService(t, visited(t, v, hosttest.Say("1"), hosttest.Fail(errModel), hosttest.Say("2"), hosttest.Call("ask", "{}"), hosttest.Say("3"), hosttest.Say("4")),
-		&sessions.Options{Host: host.Options{Journal: threads.New(kv.NewMemory(), nil)}})
+		&sessions.Options{Host: host.Options{Journal: threads.New(testdriver.New(t), nil)}})
 	out := run(t, s, &request{Text: "a"})
 	if got := string(out.State.Providers["clerk/visits"]); got != "1" {
 		t.Fatalf("after a turn the session has %s", got)

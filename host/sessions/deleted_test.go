@@ -14,13 +14,14 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A session that is deleted does not come back with a turn that a host has left
 // behind, and neither does that turn run in another session of the same id.
 func TestDeletedSessionsStayDeleted(t *testing.T) {
 	for name, anew := range map[string]bool{"gone": false, "begun anew": true} {
-		store := threads.New(kv.NewMemory(), nil)
+		store := threads.New(testdriver.New(t), nil)
 		tool, begun, open := gate(t)
 		replies := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			if req.Messages[len(req.Messages)-1].Text() == "private" {
@@ -66,7 +67,7 @@ func leftNothing(t *testing.T, store *threads.Store) {
 // A session that is deleted while a turn runs in the background leaves nothing of
 // the turn when it ends.
 func TestDeletedWhileATurnRuns(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	tool, begun, open := gate(t)
 	s := newService(t, newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Say("x")), tool), &sessions.Options{Store: store})
 	out := run(t, s, &request{Text: "a", Detach: true})
@@ -85,7 +86,7 @@ func TestDeletedWhileATurnRuns(t *testing.T) {
 // What is known of a turn that left nothing is forgotten after a week.
 func TestOldRecordsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := threads.New(kv.NewMemory(), nil)
+		store := threads.New(testdriver.New(t), nil)
 		s := newService(t, agentOf(t)(), &sessions.Options{Store: store})
 		out := run(t, s, &request{Session: "empty", Detach: true})
 		if snap := wait(t, s, out.Snapshot); snap.Status != sessions.Failed {
@@ -112,7 +113,7 @@ func TestOldRecordsAreForgotten(t *testing.T) {
 // by one of them, also not if there is another session of its id by then.
 func TestDeletedWhileTurnsWait(t *testing.T) {
 	for name, anew := range map[string]bool{"gone": false, "begun anew": true} {
-		store := threads.New(kv.NewMemory(), nil)
+		store := threads.New(testdriver.New(t), nil)
 		tool, begun, open := gate(t)
 		replies := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			if req.Messages[len(req.Messages)-1].Text() == "first" {

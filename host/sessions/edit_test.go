@@ -9,16 +9,16 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // What was deleted of a session does not come back: not when it is loaded, not
 // after a turn that fails, and not while a turn runs. By its id a snapshot is as it
 // was.
 func TestWhatIsDeletedStaysDeleted(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	m := model(hosttest.Call("count", "{}"), hosttest.Say("1"), hosttest.Say("2"), hosttest.Fail(errModel), hosttest.Fail(errModel), hosttest.Say("5"))
 	s := newService(t, newAgent(t, "clerk", m, count(t)), &sessions.Options{Store: store})
 	one := run(t, s, &request{Text: "my password is 1234"})

@@ -10,10 +10,10 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // seeds are sessions, whole and not.
@@ -71,7 +71,7 @@ func FuzzTurn(f *testing.F) {
 		f.Fatal(err)
 	}
 	var handlers []http.Handler
-	for _, opts := range []*sessions.Options{nil, {Keys: newKeys(f, "a", map[string][]byte{"a": key(1)})}, {Store: threads.New(kv.NewMemory(), nil)}} {
+	for _, opts := range []*sessions.Options{nil, {Keys: newKeys(f, "a", map[string][]byte{"a": key(1)})}, {Store: threads.New(testdriver.New(f), nil)}} {
 		handlers = append(handlers, handlerOf(newService(f, agent, opts)))
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestMain(m *testing.M) {
@@ -77,7 +78,7 @@ func newService(t testing.TB, target host.Target, opts *sessions.Options) *sessi
 
 // stored returns a service whose sessions are in memory.
 func stored(t testing.TB, target host.Target) *sessions.Service {
-	return newService(t, target, &sessions.Options{Store: threads.New(kv.NewMemory(), nil)})
+	return newService(t, target, &sessions.Options{Store: threads.New(testdriver.New(t), nil)})
 }
 
 // managed runs a test for both ways to keep a session. next returns the request
@@ -92,7 +93,7 @@ func managed(t *testing.T, target func() host.Target, test func(t *testing.T, s 
 		})
 	})
 	t.Run("client", func(t *testing.T) {
-		s := newService(t, target(), &sessions.Options{Host: host.Options{Journal: threads.New(kv.NewMemory(), nil)}})
+		s := newService(t, target(), &sessions.Options{Host: host.Options{Journal: threads.New(testdriver.New(t), nil)}})
 		test(t, s, func(o *sessions.Output) *sessions.Request {
 			if o == nil {
 				return &sessions.Request{}

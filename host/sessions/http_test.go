@@ -11,9 +11,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func handlerOf(s *service) http.Handler {
@@ -110,7 +110,7 @@ func TestRemote(t *testing.T) {
 		return &host.ToolOutput{Artifacts: []host.Artifact{{Name: "plan.md", Parts: []host.Part{&host.Text{Text: "the plan"}}}, {Parts: []host.Part{&host.Text{Text: "unnamed"}}}}}, nil
 	})
 	s := newService(t, newAgent(t, "clerk", model(hosttest.Call("make", "{}"), hosttest.Call("make", "{}"), hosttest.Say("made"), hosttest.Call("gate", "{}"), hosttest.Call("gate", "{}"), hosttest.Say("done")), tool, make),
-		&sessions.Options{Store: threads.New(kv.NewMemory(), nil)})
+		&sessions.Options{Store: threads.New(testdriver.New(t), nil)})
 	remote, _ := serveHTTP(t, s)
 	chat := newChat(t, remote, nil)
 	if _, err := chat.Send(t.Context(), "make a plan"); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // manyOrders is the variable for how often the tests of the order of turns are
@@ -93,7 +94,7 @@ func wantOrder(t testing.TB, s *service, session string, acknowledged []string) 
 
 // drivers runs a test on each driver that is there without a server.
 func drivers(t *testing.T, test func(t *testing.T, driver kv.Driver)) {
-	t.Run("memory", func(t *testing.T) { test(t, kv.NewMemory()) })
+	t.Run("memory", func(t *testing.T) { test(t, testdriver.New(t)) })
 	t.Run("badger", func(t *testing.T) { test(t, openBadger(t, t.TempDir())) })
 }
 
@@ -185,7 +186,7 @@ func (a *admitting) CallTools(context.Context, string, int) error               
 func TestARefusalInTheBackgroundKeepsTheMessage(t *testing.T) {
 	q := &admitting{}
 	q.left.Store(3)
-	s := newService(t, echo(t), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), Host: host.Options{Quota: q}})
+	s := newService(t, echo(t), &sessions.Options{Store: threads.New(testdriver.New(t), nil), Host: host.Options{Quota: q}})
 	one := run(t, s, &request{Session: "s", Text: "first"})
 	q.left.Store(1) // it is asked when the turn is acknowledged, and when it begins
 	out := run(t, s, &request{Session: "s", Text: "second", Detach: true})
@@ -212,7 +213,7 @@ func TestAbortOfATurnThatWaits(t *testing.T) {
 		}
 		return hosttest.Say("echo " + lastUser(req.Messages))
 	})
-	s := newService(t, newAgent(t, "clerk", m, tool), &sessions.Options{Store: threads.New(kv.NewMemory(), nil)})
+	s := newService(t, newAgent(t, "clerk", m, tool), &sessions.Options{Store: threads.New(testdriver.New(t), nil)})
 	var ids []string
 	for _, text := range []string{"first", "second", "third"} {
 		ids = append(ids, run(t, s, &request{Session: "s", Text: text, Detach: true}).Snapshot)
@@ -236,7 +237,7 @@ func TestAbortOfATurnThatWaits(t *testing.T) {
 // A turn that does not wait is refused while another is in the background, whoever
 // runs that one.
 func TestARacingTurnMeetsTheBackground(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	agent, asked := silent(t)
 	first := newService(t, agent, &sessions.Options{Store: store})
 	defer first.Close()
@@ -284,7 +285,7 @@ func talk(ctx context.Context, s *service, session string, rnd *rand.Rand, ackno
 func TestOrderAfterRandomEnds(t *testing.T) {
 	for i := range repeated(t, 60) {
 		rnd := rand.New(rand.NewPCG(uint64(i), 44))
-		driver := &cut{Driver: kv.NewMemory()}
+		driver := &cut{Driver: testdriver.New(t)}
 		driver.left.Store(2 + rnd.Int64N(50))
 		first := newService(t, echo(t), &sessions.Options{Store: threads.New(driver, nil), Heartbeat: time.Millisecond, Expiry: 2 * time.Millisecond})
 		var acknowledged []string
@@ -414,7 +415,7 @@ func TestOrderAfterKills(t *testing.T) {
 // Turns in the background that wait for one whose host is gone lend it their room: it is
 // gone on with, although as many run as the limit allows.
 func TestATurnThatWaitsLendsItsRoom(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	agent, asked := silent(t)
 	first := newService(t, agent, &sessions.Options{Store: store})
 	run(t, first, &request{Session: "s", Text: "first", Detach: true})
@@ -456,7 +457,7 @@ func (m *meddling) Commit(ctx context.Context, txs ...kv.Tx) (out []kv.Result) {
 
 // A turn is acknowledged also if the order of its session was there for a moment only.
 func TestAnOrderThatComesAndGoes(t *testing.T) {
-	s := newService(t, echo(t), &sessions.Options{Store: threads.New(&meddling{Driver: kv.NewMemory()}, nil)})
+	s := newService(t, echo(t), &sessions.Options{Store: threads.New(&meddling{Driver: testdriver.New(t)}, nil)})
 	out := run(t, s, &request{Session: "s", Text: "first", Detach: true})
 	if snap := wait(t, s, out.Snapshot); snap.Status != sessions.Completed {
 		t.Errorf("it is %+v", snap)

@@ -14,12 +14,13 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A record of a turn in the background that was damaged, or that a newer version
 // wrote, is told apart, and stays as it is.
 func TestBadRecords(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	s := newService(t, agentOf(t)(), &sessions.Options{Store: threads.New(driver, nil)})
 	whole, err := kv.EncodeRecord(map[string]any{"v": 1, "run": "r", "session": "s", "agent": "clerk", "status": "pending"})
 	if err != nil {
@@ -100,7 +101,7 @@ func TestAbortRacesTheEnd(t *testing.T) {
 
 // Of two hosts that recover one turn one has it.
 func TestOneHostRecoversATurn(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	tool, begun, open := gate(t)
 	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		if req.Messages[len(req.Messages)-1].Role == host.User {
@@ -174,7 +175,7 @@ func TestAChatIsSharedByMany(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	history, err := host.NewHistory(store, nil)
 	if err != nil {
 		t.Fatal(err)

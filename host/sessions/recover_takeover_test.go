@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A host that was cut off for longer than Expiry and comes back has lost its turn:
 // it neither ends the turn of who took it over nor speaks for it.
 func TestAHostThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := &dying{Driver: kv.NewMemory()}
+		driver := &dying{Driver: testdriver.New(t)}
 		tool, begun, open := gate(t)
 		other, otherBegun, otherOpen := gate(t)
 		first := newService(t, newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Say("of the first")), tool),

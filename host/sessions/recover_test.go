@@ -10,13 +10,14 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // Who owns a store does not wait for signs of life of turns whose process was
 // killed a moment ago, and leaves alone those that it runs itself.
 func TestAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := &dying{Driver: kv.NewMemory()}
+		driver := &dying{Driver: testdriver.New(t)}
 		tool, begun, open := gate(t)
 		target := newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Call("gate", "{}"), hosttest.Say("done")), tool)
 		first := newService(t, target, &sessions.Options{Store: threads.New(driver, nil)})
@@ -48,7 +49,7 @@ func TestAdopt(t *testing.T) {
 // The turns in the background are listed for their tenant and their target: one
 // that runs, and one that left nothing but why.
 func TestBackground(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	tool, begun, open := gate(t)
 	s := newService(t, newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Say("done")), tool), &sessions.Options{Store: store})
 	defer s.Close()
@@ -86,7 +87,7 @@ func clientKept(t *testing.T) *service {
 // A turn whose host was killed is found when the clock was set back since, by any
 // time.
 func TestRecoverAfterTheClockWasSetBack(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	s := newService(t, echo(t), &sessions.Options{Store: threads.New(driver, nil)})
 	for run, back := range map[string]time.Duration{"r1": time.Hour, "r2": 365 * 24 * time.Hour} {
 		if _, _, err := threads.New(driver, nil).For("").Create(t.Context(), &threads.CreateOptions{ID: run}); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // withID returns a message with an id of its client's.
@@ -36,7 +37,7 @@ func TestAMessageSentAgainIsAnsweredFromItsTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = badger.Close() })
-	for name, driver := range map[string]kv.Driver{"memory": kv.NewMemory(), "badger": badger} {
+	for name, driver := range map[string]kv.Driver{"memory": testdriver.New(t), "badger": badger} {
 		t.Run(name, func(t *testing.T) {
 			model := hosttest.NewModel(hosttest.Say("one"), hosttest.Say("two"), hosttest.Fail(errors.New("away")), hosttest.Say("three"))
 			store := threads.New(driver, nil)
@@ -247,7 +248,7 @@ func TestAMessageSentTwiceAtOnceIntoTheBackground(t *testing.T) {
 	for name, second := range map[string]*request{"both": {Detach: true}, "one": {Detachable: true}} {
 		tool, begun, open := gate(t)
 		model := hosttest.NewModel(hosttest.Call("gate", "{}"), hosttest.Say("one"), hosttest.Say("two"))
-		driver := &meeting{kv.NewMemory(), make(chan struct{}, 2), make(chan struct{})}
+		driver := &meeting{testdriver.New(t), make(chan struct{}, 2), make(chan struct{})}
 		s := newService(t, newAgent(t, "clerk", model, tool), &sessions.Options{Store: threads.New(driver, nil)})
 		var outs [2]*sessions.Output
 		var errs [2]error

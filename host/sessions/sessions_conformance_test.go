@@ -13,10 +13,10 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // The cases of Genkit's conformance suite for agents, and what its stores and
@@ -215,7 +215,7 @@ func TestAStateIsCheckedWhenItIsSetAndWhenItIsLoaded(t *testing.T) {
 	if host.CodeOf(err) != host.InvalidArgument || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "/n") {
 		t.Errorf("a state that does not fit: %v; want the place and not the value", err)
 	}
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	first := newService(t, newNetwork(t, newAgent(t, "clerk", model(hosttest.Call("count", "{}"), hosttest.Say("1")), count(t)), nil), &sessions.Options{Store: store})
 	session := run(t, first, say(&request{}, "a")).Session
 	then := newService(t, target(hosttest.Say("never")), &sessions.Options{Store: store})
@@ -255,7 +255,7 @@ func TestBranches(t *testing.T) {
 }
 
 func TestAnotherAgentsSessions(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	a := newService(t, newAgent(t, "a", model(hosttest.Say("1"))), &sessions.Options{Store: store})
 	out := run(t, a, say(&request{}, "hi"))
 	b := newService(t, newAgent(t, "b", model(hosttest.Say("2"))), &sessions.Options{Store: store})

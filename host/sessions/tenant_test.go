@@ -10,15 +10,15 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // Each way of the handler refuses an empty tenant, also where the host has one tenant
 // alone, and a name that only such a host has.
 func TestNoTenantIsUnauthenticated(t *testing.T) {
-	several, err := sessions.New(agentOf(t, hosttest.Say("never"))(), &sessions.Options{Store: threads.New(kv.NewMemory(), nil)})
+	several, err := sessions.New(agentOf(t, hosttest.Say("never"))(), &sessions.Options{Store: threads.New(testdriver.New(t), nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestNoTenantIsUnauthenticated(t *testing.T) {
 // A program that forgets the tenant in a call of the library is refused as well, and
 // one of a single tenant need not name it.
 func TestCallsWithoutATenantAreOfTheSingleOne(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	single := newService(t, agentOf(t, hosttest.Say("1"), hosttest.Say("2"))(), &sessions.Options{Store: store})
 	out := run(t, single, &sessions.Request{Session: "s", Text: "hi"})
 	if _, err := store.For(host.DefaultTenant).Thread(t.Context(), "s"); err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A question of a session whose time is over is settled by a host on the same store:
@@ -22,7 +22,7 @@ func TestExpiredQuestionsOfSessions(t *testing.T) {
 	}{"default": {nobody, false}, "end": {nil, false}, "default in the background": {nobody, true}} {
 		t.Run(name, func(t *testing.T) {
 			byDefault := row.byDefault
-			store := threads.New(kv.NewMemory(), nil)
+			store := threads.New(testdriver.New(t), nil)
 			ask := host.NewTool("ask", "Asks.", func(_ context.Context, c *host.Call, _ struct{}) (*host.ToolOutput, error) {
 				if len(c.Resumed) > 0 {
 					return &host.ToolOutput{Content: c.Resumed[0].Answer}, nil

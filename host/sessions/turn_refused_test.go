@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // countingDriver counts the bytes of keys and values that commits write.
@@ -48,7 +49,7 @@ func spentQuota(t testing.TB) *quota.Quotas {
 // A refused turn writes nothing, in no way of asking for it, and is 429 with
 // Retry-After before any body.
 func TestRefusedTurnsLeaveNothing(t *testing.T) {
-	driver := &countingDriver{Driver: kv.NewMemory()}
+	driver := &countingDriver{Driver: testdriver.New(t)}
 	store := threads.New(driver, nil)
 	s := newService(t, agentOf(t, hosttest.Say("never"))(), &sessions.Options{Store: store, Host: host.Options{Quota: spentQuota(t)}})
 	handler := handlerOf(s)
@@ -71,7 +72,7 @@ func TestRefusedTurnsLeaveNothing(t *testing.T) {
 
 // So does a run of a host with a history, behind stream.Serve.
 func TestRefusedRunsLeaveNothing(t *testing.T) {
-	driver := &countingDriver{Driver: kv.NewMemory()}
+	driver := &countingDriver{Driver: testdriver.New(t)}
 	h, target := refusing(t, driver)
 	for _, thread := range []string{"", "t"} {
 		for _, durable := range []bool{false, true} {
@@ -112,7 +113,7 @@ func refusing(t testing.TB, driver kv.Driver) (*host.Host, host.Target) {
 }
 
 func BenchmarkRefusedRun(b *testing.B) {
-	h, target := refusing(b, kv.NewMemory())
+	h, target := refusing(b, testdriver.New(b))
 	req := &host.Request{Tenant: "ada", Thread: "t", Text: "hi"}
 	for b.Loop() {
 		if _, err := h.Run(b.Context(), target, req); host.CodeOf(err) != host.ResourceExhausted {

@@ -14,12 +14,12 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // writer is a tool that writes what clients may not see, and an artifact.
@@ -38,7 +38,7 @@ func TestOnePatchPerMutation(t *testing.T) {
 		return "", nil
 	})
 	s := newService(t, newAgent(t, "clerk", model(hosttest.Call("steps", "{}"), hosttest.Say("ok")), steps),
-		&sessions.Options{Store: threads.New(kv.NewMemory(), nil), View: view})
+		&sessions.Options{Store: threads.New(testdriver.New(t), nil), View: view})
 	var got []string
 	for ev, err := range s.Turn(t.Context(), &request{Text: "x"}) {
 		if err != nil {
@@ -65,7 +65,7 @@ func TestAViewOfChangesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := model(hosttest.Say("0"), hosttest.Call("count", "{}"), hosttest.Say("1"), hosttest.Say("2"), hosttest.Call("count", "{}"), hosttest.Say("3"))
-	s := newService(t, newAgent(t, "clerk", m, count(t)), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), View: view})
+	s := newService(t, newAgent(t, "clerk", m, count(t)), &sessions.Options{Store: threads.New(testdriver.New(t), nil), View: view})
 	chat := newChat(t, s.For("ada"), nil)
 	for i, want := range []struct {
 		patches int
@@ -101,7 +101,7 @@ func TestAViewOfSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	for _, opts := range []*sessions.Options{{Store: store, View: view}, {View: view}} {
 		s := newService(t, newAgent(t, "clerk", model(hosttest.Call("write", "{}"), hosttest.Say("ok")), writer(t)), opts)
 		var out *output
@@ -151,7 +151,7 @@ func TestAViewThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, opts := range []*sessions.Options{{Store: threads.New(kv.NewMemory(), nil), View: view}, {View: view}} {
+	for _, opts := range []*sessions.Options{{Store: threads.New(testdriver.New(t), nil), View: view}, {View: view}} {
 		s := newService(t, newAgent(t, "clerk", model(hosttest.Say("1"), hosttest.Call("write", "{}"), hosttest.Say("2"), hosttest.Say("3")), writer(t)), opts)
 		chat := newChat(t, s.For(""), nil)
 		if _, err := chat.Send(t.Context(), "a"); err != nil {
@@ -190,7 +190,7 @@ func TestAViewOfMessages(t *testing.T) {
 	}
 	hush := tool(t, "hush", func(context.Context, *host.Call) (string, error) { return "hushed", nil })
 	for _, opts := range []*sessions.Options{
-		{Store: threads.New(kv.NewMemory(), nil), View: view},
+		{Store: threads.New(testdriver.New(t), nil), View: view},
 		{Keys: newKeys(t, "a", map[string][]byte{"a": key(1)}), View: view},
 	} {
 		told := 0
@@ -240,7 +240,7 @@ func TestAViewOfMessagesThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newService(t, newAgent(t, "clerk", model(hosttest.Say("1"))), &sessions.Options{Store: threads.New(kv.NewMemory(), nil), View: view})
+	s := newService(t, newAgent(t, "clerk", model(hosttest.Say("1"))), &sessions.Options{Store: threads.New(testdriver.New(t), nil), View: view})
 	out, err := s.Run(t.Context(), &request{Text: "hush"})
 	if out == nil || host.CodeOf(err) != host.Internal || strings.Contains(err.Error(), "hush") || len(out.Messages) != 0 || out.Snapshot == "" {
 		t.Errorf("the turn: %+v, %v", out, err)

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // putTurn stores a turn that makes an artifact named plan.
@@ -106,7 +106,7 @@ func TestATurnSeesTheArtifactsThatItsThreadShows(t *testing.T) {
 
 // A thread that is deleted after its artifacts were listed is not a damaged one.
 func TestAnArtifactIsGoneWithItsThread(t *testing.T) {
-	s := threads.New(kv.NewMemory(), nil)
+	s := threads.New(testdriver.New(t), nil)
 	putTurn(t, s, "t1", "r1", "one")
 	refs, err := s.ThreadArtifacts(t.Context(), threadtest.Request("t1", "next", nil))
 	if err != nil || len(refs) != 1 {

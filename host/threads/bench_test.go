@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // Where the device matters, set TMPDIR to what is to be measured: a directory in
@@ -19,7 +20,7 @@ import (
 
 // benchDrivers are what a benchmark runs on.
 func benchDrivers(b *testing.B, bench func(b *testing.B, d kv.Driver)) {
-	b.Run("memory", func(b *testing.B) { bench(b, kv.NewMemory()) })
+	b.Run("memory", func(b *testing.B) { bench(b, testdriver.New(b)) })
 	b.Run("badger", func(b *testing.B) { bench(b, kv.Group(benchBadger(b))) })
 }
 

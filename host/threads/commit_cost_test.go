@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // aTurn stores a question and an answer of 1 kB with state and an artifact.
@@ -31,7 +31,7 @@ func TestTurnCostsTheSameOnALongThread(t *testing.T) {
 	costs := map[int]cost{}
 	far := longtest.Rounds(10_000, 100_000)
 	for _, n := range []int{10, far} {
-		d := &spy{Driver: kv.NewMemory()}
+		d := &spy{Driver: testdriver.New(t)}
 		s := threads.New(d, nil)
 		threadtest.Fill(t, s, "t1", n)
 		var c cost
@@ -53,7 +53,7 @@ func TestTurnCostsTheSameOnALongThread(t *testing.T) {
 }
 
 func TestUnchangedStateAndArtifactsCostNothing(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	turn := threadtest.TurnOf("", threadtest.WithID("m", "x"))
 	turn.State = []byte(`{"a":"` + strings.Repeat("s", 100_000) + `"}`)

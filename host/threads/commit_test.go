@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // A reader sees a thread as it was when it began, whatever is committed while it
@@ -60,7 +61,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &spy{Driver: kv.NewMemory()}
+			d := &spy{Driver: testdriver.New(t)}
 			s := threads.New(d, nil)
 			head := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("q1", "question 1"))
 			if err := s.AppendResults(t.Context(), threadtest.Request("t1", "r1", nil), turnWith(head, "one")); err != nil {
@@ -82,7 +83,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 // A large turn writes its index ahead. If the turn itself is then not written,
 // the index points to nothing and must not hide the messages.
 func TestIndexWithoutItsTurnHidesNothing(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, &threads.Options{Window: 10_000})
 	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("q", "question"))
 	turn := threadtest.TurnOf(head, manyMessages(600)...)
@@ -107,7 +108,7 @@ func TestIndexWithoutItsTurnHidesNothing(t *testing.T) {
 }
 
 func TestWriterThatAlwaysLosesGivesUp(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	threadtest.Say(t, s, "t1", "r", threadtest.WithID("q", "question"))
 	d.before = func(kv.Tx) error { return &kv.PreconditionError{} }
@@ -117,7 +118,7 @@ func TestWriterThatAlwaysLosesGivesUp(t *testing.T) {
 }
 
 func TestReadersOfAFailingDriver(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	threadtest.Talk(t, s, "t1", 2)
 	d.failScan = kv.ErrCorrupt

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func wantIDs(t testing.TB, s *threads.Store, thread string, want ...string) {
@@ -381,7 +382,7 @@ func TestForkRefuses(t *testing.T) {
 
 // A thread that is deleted while it is forked lends nothing.
 func TestForkOfAThreadThatIsDeletedMeanwhile(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	threadtest.TalkWithIDs(t, s, "t1", 0, 2)
 	var once sync.Once
@@ -401,7 +402,7 @@ func TestForkOfAThreadThatIsDeletedMeanwhile(t *testing.T) {
 // what.
 func TestInterruptedDeletionOfForks(t *testing.T) {
 	for stop := 1; stop < 12; stop++ {
-		d := &spy{Driver: kv.NewMemory()}
+		d := &spy{Driver: testdriver.New(t)}
 		s := threads.New(d, nil)
 		threadtest.TalkWithIDs(t, s, "t1", 0, 2)
 		threadtest.Fork(t, s, "t1", "t2", threads.At{})
@@ -439,7 +440,7 @@ func TestHeadsCostTheSameOnALongThread(t *testing.T) {
 	type cost struct{ edit, forked, rewound, turn int }
 	costs := map[int]cost{}
 	for _, n := range []int{10, 10_000} {
-		d := &spy{Driver: kv.NewMemory()}
+		d := &spy{Driver: testdriver.New(t)}
 		s := threads.New(d, nil)
 		threadtest.Fill(t, s, "t1", n)
 		aTurn(t, s, "t1", 10_000_000)

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestHistoryKit(t *testing.T) {
@@ -84,7 +85,7 @@ func TestEntriesRideInTheCommitOfATurn(t *testing.T) {
 	}
 	turnWith := func(head, text string) *host.Turn {
 		turn := threadtest.TurnOf(head, threadtest.WithID(text, text))
-		turn.Entries = []host.TurnEntry{entry(driver, text, 100), entry(kv.NewMemory(), "of another store", 1), entry(driver, "too large", 16<<10+1)}
+		turn.Entries = []host.TurnEntry{entry(driver, text, 100), entry(testdriver.New(t), "of another store", 1), entry(driver, "too large", 16<<10+1)}
 		return turn
 	}
 	head := threadtest.Say(t, s, "t1", "run", host.UserText("hello"))

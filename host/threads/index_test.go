@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // What the index adds to a commit of a kilobyte of text.
@@ -18,7 +18,7 @@ func BenchmarkIndexOfAKilobyte(b *testing.B) {
 	}
 	for _, disabled := range []bool{true, false} {
 		b.Run(fmt.Sprintf("disabled=%t", disabled), func(b *testing.B) {
-			d := &spy{Driver: kv.NewMemory()}
+			d := &spy{Driver: testdriver.New(b)}
 			s := threads.New(d, &threads.Options{SearchDisabled: disabled})
 			i := 0
 			bytes, _, _ := d.measure(func() {

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // oneCall answers with a call of the tool, and then with text.
@@ -38,7 +38,7 @@ func TestWhatDurabilityCommits(t *testing.T) {
 		"may repeat":  {true, &host.ToolOptions{Idempotent: true}, 2 + 6}, // nothing is written before the call
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &spy{Driver: kv.NewMemory()}
+			d := &spy{Driver: testdriver.New(t)}
 			h, agent := newHost(t, threads.New(d, nil), oneCall), lookupAgent(t, c.opts)
 			_, commits, _ := d.measure(func() {
 				if _, err := h.Run(t.Context(), agent, &host.Request{Text: "where?", Durable: c.durable}); err != nil {

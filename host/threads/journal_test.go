@@ -11,12 +11,13 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestStoreIsAJournal(t *testing.T) {
 	drivers := map[host.Journal]kv.Driver{}
 	open := func(testing.TB) host.Journal {
-		d := kv.NewMemory()
+		d := testdriver.New(t)
 		s := threads.New(d, nil)
 		drivers[s] = d
 		return s

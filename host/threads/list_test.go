@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // listAll reads a list page by page.
@@ -168,7 +169,7 @@ func manyMessages(n int) []*host.Message {
 }
 
 func TestDeletedThreadMadeAnewIsEmpty(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("m", "old"))
 	threadtest.Answer(t, s, "t1", "r", head, threadtest.WithID("n", "old answer"))
@@ -205,7 +206,7 @@ func TestDeletedThreadMadeAnewIsEmpty(t *testing.T) {
 
 // A thread is deleted while a turn on it is being written.
 func TestDeleteDuringATurn(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("m", "x"))
 	turn := threadtest.TurnOf(head, threadtest.WithID("n", "y"))
@@ -229,7 +230,7 @@ func make600k() []byte {
 }
 
 func TestDeleteWithoutTheDriver(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	threadtest.Talk(t, s, "t1", 1)
 	d.before = func(kv.Tx) error { return errDisk }

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/sockkv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // sharedStores are stores of one process that has the driver and of clients of it.
@@ -30,7 +31,7 @@ func sharedStores(t *testing.T, clients int) []*threads.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := sockkv.Share(kv.Group(kv.NewMemory()))
+	shared := sockkv.Share(kv.Group(testdriver.New(t)))
 	shared.Serve(l)
 	t.Cleanup(func() { _ = shared.Close() })
 	stores := []*threads.Store{threads.New(shared, nil)}

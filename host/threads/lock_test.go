@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestLockThreadIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := threads.New(kv.NewMemory(), nil)
+		s := threads.New(testdriver.New(t), nil)
 		unlock, err := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
 		if err != nil {
 			t.Fatalf("LockThread = %v", err)
@@ -76,7 +76,7 @@ func TestLockThreadNeedsAThread(t *testing.T) {
 
 func TestLockThreadBoundsWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := threads.New(kv.NewMemory(), &threads.Options{MaxWaiting: 2})
+		s := threads.New(testdriver.New(t), &threads.Options{MaxWaiting: 2})
 		unlock, _ := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
 		var wg sync.WaitGroup
 		for range 2 {
@@ -96,7 +96,7 @@ func TestLockThreadBoundsWhoWaits(t *testing.T) {
 
 func TestLockThreadEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := threads.New(kv.NewMemory(), nil)
+		s := threads.New(testdriver.New(t), nil)
 		unlock, _ := s.LockThread(t.Context(), threadtest.Request("t1", "", nil))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -5,13 +5,13 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func messagesOf(t *testing.T, limit int) (host.MessageStores, error) {
 	t.Helper()
-	return threads.New(kv.NewMemory(), nil).MessageStores(&threads.MessagesOptions{MaxMessages: limit})
+	return threads.New(testdriver.New(t), nil).MessageStores(&threads.MessagesOptions{MaxMessages: limit})
 }
 
 func TestMessageKit(t *testing.T) {
@@ -26,7 +26,7 @@ func TestMessageKit(t *testing.T) {
 
 // A limit is a view: the thread keeps what it has, and is a thread like others.
 func TestALimitOfMessagesDeletesNothing(t *testing.T) {
-	store := threads.New(kv.NewMemory(), nil)
+	store := threads.New(testdriver.New(t), nil)
 	stores, err := store.MessageStores(&threads.MessagesOptions{MaxMessages: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // outage is a driver on which one commit fails: the power is gone, or the disk is
@@ -145,7 +146,7 @@ func outageStore(t *testing.T, d kv.Driver) *threads.Store {
 // acknowledged is there, what was not is there whole or not at all, and doing it
 // again leads to where nothing had failed.
 func TestAnyCommitMayFail(t *testing.T) {
-	clean := &outage{Driver: kv.NewMemory()}
+	clean := &outage{Driver: testdriver.New(t)}
 	s := outageStore(t, clean)
 	shows := []string{whatShows(t, s)}
 	for i, step := range outageSteps(t) {
@@ -168,7 +169,7 @@ func TestAnyCommitMayFail(t *testing.T) {
 			every := longtest.Rounds(3, 1)
 			for at := 1 + rand.IntN(every); at <= clean.n; at += every {
 				o := o
-				o.Driver, o.at = kv.NewMemory(), at
+				o.Driver, o.at = testdriver.New(t), at
 				failed := failingStep(t, outageStore(t, &o), outageSteps(t))
 				s := outageStore(t, o.Driver)
 				before, after := shows[failed], shows[min(failed+1, len(shows)-1)]

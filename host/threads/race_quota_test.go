@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // writtenDriver counts the transactions with writes.
@@ -52,7 +53,7 @@ func (q *usedUp) CallTools(context.Context, string, int) error                  
 func TestATurnRefusedInARaceWritesNothing(t *testing.T) {
 	for _, racing := range []host.Racing{host.RaceBranch, host.RaceWait} {
 		t.Run(string(racing), func(t *testing.T) {
-			driver := &writtenDriver{Driver: kv.NewMemory()}
+			driver := &writtenDriver{Driver: testdriver.New(t)}
 			s := threads.New(driver, nil)
 			if _, err := newHost(t, s, echo).Run(t.Context(), newAgent(t, nil), &host.Request{Thread: "t1", Text: "first"}); err != nil {
 				t.Fatal(err)

@@ -16,10 +16,10 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // model answers with what fn says to the last message.
@@ -75,7 +75,7 @@ type unlocked struct {
 }
 
 func TestRunsContinueAThread(t *testing.T) {
-	d := kv.NewMemory()
+	d := testdriver.New(t)
 	var seen []string
 	remember := func(ctx context.Context, view []*host.Message) ([]host.Part, error) {
 		seen = threadtest.Texts(view)
@@ -280,7 +280,7 @@ func TestRacingTurnsConflict(t *testing.T) {
 // Writers of two stores on one driver, as of two processes, meet at the record.
 func TestRacingWritersOfTwoStores(t *testing.T) {
 	const each = 25
-	d := kv.NewMemory()
+	d := testdriver.New(t)
 	stores := []*threads.Store{threads.New(d, nil), threads.New(d, nil)}
 	var wg sync.WaitGroup
 	for i := range each * len(stores) {

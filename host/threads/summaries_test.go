@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestSummariesGoWithTheThread(t *testing.T) {
@@ -126,7 +127,7 @@ func deleteMessage(t testing.TB, s *threads.Store, thread, id string) {
 // that answers sees them.
 func TestProgressiveSummariesOfAThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		store := threads.New(driver, nil)
 		q := queue.New(driver, &queue.Options{RunStatus: store.RunStatus})
 		summarizer := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
@@ -184,7 +185,7 @@ func TestProgressiveSummariesOfAThread(t *testing.T) {
 func TestSummariesOfAnImportedThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const length, target, batch = 10_000, 20, 50
-		driver := kv.NewMemory()
+		driver := testdriver.New(t)
 		store := threads.New(driver, nil)
 		var lines strings.Builder
 		for i := range length {

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestUserMessage(t *testing.T) {
@@ -559,7 +560,7 @@ func TestDriverErrorsHaveCodes(t *testing.T) {
 		{errDisk, host.Internal, false},
 	} {
 		t.Run(tt.err.Error(), func(t *testing.T) {
-			d := &spy{Driver: kv.NewMemory()}
+			d := &spy{Driver: testdriver.New(t)}
 			s := threads.New(d, nil)
 			threadtest.Say(t, s, "t1", "r", threadtest.WithID("a", "kept"))
 			failing := fmt.Errorf("commit /var/lib/secret: %w", tt.err)
@@ -600,7 +601,7 @@ func TestClosedDriver(t *testing.T) {
 }
 
 func TestUnwrittenTurnIsWrittenByTheNextTry(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	head := threadtest.Say(t, s, "t1", "r", threadtest.WithID("a", "question"))
 	turn := threadtest.TurnOf(head, threadtest.WithID("b", "answer"))
@@ -630,7 +631,7 @@ func TestUnwrittenTurnIsWrittenByTheNextTry(t *testing.T) {
 
 // A lost answer: the store wrote and could not say so.
 func TestTurnInDoubtIsWrittenOnce(t *testing.T) {
-	d := &spy{Driver: kv.NewMemory()}
+	d := &spy{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	doubt := func(tx kv.Tx) error {
 		if _, err := kv.Apply(t.Context(), d.Driver, tx); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func create(t testing.TB, s *threads.Store, id string) {
@@ -38,7 +39,7 @@ func countEntries(t testing.TB, driver kv.Driver) int {
 }
 
 func TestUploadsComeBack(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	s := threads.New(driver, nil)
 	create(t, s, "a")
 	for _, size := range []int{0, 1, threads.ChunkBytes - 1, threads.ChunkBytes, threads.ChunkBytes + 1, 3*threads.ChunkBytes + 7} {
@@ -81,7 +82,7 @@ func TestUploadsComeBack(t *testing.T) {
 }
 
 func TestBadUploads(t *testing.T) {
-	driver := kv.NewMemory()
+	driver := testdriver.New(t)
 	s := threads.New(driver, nil)
 	create(t, s, "a")
 	before := countEntries(t, driver)
@@ -166,7 +167,7 @@ func (d forgetful) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 
 // An upload is never held whole.
 func TestAnUploadIsNotHeld(t *testing.T) {
-	s := threads.New(forgetful{kv.NewMemory()}, nil)
+	s := threads.New(forgetful{testdriver.New(t)}, nil)
 	create(t, s, "a")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -183,7 +184,7 @@ func TestAnUploadIsNotHeld(t *testing.T) {
 
 // Neither is what is read of it.
 func TestAReadUploadIsNotHeld(t *testing.T) {
-	s := threads.New(zeroed{forgetful{kv.NewMemory()}}, nil)
+	s := threads.New(zeroed{forgetful{testdriver.New(t)}}, nil)
 	create(t, s, "a")
 	const size = 64 << 20
 	ref, err := s.For("").Upload(t.Context(), "a", io.LimitReader(zeros{}, size), 0)
@@ -221,7 +222,7 @@ func (d zeroed) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 
 // Who reads an upload when its thread is deleted is told that.
 func TestAnUploadIsDeletedWhileItIsRead(t *testing.T) {
-	s := threads.New(kv.NewMemory(), nil)
+	s := threads.New(testdriver.New(t), nil)
 	create(t, s, "a")
 	ref, err := s.For("").Upload(t.Context(), "a", io.LimitReader(zeros{}, 3*threads.ChunkBytes), 0)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads/search"
 	"github.com/agenthost/agenthost/host/threads/transfer"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // damaging changes one value on its way from a driver to its reader.
@@ -167,7 +168,7 @@ func flip(b []byte) []byte {
 // Whatever byte of whatever value is changed between a driver and the store, a read
 // shows what was stored or says that data is lost.
 func TestAChangedByteIsFoundByReads(t *testing.T) {
-	d := &damaging{Driver: kv.NewMemory()}
+	d := &damaging{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	upload := fillForDamage(t, s)
 	want, errs := readAll(s, upload)

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/search"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // found are the threads and ids of what a search finds.
@@ -190,7 +191,7 @@ func TestSearchOfALargeTurn(t *testing.T) {
 }
 
 func TestReindex(t *testing.T) {
-	d := kv.NewMemory()
+	d := testdriver.New(t)
 	without := threads.New(d, &threads.Options{SearchDisabled: true})
 	threadtest.TalkWithIDs(t, without, "t1", 0, 200)
 	threadtest.Fork(t, without, "t1", "t2", threads.At{Snapshot: "r9"})

@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 // hooked is a driver with a hook that runs before each Tx, and whose error is the Tx's.
@@ -127,7 +128,7 @@ func (e *endless) Items() iter.Seq2[transfer.Item, error] {
 func TestImportHoldsNoThreadWhole(t *testing.T) {
 	n := longtest.Rounds(2_000, 20_000)
 	src, stored, most := &endless{n: n}, 0, 0
-	d := &hooked{Driver: kv.NewMemory()}
+	d := &hooked{Driver: testdriver.New(t)}
 	d.before = func(kv.Tx) error {
 		most = max(most, src.read-stored)
 		stored = src.read
@@ -175,7 +176,7 @@ func TestThreadsAreMovedThroughAPipe(t *testing.T) {
 func TestImportGoesOnAfterACrash(t *testing.T) {
 	text := threadtest.ExportOf(t, threadtest.LongStore(t), "acme", "t1", transfer.FormatThread)
 	for fails := 1; ; fails += 2 {
-		memory := kv.NewMemory()
+		memory := testdriver.New(t)
 		d := &hooked{Driver: memory}
 		left := fails
 		d.before = func(kv.Tx) error { // the process is gone: nothing is written any more, and nothing cleaned up
@@ -198,7 +199,7 @@ func TestImportGoesOnAfterACrash(t *testing.T) {
 }
 
 func TestImportGivesWayToOthers(t *testing.T) {
-	d := &hooked{Driver: kv.NewMemory()}
+	d := &hooked{Driver: testdriver.New(t)}
 	s := threads.New(d, nil)
 	other := threads.New(d.Driver, nil)
 	commits := 0
