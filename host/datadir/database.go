@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"context"
+	"errors"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
@@ -25,6 +26,9 @@ func openDatabase(ctx context.Context, at Address, opts Options) (*Dir, error) {
 		return nil, fault.ContextError(ctx)
 	case err != nil:
 		return nil, databaseError(at, err)
+	}
+	if err := checkFinished(at.String(), store, opts); err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
 	return &Dir{Driver: kv.Group(store), at: at, pg: store, getenv: opts.Getenv}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/kv/kvcopy"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/host/kv/sockkv"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -38,6 +39,8 @@ type Options struct {
 	// WaitLock is how long to wait for another process that has the directory open and
 	// does not share it: see [WaitLock]. Default: no wait.
 	WaitLock time.Duration
+	// Unfinished opens also data into which a copy has begun and not ended, for the copy.
+	Unfinished bool
 	// MaxCopyBytes is the largest store that [OpenToRead] and [OpenCopy] copy.
 	// Default: [DefaultMaxCopyBytes].
 	MaxCopyBytes int64
@@ -113,6 +116,9 @@ func openNow(dir string, options *Options) (*Dir, error) {
 	if err != nil {
 		return nil, Error(dir, err)
 	}
+	if err := checkFinished(dir, db, opts); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	shared := sockkv.Share(kv.Group(db))
 	return &Dir{Driver: shared, at: Address{dir: dir}, db: db, shared: shared, getenv: opts.Getenv}, nil
 }
@@ -184,8 +190,22 @@ func (d *Dir) Serve(listen func() (net.Listener, error)) (bool, error) {
 	return true, nil
 }
 
-// partitions yields the partitions that have data, those of the host's own among them.
-func (d *Dir) partitions(ctx context.Context) iter.Seq2[string, error] {
+// checkFinished refuses a store into which a copy has begun and not ended.
+func checkFinished(name string, d kv.Driver, opts Options) error {
+	if opts.Unfinished {
+		return nil
+	}
+	source, unfinished, err := kvcopy.Unfinished(context.Background(), d)
+	if err != nil || !unfinished {
+		return err
+	}
+	return host.Errorf(host.FailedPrecondition, "a copy of %s into %s has not ended", source, name).
+		WithHint("end it: agenthost data copy %s %s", termtext.ShellWord(source), termtext.ShellWord(name))
+}
+
+// Partitions yields the partitions that have data, those of the host's own among them, for
+// package kvcopy. The error has code failed_precondition unless [Dir.KeepsHouse].
+func (d *Dir) Partitions(ctx context.Context) iter.Seq2[string, error] {
 	switch {
 	case d.db != nil:
 		return d.db.Partitions(ctx)
@@ -200,7 +220,7 @@ func (d *Dir) partitions(ctx context.Context) iter.Seq2[string, error] {
 // [Dir.KeepsHouse].
 func (d *Dir) Tenants(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for name, err := range d.partitions(ctx) {
+		for name, err := range d.Partitions(ctx) {
 			if err == nil && host.ValidateTenant(name) != nil {
 				continue
 			}

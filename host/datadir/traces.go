@@ -88,6 +88,10 @@ func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue, open *threads.Store
 	return erasure.New(d.eraser(), parts...)
 }
 
+// Erasing returns the partitions whose erasure has begun and not ended. Code
+// failed_precondition if another process has the directory open.
+func (d *Dir) Erasing(ctx context.Context) ([]string, error) { return d.eraser().Erasing(ctx) }
+
 // eraser returns the store if it can erase partitions.
 func (d *Dir) eraser() kv.Eraser {
 	if d.db != nil {

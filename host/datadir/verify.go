@@ -122,7 +122,7 @@ func (d *Dir) verifyTenant(ctx context.Context, tenant string, out *Verification
 // verifyDigests compares every entry with its digest, also entries that no thread
 // contains: memories, jobs, plugins' keys, and the host's own.
 func (d *Dir) verifyDigests(ctx context.Context, out *Verification) error {
-	for partition, err := range d.partitions(ctx) {
+	for partition, err := range d.Partitions(ctx) {
 		if err != nil {
 			return err
 		}

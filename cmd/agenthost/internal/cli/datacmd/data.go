@@ -56,7 +56,7 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 	}
 	c.PersistentFlags().Var(&g.data, "data", "the data (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
 	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
-	c.AddCommand(g.backup(), g.restore(), g.verify(), g.rekey(),
+	c.AddCommand(g.backup(), g.restore(), g.verify(), g.rekey(), g.copy(),
 		g.erase(), g.prove(), g.purge())
 	return c
 }
@@ -159,7 +159,12 @@ func (g *group) dumpWords(command string) string {
 
 // copyWord returns the data as an argument of data copy, without a password.
 func copyWord(data *cli.DataFlag) string {
-	if word := strings.TrimPrefix(data.Words(), " --data "); word != "" {
+	return addressWord(data.At())
+}
+
+// addressWord returns an address as an argument of data copy, without a password.
+func addressWord(at datadir.Address) string {
+	if word := strings.TrimPrefix(at.Flag(), " --data "); word != "" {
 		return word
 	}
 	return "env:" + datadir.Variable

@@ -59,10 +59,21 @@ func CheckData(data *cli.DataFlag, command string) error {
 	if !data.Given() {
 		return cli.UsageError(errors.New("--data is required: a directory, or the address of a database"), command)
 	}
-	dir := data.At().Dir()
-	if dir == "" {
-		return nil // opening a database says what is missing
+	if dir := data.At().Dir(); dir != "" {
+		return checkDir(dir)
 	}
+	return nil // opening a database says what is missing
+}
+
+// CheckDir refuses a data directory that does not exist, which opening would make.
+func (d *Data) CheckDir(dir string) error { return checkDir(dir) }
+
+// Resolve reads an address as --data does.
+func (d *Data) Resolve(text string) (datadir.Address, error) {
+	return datadir.ResolveAddress(text, d.getenv)
+}
+
+func checkDir(dir string) error {
 	if _, err := os.Stat(datadir.StorePath(dir)); err != nil {
 		return host.Errorf(host.NotFound, "there is no data in %s: %w", dir, err).
 			WithHint("a data directory is made by: agenthost run PROJECT --data %s", termtext.ShellWord(dir))
