@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 )
 
 // deltasOf are the kinds of deltas that a block of each type has, by the
@@ -28,7 +30,7 @@ func TestStreamsAreAsPublished(t *testing.T) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sse")
-		t.Run(name, func(t *testing.T) { checkStream(t, string(recorded(t, name))) })
+		t.Run(name, func(t *testing.T) { checkStream(t, string(modeltest.Recorded(t, name))) })
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,32 +15,10 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
-
-// provider answers with streams of testdata, one after the other, and keeps what
-// it was sent.
-type provider struct {
-	streams [][]byte
-	got     []map[string]any
-}
-
-func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body map[string]any
-	_ = json.NewDecoder(r.Body).Decode(&body)
-	p.got = append(p.got, body)
-	_, _ = w.Write(p.streams[min(len(p.got), len(p.streams))-1])
-}
-
-func recorded(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name+".sse"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // TestWhatWasThoughtGoesBack is the second round of a turn: thinking with its
 // signature, redacted thinking and the provider's own tools go back as they came,
@@ -62,7 +38,7 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 			{"type":"text","text":"Rain."}]`},
 	} {
 		t.Run(tt.stream, func(t *testing.T) {
-			p := &provider{streams: [][]byte{recorded(t, tt.stream)}}
+			p := &modeltest.Service{Answers: []http.HandlerFunc{modeltest.Replay(t, tt.stream)}}
 			srv := httptest.NewServer(p)
 			defer srv.Close()
 			m, err := anthropicmodel.New("claude-sonnet-4-5", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}, ThinkingTokens: 2048})
@@ -71,14 +47,14 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 			}
 			defer m.CloseIdleConnections()
 			messages := []*host.Message{host.UserText("hi")}
-			o := ask(t.Context(), m, &llm.Request{Messages: messages})
-			if o.err != nil || o.reasoning != tt.reasoning || o.response.FinishReason != tt.finish {
-				t.Fatalf("%q, %+v, %v", o.reasoning, o.response, o.err)
+			o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+			if o.Err != nil || o.Reasoning != tt.reasoning || o.Response.FinishReason != tt.finish {
+				t.Fatalf("%q, %+v, %v", o.Reasoning, o.Response, o.Err)
 			}
-			if want := (host.Usage{InputTokens: 46, OutputTokens: 87, CachedTokens: 12}); o.response.Usage != want {
-				t.Errorf("usage %+v, want %+v", o.response.Usage, want)
+			if want := (host.Usage{InputTokens: 46, OutputTokens: 87, CachedTokens: 12}); o.Response.Usage != want {
+				t.Errorf("usage %+v, want %+v", o.Response.Usage, want)
 			}
-			raw, err := json.Marshal(host.NewMessage(host.Assistant, o.response.Parts...))
+			raw, err := json.Marshal(host.NewMessage(host.Assistant, o.Response.Parts...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,10 +66,10 @@ func TestWhatWasThoughtGoesBack(t *testing.T) {
 				&host.ToolResult{ID: "toolu_1", Content: json.RawMessage(`"shipped"`)},
 				&host.ToolResult{ID: "toolu_2", Content: json.RawMessage(`"There is no order 1043."`), IsError: true}))
 			for range 2 { // the second time from what the messages keep
-				ask(t.Context(), m, &llm.Request{Messages: messages})
+				modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
 			}
-			want := parse(t, `[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":`+tt.want+`},`+results+`]`)
-			for _, got := range p.got[1:] {
+			want := modeltest.Parse(t, `[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":`+tt.want+`},`+results+`]`)
+			for _, got := range p.Sent[1:] {
 				if diff := cmp.Diff(want, got["messages"]); diff != "" {
 					t.Errorf("messages (-want +got):\n%s", diff)
 				}
@@ -113,7 +89,7 @@ func TestForeignThinkingIsLeftOut(t *testing.T) {
 			_, _ = io.WriteString(w, "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block\"}}")
 			return
 		}
-		_, _ = w.Write(recorded(t, "search"))
+		_, _ = w.Write(modeltest.Recorded(t, "search"))
 	}))
 	defer srv.Close()
 	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}, ThinkingTokens: 2000})
@@ -121,12 +97,12 @@ func TestForeignThinkingIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.CloseIdleConnections()
-	o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "another's"},
+	o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, &host.Reasoning{Text: "Hm.", Signature: "another's"},
 		&chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"redacted_thinking","data":"x"}}`)}, &host.Text{Text: "Yes."}), host.UserText("and?")}})
-	if o.err != nil || o.text != "Rain." || len(got) != 2 {
-		t.Fatalf("%q, %v after %d requests", o.text, o.err, len(got))
+	if o.Err != nil || o.Text != "Rain." || len(got) != 2 {
+		t.Fatalf("%q, %v after %d requests", o.Text, o.Err, len(got))
 	}
-	want := parse(t, `[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Yes."}]},{"role":"user","content":[{"type":"text","text":"and?"}]}]`)
+	want := modeltest.Parse(t, `[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Yes."}]},{"role":"user","content":[{"type":"text","text":"and?"}]}]`)
 	if diff := cmp.Diff(want, got[1]["messages"]); diff != "" || got[0]["thinking"] == nil || got[1]["thinking"] != nil {
 		t.Errorf("thinking %v, then %v; messages (-want +got):\n%s", got[0]["thinking"], got[1]["thinking"], diff)
 	}
@@ -135,7 +111,7 @@ func TestForeignThinkingIsLeftOut(t *testing.T) {
 // What ends a request is not kept with its message: in the next one it ends
 // nothing.
 func TestMarksMoveOn(t *testing.T) {
-	p := &provider{streams: [][]byte{recorded(t, "search")}}
+	p := &modeltest.Service{Answers: []http.HandlerFunc{modeltest.Replay(t, "search")}}
 	srv := httptest.NewServer(p)
 	defer srv.Close()
 	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}, Cache: true})
@@ -145,7 +121,7 @@ func TestMarksMoveOn(t *testing.T) {
 	defer m.CloseIdleConnections()
 	hi, answer := host.UserText("hi"), host.AssistantText("Hello \n")
 	for _, messages := range [][]*host.Message{{hi}, {hi, answer}, {hi, answer, host.UserText("and?")}} {
-		ask(t.Context(), m, &llm.Request{Messages: messages})
+		modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
 	}
 	mark := `,"cache_control":{"type":"ephemeral"}`
 	for i, want := range []string{
@@ -153,7 +129,7 @@ func TestMarksMoveOn(t *testing.T) {
 		`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Hello"` + mark + `}]}]`,
 		`[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":[{"type":"text","text":"Hello \n"}]},{"role":"user","content":[{"type":"text","text":"and?"` + mark + `}]}]`,
 	} {
-		if diff := cmp.Diff(parse(t, want), p.got[i]["messages"]); diff != "" {
+		if diff := cmp.Diff(modeltest.Parse(t, want), p.Sent[i]["messages"]); diff != "" {
 			t.Errorf("messages of request %d (-want +got):\n%s", i, diff)
 		}
 	}
@@ -163,7 +139,7 @@ func TestMarksMoveOn(t *testing.T) {
 // one response or one error with a code; and a response can be sent back.
 func FuzzStream(f *testing.F) {
 	for _, name := range []string{"tools", "search"} {
-		f.Add(recorded(f, name))
+		f.Add(modeltest.Recorded(f, name))
 	}
 	for _, seed := range []string{
 		"", "<html>", `{"type":"error"}`, "data: " + started + "\n\n", `{"type":"message","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn"}`,
@@ -178,7 +154,7 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var sent []byte
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			sent, _ = io.ReadAll(r.Body)
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
 		})}
@@ -186,23 +162,23 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := ask(t.Context(), m, question("hi"))
+		o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
 		var e *host.Error
 		switch {
-		case o.err != nil:
-			if !errors.As(o.err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
-				t.Fatalf("error %#v", o.err)
+		case o.Err != nil:
+			if !errors.As(o.Err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
+				t.Fatalf("error %#v", o.Err)
 			}
 			return
-		case o.response == nil:
+		case o.Response == nil:
 			t.Fatal("neither a response nor an error")
-		case !json.Valid(o.response.Raw):
-			t.Fatalf("Raw is %q", o.response.Raw)
+		case !json.Valid(o.Response.Raw):
+			t.Fatalf("Raw is %q", o.Response.Raw)
 		}
-		if got := (&host.Message{Parts: o.response.Parts}).Text(); got != o.text {
-			t.Fatalf("deltas say %q, the response %q", o.text, got)
+		if got := (&host.Message{Parts: o.Response.Parts}).Text(); got != o.Text {
+			t.Fatalf("deltas say %q, the response %q", o.Text, got)
 		}
-		ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, o.response.Parts...)}})
+		modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, o.Response.Parts...)}})
 		if !json.Valid(sent) {
 			t.Fatalf("it goes back as %s", sent)
 		}

@@ -1,7 +1,6 @@
 package anthropicmodel_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -46,40 +46,6 @@ func serve(t *testing.T, handler http.HandlerFunc, opts *anthropicmodel.Options)
 	return m
 }
 
-// outcome is what came of one Generate.
-type outcome struct {
-	text, reasoning, arguments string
-	retries                    int
-	response                   *llm.Response
-	err                        error
-}
-
-func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
-	var o outcome
-	for chunk, err := range m.Generate(ctx, req) {
-		if err != nil {
-			o.err = err
-			continue
-		}
-		o.text += chunk.Text
-		o.reasoning += chunk.Reasoning
-		if c := chunk.ToolCall; c != nil {
-			o.arguments += fmt.Sprintf("%d%s%s%s", c.Index, c.ID, c.Name, c.Arguments)
-		}
-		if chunk.Retry != nil {
-			o.retries++
-		}
-		if chunk.Response != nil {
-			o.response = chunk.Response
-		}
-	}
-	return o
-}
-
-func question(text string) *llm.Request {
-	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
-}
-
 // stream answers with events, as the provider writes them.
 func stream(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -89,14 +55,6 @@ func stream(events ...string) http.HandlerFunc {
 			_ = json.Unmarshal([]byte(e), &of)
 			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", of.Type, e)
 		}
-	}
-}
-
-func status(code int, text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		io.WriteString(w, text)
 	}
 }
 
@@ -164,31 +122,32 @@ func TestAnswers(t *testing.T) {
 		{"no message_stop", stream(append(append([]string{started}, textBlock...), because("end_turn"))...), want(chat.FinishStop, hello)},
 		{"events and deltas of tomorrow", whole("end_turn", `{"type":"content_block_hint","index":7}`, textBlock[0], grow(0, `{"type":"citations_delta","citation":{}}`), textBlock[1], textBlock[2], end(0)),
 			want(chat.FinishStop, hello)},
-		{"not streamed", status(200, `{"id":"msg_1","type":"message","model":"m1-2026","content":[{"type":"text","text":"Hello"},{"type":"tool_use","id":"a","name":"look","input":{"id":1}}],
+		{"not streamed", modeltest.Answer(200, "application/json", `{"id":"msg_1","type":"message","model":"m1-2026","content":[{"type":"text","text":"Hello"},{"type":"tool_use","id":"a","name":"look","input":{"id":1}}],
 			"stop_reason":"tool_use","usage":{"input_tokens":8,"cache_read_input_tokens":20,"output_tokens":12}}`),
 			want(chat.FinishToolCalls, hello, &host.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{"id":1}`)})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
-			if o.err != nil {
-				t.Fatal(o.err)
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
+			if o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			if diff := cmp.Diff(tt.want, o.response); diff != "" {
+			if diff := cmp.Diff(tt.want, o.Response); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
-			if got := (&host.Message{Parts: o.response.Parts}).Text(); got != o.text {
-				t.Errorf("deltas say %q, the response %q", o.text, got)
+			if got := (&host.Message{Parts: o.Response.Parts}).Text(); got != o.Text {
+				t.Errorf("deltas say %q, the response %q", o.Text, got)
 			}
 		})
 	}
 }
 
 func TestDeltasOfCalls(t *testing.T) {
-	o := ask(t.Context(), serve(t, whole("tool_use", begin(0, `{"type":"tool_use","id":"a","name":"look","input":{}}`),
+	o := modeltest.Ask(t.Context(), serve(t, whole("tool_use", begin(0, `{"type":"tool_use","id":"a","name":"look","input":{}}`),
 		grow(0, `{"type":"input_json_delta","partial_json":"{\"i\""}`), grow(0, `{"type":"input_json_delta","partial_json":":1}"}`), end(0),
-		begin(1, `{"type":"tool_use","id":"b","name":"ping","input":{}}`), end(1)), nil), question("hi"))
-	if want := `0alook0{"i"0:1}1bping`; o.arguments != want || o.err != nil {
-		t.Errorf("deltas %s, %v; want %s", o.arguments, o.err, want)
+		begin(1, `{"type":"tool_use","id":"b","name":"ping","input":{}}`), end(1)), nil), modeltest.Question("hi"))
+	want := []llm.ToolCallDelta{{Index: 0, ID: "a", Name: "look"}, {Index: 0, Arguments: `{"i"`}, {Index: 0, Arguments: ":1}"}, {Index: 1, ID: "b", Name: "ping"}}
+	if diff := cmp.Diff(want, o.Deltas); diff != "" || o.Err != nil {
+		t.Errorf("%v; deltas (-want +got):\n%s", o.Err, diff)
 	}
 }
 
@@ -203,20 +162,20 @@ func TestFaults(t *testing.T) {
 		retryable bool
 		says      string
 	}{
-		{"no key", status(401, complaint("authentication_error", "invalid x-api-key")), host.Unauthenticated, false, "ANTHROPIC_API_KEY"},
-		{"not allowed", status(403, complaint("permission_error", "no")), host.PermissionDenied, false, "ANTHROPIC_API_KEY"},
-		{"no such model", status(404, complaint("not_found_error", "model: m1")), host.NotFound, false, "/v1/models"},
-		{"a request it does not take", status(400, complaint("invalid_request_error", "messages: bad")), host.InvalidArgument, false, "messages: bad"},
-		{"too long a conversation", status(400, complaint("invalid_request_error", "prompt is too long: 210000 tokens")), host.ResourceExhausted, false, "token limiter"},
-		{"too many requests", status(429, complaint("rate_limit_error", "slow down")), host.ResourceExhausted, true, "slow down"},
-		{"overloaded", status(529, complaint("overloaded_error", "Overloaded")), host.Unavailable, true, "Overloaded"},
-		{"its own fault", status(500, complaint("api_error", "oh")), host.Unavailable, true, "oh"},
+		{"no key", modeltest.Answer(401, "application/json", complaint("authentication_error", "invalid x-api-key")), host.Unauthenticated, false, "ANTHROPIC_API_KEY"},
+		{"not allowed", modeltest.Answer(403, "application/json", complaint("permission_error", "no")), host.PermissionDenied, false, "ANTHROPIC_API_KEY"},
+		{"no such model", modeltest.Answer(404, "application/json", complaint("not_found_error", "model: m1")), host.NotFound, false, "/v1/models"},
+		{"a request it does not take", modeltest.Answer(400, "application/json", complaint("invalid_request_error", "messages: bad")), host.InvalidArgument, false, "messages: bad"},
+		{"too long a conversation", modeltest.Answer(400, "application/json", complaint("invalid_request_error", "prompt is too long: 210000 tokens")), host.ResourceExhausted, false, "token limiter"},
+		{"too many requests", modeltest.Answer(429, "application/json", complaint("rate_limit_error", "slow down")), host.ResourceExhausted, true, "slow down"},
+		{"overloaded", modeltest.Answer(529, "application/json", complaint("overloaded_error", "Overloaded")), host.Unavailable, true, "Overloaded"},
+		{"its own fault", modeltest.Answer(500, "application/json", complaint("api_error", "oh")), host.Unavailable, true, "oh"},
 		{"overloaded in the stream", stream(started, complaint("overloaded_error", "Overloaded")), host.ResourceExhausted, true, "Overloaded"},
 		{"an error without words in the stream", stream(started, `{"type":"error"}`), host.Unavailable, true, "answers with an error"},
 		{"broken off", stream(append([]string{started}, textBlock...)...), host.Unavailable, true, "broke off"},
-		{"empty", status(200, ""), host.Unavailable, true, "broke off"},
-		{"a web page", status(200, "<html>"), host.Unavailable, false, "not a message of the Messages API"},
-		{"another protocol", status(200, `{"choices":[]}`), host.Unavailable, false, "not a message of the Messages API"},
+		{"empty", modeltest.Answer(200, "application/json", ""), host.Unavailable, true, "broke off"},
+		{"a web page", modeltest.Answer(200, "application/json", "<html>"), host.Unavailable, false, "not a message of the Messages API"},
+		{"another protocol", modeltest.Answer(200, "application/json", `{"choices":[]}`), host.Unavailable, false, "not a message of the Messages API"},
 		{"a delta of no block", stream(started, grow(0, `{"type":"text_delta","text":"x"}`)), host.Unavailable, false, "not a message"},
 		{"a block out of order", stream(started, begin(3, `{"type":"text","text":""}`)), host.Unavailable, false, "not a message"},
 		{"redirected to another host", func(w http.ResponseWriter, r *http.Request) {
@@ -224,10 +183,10 @@ func TestFaults(t *testing.T) {
 		}, host.Unavailable, false, "redirects to another host"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
 			var e *host.Error
-			if !errors.As(o.err, &e) || e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(e.Error(), tt.says) {
-				t.Fatalf("error %#v, want %s (retryable %v) with %q", o.err, tt.code, tt.retryable, tt.says)
+			if !errors.As(o.Err, &e) || e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(e.Error(), tt.says) {
+				t.Fatalf("error %#v, want %s (retryable %v) with %q", o.Err, tt.code, tt.retryable, tt.says)
 			}
 			if strings.Contains(e.Error(), testKey) {
 				t.Errorf("the key is in the error: %v", e)
@@ -244,12 +203,12 @@ func TestRetries(t *testing.T) {
 		}
 		if requests.Add(1) < 3 {
 			w.Header().Set("Retry-After", "0")
-			status(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)(w, r)
+			modeltest.Answer(529, "application/json", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)(w, r)
 			return
 		}
 		whole("end_turn", textBlock...)(w, r)
 	}, &anthropicmodel.Options{})
-	if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "Hello" || o.retries != 2 {
+	if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil || o.Text != "Hello" || len(o.Retries) != 2 {
 		t.Errorf("%+v, want an answer after two retries", o)
 	}
 }
@@ -260,9 +219,9 @@ func TestSilence(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}, &anthropicmodel.Options{Server: modelhttp.Options{Timeout: 50 * time.Millisecond, MaxRetries: -1}})
-	o := ask(t.Context(), m, question("hi"))
-	if host.CodeOf(o.err) != host.DeadlineExceeded || !strings.Contains(o.err.Error(), "nothing came for 50ms") {
-		t.Errorf("error %v", o.err)
+	o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+	if host.CodeOf(o.Err) != host.DeadlineExceeded || !strings.Contains(o.Err.Error(), "nothing came for 50ms") {
+		t.Errorf("error %v", o.Err)
 	}
 }
 
@@ -274,7 +233,7 @@ func TestLeavingEndsTheRequest(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 	}, nil)
-	for chunk, err := range m.Generate(t.Context(), question("hi")) {
+	for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
 		if err != nil || chunk.Text != "Hel" {
 			t.Fatalf("%+v, %v", chunk, err)
 		}
@@ -298,13 +257,9 @@ func TestOptions(t *testing.T) {
 }
 
 func TestRaw(t *testing.T) {
-	o := ask(t.Context(), serve(t, whole("end_turn", textBlock...), &anthropicmodel.Options{Server: modelhttp.Options{KeepRaw: true}}), question("hi"))
+	o := modeltest.Ask(t.Context(), serve(t, whole("end_turn", textBlock...), &anthropicmodel.Options{Server: modelhttp.Options{KeepRaw: true}}), modeltest.Question("hi"))
 	var events []json.RawMessage
-	if err := json.Unmarshal(o.response.Raw, &events); err != nil || len(events) != 8 || string(events[0]) != started {
-		t.Errorf("raw %s, %v", o.response.Raw, err)
+	if err := json.Unmarshal(o.Response.Raw, &events); err != nil || len(events) != 8 || string(events[0]) != started {
+		t.Errorf("raw %s, %v", o.Response.Raw, err)
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -20,7 +21,7 @@ func sent(t *testing.T, opts anthropicmodel.Options, req *llm.Request) (map[stri
 	t.Helper()
 	var raw []byte
 	var header http.Header
-	opts.Server.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	opts.Server.HTTPClient = &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		raw, _ = io.ReadAll(r.Body)
 		header = r.Header
 		if r.URL.String() != "https://api.anthropic.com/v1/messages" || r.Method != http.MethodPost {
@@ -33,24 +34,15 @@ func sent(t *testing.T, opts anthropicmodel.Options, req *llm.Request) (map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := ask(t.Context(), m, req)
+	o := modeltest.Ask(t.Context(), m, req)
 	if raw == nil {
-		return nil, nil, o.err
+		return nil, nil, o.Err
 	}
 	var got map[string]any
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatalf("request %s: %v", raw, err)
 	}
 	return got, header, nil
-}
-
-func parse(t *testing.T, s string) any {
-	t.Helper()
-	var v any
-	if err := json.Unmarshal([]byte(s), &v); err != nil {
-		t.Fatalf("%s: %v", s, err)
-	}
-	return v
 }
 
 func call(id, name, arguments string) host.Part {
@@ -120,12 +112,12 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(parse(t, tt.want), got["messages"]); diff != "" {
+			if diff := cmp.Diff(modeltest.Parse(t, tt.want), got["messages"]); diff != "" {
 				t.Errorf("messages (-want +got):\n%s", diff)
 			}
 			var want any
 			if tt.system != "" {
-				want = parse(t, tt.system)
+				want = modeltest.Parse(t, tt.system)
 			}
 			if diff := cmp.Diff(want, got["system"]); diff != "" {
 				t.Errorf("system (-want +got):\n%s", diff)
@@ -179,7 +171,7 @@ func TestRequestFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, want := range parse(t, tt.want).(map[string]any) {
+			for name, want := range modeltest.Parse(t, tt.want).(map[string]any) {
 				if diff := cmp.Diff(want, got[name]); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
 				}
@@ -194,7 +186,7 @@ func TestRequestFields(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	_, header, err := sent(t, anthropicmodel.Options{Server: modelhttp.Options{APIKey: testKey, Headers: http.Header{"anthropic-beta": {"tomorrow"}}}}, question("hi"))
+	_, header, err := sent(t, anthropicmodel.Options{Server: modelhttp.Options{APIKey: testKey, Headers: http.Header{"anthropic-beta": {"tomorrow"}}}}, modeltest.Question("hi"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,40 +16,15 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
-func recorded(t testing.TB, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name+".sse"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// service answers with one text after the other, the last again and again, and
-// keeps what it was sent. An answer that begins with { is a refusal.
-type service struct {
-	answers []string
-	got     []map[string]any
-}
-
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body map[string]any
-	_ = json.NewDecoder(r.Body).Decode(&body)
-	s.got = append(s.got, body)
-	answer := s.answers[min(len(s.got), len(s.answers))-1]
-	if strings.HasPrefix(answer, "{") {
-		w.WriteHeader(http.StatusBadRequest)
-	}
-	_, _ = io.WriteString(w, answer)
-}
-
-func (s *service) model(t *testing.T) *geminimodel.Model {
+// modelOf returns a new model that asks a service.
+func modelOf(t *testing.T, s *modeltest.Service) *geminimodel.Model {
 	t.Helper()
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
@@ -67,7 +40,7 @@ func (s *service) model(t *testing.T) *geminimodel.Model {
 // next turn, after the thread was closed and loaded by another process.
 func TestSignaturesSurviveAReload(t *testing.T) {
 	dir := t.TempDir()
-	s := &service{answers: []string{recorded(t, "tools"), recorded(t, "answer")}}
+	s := &modeltest.Service{Answers: []http.HandlerFunc{modeltest.Replay(t, "tools"), modeltest.Replay(t, "answer")}}
 	turn := func(thread string) string {
 		driver, err := badgerkv.Open(dir, nil)
 		if err != nil {
@@ -87,7 +60,7 @@ func TestSignaturesSurviveAReload(t *testing.T) {
 			}
 			return "shipped", nil
 		}, nil)
-		agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: s.model(t), Tools: []*host.Tool{look}})
+		agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: modelOf(t, s), Tools: []*host.Tool{look}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,29 +75,30 @@ func TestSignaturesSurviveAReload(t *testing.T) {
 		return result.Thread
 	}
 	turn(turn(""))
-	if len(s.got) != 3 {
-		t.Fatalf("%d requests, want 3", len(s.got))
+	if len(s.Sent) != 3 {
+		t.Fatalf("%d requests, want 3", len(s.Sent))
 	}
 	const first = hi + `,{"role":"model","parts":[{"text":"Let me look."},
 		{"functionCall":{"id":"c1","name":"lookup_order","args":{"order_id":1042}},"thoughtSignature":"CiQB0e2Kb+/x/Q=="},{"functionCall":{"id":"c2","name":"lookup_order","args":{"order_id":1043}}}]},
 		{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"lookup_order","response":{"output":"shipped"}}},{"functionResponse":{"id":"c2","name":"lookup_order","response":{"error":"There is no order 1043."}}}]}`
 	for i, want := range []string{`[` + hi + `]`, `[` + first + `]`,
 		`[` + first + `,{"role":"model","parts":[{"text":"It is shipped."},{"text":"","thoughtSignature":"EnD+sig/nature=="}]},` + hi + `]`} {
-		if diff := cmp.Diff(parse(t, want), s.got[i]["contents"]); diff != "" {
+		if diff := cmp.Diff(modeltest.Parse(t, want), s.Sent[i]["contents"]); diff != "" {
 			t.Errorf("contents of request %d (-want +got):\n%s", i, diff)
 		}
 	}
 }
 
 func TestAnswerWithToolsIsRead(t *testing.T) {
-	o := ask(t.Context(), (&service{answers: []string{recorded(t, "tools")}}).model(t), question("hi"))
+	s := &modeltest.Service{Answers: []http.HandlerFunc{modeltest.Replay(t, "tools")}}
+	o := modeltest.Ask(t.Context(), modelOf(t, s), modeltest.Question("hi"))
 	want := &llm.Response{ID: "r-1", Model: "gemini-3-pro-preview", FinishReason: chat.FinishToolCalls,
 		Usage: host.Usage{InputTokens: 46, OutputTokens: 87, CachedTokens: 12, ReasoningTokens: 30},
 		Parts: []host.Part{&host.Reasoning{Text: "An order is asked for."}, &host.Text{Text: "Let me look."},
 			&host.ToolCall{ID: "c1", Name: "lookup_order", Arguments: json.RawMessage(`{"order_id":1042}`), Extra: signed("CiQB0e2Kb+/x/Q==")},
 			&host.ToolCall{ID: "c2", Name: "lookup_order", Arguments: json.RawMessage(`{"order_id":1043}`)}}}
-	if diff := cmp.Diff(want, o.response); diff != "" || o.err != nil || o.reasoning != "An order is asked for." {
-		t.Errorf("%v, reasoning %q, response (-want +got):\n%s", o.err, o.reasoning, diff)
+	if diff := cmp.Diff(want, o.Response); diff != "" || o.Err != nil || o.Reasoning != "An order is asked for." {
+		t.Errorf("%v, reasoning %q, response (-want +got):\n%s", o.Err, o.Reasoning, diff)
 	}
 }
 
@@ -142,28 +116,29 @@ func parts(t *testing.T, request map[string]any, i int) string {
 // the mark for them, and gets it in the first request from then on; signatures of
 // its own stay.
 func TestCallsOfOtherModelsAreMarked(t *testing.T) {
-	s := &service{answers: []string{
-		`{"error":{"code":400,"message":"Function call is missing a thought_signature in functionCall parts.","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
-	m := s.model(t)
+	s := &modeltest.Service{Answers: []http.HandlerFunc{
+		modeltest.Answer(http.StatusBadRequest, "application/json", `{"error":{"code":400,"message":"Function call is missing a thought_signature in functionCall parts.","status":"INVALID_ARGUMENT"}}`), modeltest.Replay(t, "answer"),
+	}}
+	m := modelOf(t, s)
 	req := &llm.Request{Messages: []*host.Message{host.UserText("hi"),
 		host.NewMessage(host.Assistant, &host.ToolCall{ID: "a", Name: "look", Extra: signed("own")}), host.NewMessage(host.ToolRole, &host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`1`)}),
 		host.NewMessage(host.Assistant, call("b", "look", `{}`), call("c", "look", `{}`)),
 		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "b", Name: "look", Content: json.RawMessage(`1`)}, &host.ToolResult{ID: "c", Name: "look", Content: json.RawMessage(`1`)})}}
 	for range 2 {
-		if o := ask(t.Context(), m, req); o.err != nil || o.text != "It is shipped." || o.retries != 0 {
+		if o := modeltest.Ask(t.Context(), m, req); o.Err != nil || o.Text != "It is shipped." || len(o.Retries) != 0 {
 			t.Fatalf("%+v", o)
 		}
 	}
-	if len(s.got) != 3 {
-		t.Fatalf("%d requests, want 3: the second question is right at first", len(s.got))
+	if len(s.Sent) != 3 {
+		t.Fatalf("%d requests, want 3: the second question is right at first", len(s.Sent))
 	}
 	const unsigned = `[{"functionCall":{"args":{},"id":"b","name":"look"}},{"functionCall":{"args":{},"id":"c","name":"look"}}]`
 	const marked = `[{"functionCall":{"args":{},"id":"b","name":"look"},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"args":{},"id":"c","name":"look"}}]`
 	for i, want := range []string{unsigned, marked, marked} {
-		if own := parts(t, s.got[i], 1); !strings.Contains(own, `"thoughtSignature":"own"`) {
+		if own := parts(t, s.Sent[i], 1); !strings.Contains(own, `"thoughtSignature":"own"`) {
 			t.Errorf("request %d has the signed call as %s", i, own)
 		}
-		if got := parts(t, s.got[i], 3); got != want {
+		if got := parts(t, s.Sent[i], 3); got != want {
 			t.Errorf("request %d has the calls as %s, want %s", i, got, want)
 		}
 	}
@@ -171,46 +146,52 @@ func TestCallsOfOtherModelsAreMarked(t *testing.T) {
 
 // Signatures that the service does not take must not end a conversation.
 func TestForeignSignaturesAreLeftOut(t *testing.T) {
-	s := &service{answers: []string{`{"error":{"code":400,"message":"Thought signature is not valid.","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
-	o := ask(t.Context(), s.model(t), &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
+	s := &modeltest.Service{Answers: []http.HandlerFunc{
+		modeltest.Answer(http.StatusBadRequest, "application/json", `{"error":{"code":400,"message":"Thought signature is not valid.","status":"INVALID_ARGUMENT"}}`), modeltest.Replay(t, "answer"),
+	}}
+	o := modeltest.Ask(t.Context(), modelOf(t, s), &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant,
 		&host.Reasoning{Text: "Hm.", Extra: signed("s")}, &host.Text{Text: "Yes.", Extra: signed("s")}, &host.ToolCall{ID: "a", Name: "look", Extra: signed("s")}, foreign(`{"text":"","thoughtSignature":"s"}`)),
 		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`1`)})}})
-	if o.err != nil || len(s.got) != 2 {
-		t.Fatalf("%v after %d requests", o.err, len(s.got))
+	if o.Err != nil || len(s.Sent) != 2 {
+		t.Fatalf("%v after %d requests", o.Err, len(s.Sent))
 	}
 	const want = `[{"text":"Yes."},{"functionCall":{"args":{},"id":"a","name":"look"},"thoughtSignature":"skip_thought_signature_validator"}]`
-	if got := parts(t, s.got[1], 1); got != want {
+	if got := parts(t, s.Sent[1], 1); got != want {
 		t.Errorf("the second request has %s, want %s", got, want)
 	}
 }
 
 // A service that refuses one signature after the other is not asked for ever.
 func TestRefusedSignaturesEnd(t *testing.T) {
-	s := &service{answers: []string{`{"error":{"code":400,"message":"Function call is missing a thought_signature.","status":"INVALID_ARGUMENT"}}`}}
-	o := ask(t.Context(), s.model(t), question("hi"))
-	if host.CodeOf(o.err) != host.InvalidArgument || len(s.got) != 3 {
-		t.Errorf("%v after %d requests, want invalid_argument after 3", o.err, len(s.got))
+	s := &modeltest.Service{Answers: []http.HandlerFunc{
+		modeltest.Answer(http.StatusBadRequest, "application/json", `{"error":{"code":400,"message":"Function call is missing a thought_signature.","status":"INVALID_ARGUMENT"}}`),
+	}}
+	o := modeltest.Ask(t.Context(), modelOf(t, s), modeltest.Question("hi"))
+	if host.CodeOf(o.Err) != host.InvalidArgument || len(s.Sent) != 3 {
+		t.Errorf("%v after %d requests, want invalid_argument after 3", o.Err, len(s.Sent))
 	}
 }
 
 // A model that takes no schema beside tools is told it in words.
 func TestOutputInWordsWhereTheFormatIsRefused(t *testing.T) {
-	s := &service{answers: []string{`{"error":{"code":400,"message":"Function calling with a response mime type: 'application/json' is unsupported","status":"INVALID_ARGUMENT"}}`, recorded(t, "answer")}}
-	req := question("hi")
+	s := &modeltest.Service{Answers: []http.HandlerFunc{
+		modeltest.Answer(http.StatusBadRequest, "application/json", `{"error":{"code":400,"message":"Function calling with a response mime type: 'application/json' is unsupported","status":"INVALID_ARGUMENT"}}`), modeltest.Replay(t, "answer"),
+	}}
+	req := modeltest.Question("hi")
 	req.Output = &llm.OutputSpec{Name: "o", Schema: json.RawMessage(`{"type":"object"}`)}
-	if o := ask(t.Context(), s.model(t), req); o.err != nil || len(s.got) != 2 {
-		t.Fatalf("%v after %d requests", o.err, len(s.got))
+	if o := modeltest.Ask(t.Context(), modelOf(t, s), req); o.Err != nil || len(s.Sent) != 2 {
+		t.Fatalf("%v after %d requests", o.Err, len(s.Sent))
 	}
-	want := parse(t, `{"parts":[{"text":"Answer with nothing but JSON of this schema: {\"type\":\"object\"}"}]}`)
-	if diff := cmp.Diff(want, s.got[1]["systemInstruction"]); diff != "" || s.got[1]["generationConfig"] != nil {
-		t.Errorf("generationConfig %v, instruction (-want +got):\n%s", s.got[1]["generationConfig"], diff)
+	want := modeltest.Parse(t, `{"parts":[{"text":"Answer with nothing but JSON of this schema: {\"type\":\"object\"}"}]}`)
+	if diff := cmp.Diff(want, s.Sent[1]["systemInstruction"]); diff != "" || s.Sent[1]["generationConfig"] != nil {
+		t.Errorf("generationConfig %v, instruction (-want +got):\n%s", s.Sent[1]["generationConfig"], diff)
 	}
 }
 
 // FuzzStream reads any bytes as the service's answer. Whatever comes, there is one
 // response or one error with a code; and a response can be stored and sent back.
 func FuzzStream(f *testing.F) {
-	for _, seed := range []string{recorded(f, "tools"), recorded(f, "answer"), "", "<html>", `{"error":{}}`, `{"error":null,"candidates":[]}`,
+	for _, seed := range []string{string(modeltest.Recorded(f, "tools")), string(modeltest.Recorded(f, "answer")), "", "<html>", `{"error":{}}`, `{"error":null,"candidates":[]}`,
 		"data: " + said("STOP", `{"text":"a","functionCall":{"name":"b"}}`, `{"text":"a","inlineData":{"data":"eA=="}}`, `{"inlineData":{"data":"?"}}`, `{"text":"a","executableCode":{}}`),
 		"data: " + said("STOP", `null`, `{}`, `{"functionCall":null}`, `{"functionCall":{"args":[1]}}`, `{"thought":true,"thoughtSignature":"x"}`),
 		`{"candidates":[null,{}],"promptFeedback":{"blockReason":"X"}}`, `{"candidates":[{"content":null,"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":-1}}`,
@@ -219,7 +200,7 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var sent []byte
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			sent, _ = io.ReadAll(r.Body)
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
 		})}
@@ -227,22 +208,22 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := ask(t.Context(), m, question("hi"))
+		o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
 		var e *host.Error
 		switch {
-		case o.err != nil:
-			if !errors.As(o.err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
-				t.Fatalf("error %#v", o.err)
+		case o.Err != nil:
+			if !errors.As(o.Err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
+				t.Fatalf("error %#v", o.Err)
 			}
 			return
-		case o.response == nil:
+		case o.Response == nil:
 			t.Fatal("neither a response nor an error")
-		case !json.Valid(o.response.Raw):
-			t.Fatalf("Raw is %q", o.response.Raw)
+		case !json.Valid(o.Response.Raw):
+			t.Fatalf("Raw is %q", o.Response.Raw)
 		}
-		answer := host.NewMessage(host.Assistant, o.response.Parts...)
-		if got := answer.Text(); got != o.text {
-			t.Fatalf("deltas say %q, the response %q", o.text, got)
+		answer := host.NewMessage(host.Assistant, o.Response.Parts...)
+		if got := answer.Text(); got != o.Text {
+			t.Fatalf("deltas say %q, the response %q", o.Text, got)
 		}
 		for _, c := range answer.ToolCalls() {
 			if c.Name == "" {
@@ -253,9 +234,9 @@ func FuzzStream(f *testing.F) {
 		if err := json.Unmarshal(answer.AppendJSON(nil), stored); err != nil {
 			t.Fatalf("stored as %s: %v", answer.AppendJSON(nil), err)
 		}
-		ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), answer}})
+		modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), answer}})
 		before := sent
-		ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), stored}})
+		modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), stored}})
 		if !json.Valid(sent) || !bytes.Equal(before, sent) {
 			t.Fatalf("it goes back as %s, and after storing as %s", before, sent)
 		}

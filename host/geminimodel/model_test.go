@@ -1,7 +1,6 @@
 package geminimodel_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -47,40 +47,6 @@ func serve(t *testing.T, handler http.HandlerFunc, opts *geminimodel.Options) *g
 	return m
 }
 
-// outcome is what came of one Generate.
-type outcome struct {
-	text, reasoning, calls string
-	retries                int
-	response               *llm.Response
-	err                    error
-}
-
-func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
-	var o outcome
-	for chunk, err := range m.Generate(ctx, req) {
-		if err != nil {
-			o.err = err
-			continue
-		}
-		o.text += chunk.Text
-		o.reasoning += chunk.Reasoning
-		if c := chunk.ToolCall; c != nil {
-			o.calls += fmt.Sprintf("%d %s %s;", c.Index, c.Name, c.Arguments)
-		}
-		if chunk.Retry != nil {
-			o.retries++
-		}
-		if chunk.Response != nil {
-			o.response = chunk.Response
-		}
-	}
-	return o
-}
-
-func question(text string) *llm.Request {
-	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
-}
-
 // stream answers with chunks.
 func stream(chunks ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -88,14 +54,6 @@ func stream(chunks ...string) http.HandlerFunc {
 		for _, c := range chunks {
 			fmt.Fprintf(w, "data: %s\r\n\r\n", c)
 		}
-	}
-}
-
-func status(code int, text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		_, _ = io.WriteString(w, text)
 	}
 }
 
@@ -153,18 +111,18 @@ func TestAnswers(t *testing.T) {
 		{"another candidate than the one that was asked for", stream(`{"candidates":[{"index":1,"content":{"parts":[{"text":"No"}]},"finishReason":"STOP"}]}`, said("STOP", `{"text":"Hello"}`)), want(chat.FinishStop, hello)},
 		{"usage after the end", stream(`{"candidates":[{"content":{"parts":[{"text":"Hello"}]},"finishReason":"STOP"}],"modelVersion":"m1-001","responseId":"r1"}`, strings.Replace(said(""), `"candidates":[{"content":{"role":"model","parts":[]},"index":0}],`, "", 1)), want(chat.FinishStop, hello)},
 		{"nonsense after the end", stream(said("STOP", `{"text":"Hello"}`), `[DONE]`), want(chat.FinishStop, hello)},
-		{"not streamed", status(200, said("STOP", `{"text":"Hello"}`)), want(chat.FinishStop, hello)},
+		{"not streamed", modeltest.Answer(200, "application/json", said("STOP", `{"text":"Hello"}`)), want(chat.FinishStop, hello)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
-			if o.err != nil {
-				t.Fatal(o.err)
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
+			if o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			if diff := cmp.Diff(tt.want, o.response); diff != "" {
+			if diff := cmp.Diff(tt.want, o.Response); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
-			if got := (&host.Message{Parts: o.response.Parts}).Text(); got != o.text {
-				t.Errorf("deltas say %q, the response %q", o.text, got)
+			if got := (&host.Message{Parts: o.Response.Parts}).Text(); got != o.Text {
+				t.Errorf("deltas say %q, the response %q", o.Text, got)
 			}
 		})
 	}
@@ -172,11 +130,15 @@ func TestAnswers(t *testing.T) {
 
 // A call without an id is given one, each another.
 func TestCallsWithoutIDsAreGivenSome(t *testing.T) {
-	o := ask(t.Context(), serve(t, stream(said("STOP", `{"functionCall":{"name":"look","args":{"n":1}}}`, `{"functionCall":{"name":"look","args":{"n":1}}}`)), nil), question("hi"))
-	if o.err != nil || o.calls != `0 look {"n":1};1 look {"n":1};` {
-		t.Fatalf("deltas %s, %v", o.calls, o.err)
+	o := modeltest.Ask(t.Context(), serve(t, stream(said("STOP", `{"functionCall":{"name":"look","args":{"n":1}}}`, `{"functionCall":{"name":"look","args":{"n":1}}}`)), nil), modeltest.Question("hi"))
+	var deltas string
+	for _, d := range o.Deltas {
+		deltas += fmt.Sprintf("%d %s %s;", d.Index, d.Name, d.Arguments)
 	}
-	calls := (&host.Message{Parts: o.response.Parts}).ToolCalls()
+	if o.Err != nil || deltas != `0 look {"n":1};1 look {"n":1};` {
+		t.Fatalf("deltas %s, %v", deltas, o.Err)
+	}
+	calls := (&host.Message{Parts: o.Response.Parts}).ToolCalls()
 	if len(calls) != 2 || calls[0].ID == calls[1].ID || !strings.HasPrefix(calls[0].ID, geminimodel.MadeID) {
 		t.Errorf("calls %+v", calls)
 	}
@@ -195,30 +157,30 @@ func TestFaults(t *testing.T) {
 		says      string
 		after     time.Duration
 	}{
-		{"a wrong key", status(400, complaint(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", `{"reason":"API_KEY_INVALID"}`)), host.Unauthenticated, false, "GEMINI_API_KEY", 0},
-		{"not allowed", status(403, complaint(403, "PERMISSION_DENIED", "no")), host.PermissionDenied, false, "GEMINI_API_KEY", 0},
-		{"no such model", status(404, complaint(404, "NOT_FOUND", "models/m1 is not found")), host.NotFound, false, "/v1beta/models", 0},
-		{"a request it does not take", status(400, complaint(400, "INVALID_ARGUMENT", "bad contents")), host.InvalidArgument, false, "bad contents", 0},
-		{"too long a conversation", status(400, complaint(400, "INVALID_ARGUMENT", "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")), host.ResourceExhausted, false, "token limiter", 0},
-		{"too many requests, for which the plan is to blame", status(429, complaint(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details.", `{"@type":"x","links":[1]}`, wait)), host.ResourceExhausted, true, "quota", 34500 * time.Millisecond},
-		{"no credit", status(429, complaint(429, "RESOURCE_EXHAUSTED", "Your billing account is closed.")), host.ResourceExhausted, false, "credit", 0},
-		{"a wait that is none", status(429, complaint(429, "RESOURCE_EXHAUSTED", "slow down", `{"retryDelay":"-3s"}`, `7`)), host.ResourceExhausted, true, "slow down", 0},
-		{"overloaded", status(503, complaint(503, "UNAVAILABLE", "The model is overloaded.")), host.Unavailable, true, "overloaded", 0},
+		{"a wrong key", modeltest.Answer(400, "application/json", complaint(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", `{"reason":"API_KEY_INVALID"}`)), host.Unauthenticated, false, "GEMINI_API_KEY", 0},
+		{"not allowed", modeltest.Answer(403, "application/json", complaint(403, "PERMISSION_DENIED", "no")), host.PermissionDenied, false, "GEMINI_API_KEY", 0},
+		{"no such model", modeltest.Answer(404, "application/json", complaint(404, "NOT_FOUND", "models/m1 is not found")), host.NotFound, false, "/v1beta/models", 0},
+		{"a request it does not take", modeltest.Answer(400, "application/json", complaint(400, "INVALID_ARGUMENT", "bad contents")), host.InvalidArgument, false, "bad contents", 0},
+		{"too long a conversation", modeltest.Answer(400, "application/json", complaint(400, "INVALID_ARGUMENT", "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")), host.ResourceExhausted, false, "token limiter", 0},
+		{"too many requests, for which the plan is to blame", modeltest.Answer(429, "application/json", complaint(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details.", `{"@type":"x","links":[1]}`, wait)), host.ResourceExhausted, true, "quota", 34500 * time.Millisecond},
+		{"no credit", modeltest.Answer(429, "application/json", complaint(429, "RESOURCE_EXHAUSTED", "Your billing account is closed.")), host.ResourceExhausted, false, "credit", 0},
+		{"a wait that is none", modeltest.Answer(429, "application/json", complaint(429, "RESOURCE_EXHAUSTED", "slow down", `{"retryDelay":"-3s"}`, `7`)), host.ResourceExhausted, true, "slow down", 0},
+		{"overloaded", modeltest.Answer(503, "application/json", complaint(503, "UNAVAILABLE", "The model is overloaded.")), host.Unavailable, true, "overloaded", 0},
 		{"overloaded in the stream", stream(said("", `{"text":"x"}`), complaint(503, "UNAVAILABLE", "The model is overloaded.")), host.Unavailable, true, "overloaded", 0},
 		{"an error without words in the stream", stream(`{"error":{}}`), host.Unavailable, true, "answers with an error", 0},
 		{"a garbled call", stream(said("MALFORMED_FUNCTION_CALL")), host.Unavailable, true, "MALFORMED_FUNCTION_CALL", 0},
 		{"broken off", stream(said("", `{"text":"x"}`)), host.Unavailable, true, "broke off", 0},
-		{"empty", status(200, ""), host.Unavailable, true, "broke off", 0},
-		{"a web page", status(200, "<html>"), host.Unavailable, false, "not an answer of generateContent", 0},
-		{"another protocol", status(200, `{"choices":[]}`), host.Unavailable, false, "not an answer of generateContent", 0},
+		{"empty", modeltest.Answer(200, "application/json", ""), host.Unavailable, true, "broke off", 0},
+		{"a web page", modeltest.Answer(200, "application/json", "<html>"), host.Unavailable, false, "not an answer of generateContent", 0},
+		{"another protocol", modeltest.Answer(200, "application/json", `{"choices":[]}`), host.Unavailable, false, "not an answer of generateContent", 0},
 		{"a part that is none", stream(`{"candidates":[{"content":{"parts":[1]}}]}`), host.Unavailable, false, "not an answer of generateContent", 0},
 		{"parts without end", stream(said("STOP", strings.TrimSuffix(strings.Repeat(`{"executableCode":{}},`, 1025), ","))), host.Unavailable, false, "more than 1024 parts", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
 			var e *host.Error
-			if !errors.As(o.err, &e) || e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(e.Error()+e.Hint, tt.says) || e.RetryAfter != tt.after {
-				t.Fatalf("error %#v, want %s (retryable %v after %s) with %q", o.err, tt.code, tt.retryable, tt.after, tt.says)
+			if !errors.As(o.Err, &e) || e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(e.Error()+e.Hint, tt.says) || e.RetryAfter != tt.after {
+				t.Fatalf("error %#v, want %s (retryable %v after %s) with %q", o.Err, tt.code, tt.retryable, tt.after, tt.says)
 			}
 			if strings.Contains(e.Error(), testKey) {
 				t.Errorf("the key is in the error: %v", e)
@@ -242,8 +204,8 @@ func TestSecretsThatAServerRepeats(t *testing.T) {
 	}
 	defer m.CloseIdleConnections()
 	var e *host.Error
-	if o := ask(t.Context(), m, question("hi")); !errors.As(o.err, &e) {
-		t.Fatal(o.err)
+	if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); !errors.As(o.Err, &e) {
+		t.Fatal(o.Err)
 	}
 	for _, secret := range []string{testKey, "of-a-header", "in+the-address", "in%2Bthe-address"} {
 		if text := e.Error() + e.Hint; strings.Contains(text, secret) || !strings.Contains(text, "[secret]") {
@@ -253,16 +215,12 @@ func TestSecretsThatAServerRepeats(t *testing.T) {
 }
 
 // roundTrip answers requests in place of a server.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // The wait that the service asks for in the body of its error is the one before the
 // next attempt.
 func TestRetriesAfterTheDelayInTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			code, text := 429, `{"error":{"code":429,"message":"Quota exceeded, check your plan and billing.","details":[{"retryDelay":"40s"}]}}`
 			if requests++; requests == 2 {
 				code, text = 200, "data: "+said("STOP", `{"text":"Hello"}`)+"\n\n"
@@ -274,7 +232,7 @@ func TestRetriesAfterTheDelayInTheError(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "Hello" || o.retries != 1 || time.Since(began) != 40*time.Second {
+		if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil || o.Text != "Hello" || len(o.Retries) != 1 || time.Since(began) != 40*time.Second {
 			t.Errorf("%+v after %s, want an answer after one retry and 40 s", o, time.Since(began))
 		}
 	})
@@ -289,7 +247,7 @@ func TestGarbledCallsAreAskedForAgain(t *testing.T) {
 		}
 		stream(said("STOP", `{"text":"Hello"}`))(w, r)
 	}, &geminimodel.Options{Server: modelhttp.Options{MaxRetries: 1}})
-	if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "Hello" || o.retries != 1 {
+	if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil || o.Text != "Hello" || len(o.Retries) != 1 {
 		t.Errorf("%+v, want an answer after one retry", o)
 	}
 }
@@ -302,7 +260,7 @@ func TestLeavingEndsTheRequest(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 	}, nil)
-	for chunk, err := range m.Generate(t.Context(), question("hi")) {
+	for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
 		if err != nil || chunk.Text != "Hel" {
 			t.Fatalf("%+v, %v", chunk, err)
 		}
@@ -329,8 +287,8 @@ func TestOptions(t *testing.T) {
 
 func TestRaw(t *testing.T) {
 	chunks := []string{said("", `{"text":"Hel"}`), said("STOP", `{"text":"lo"}`)}
-	o := ask(t.Context(), serve(t, stream(chunks...), &geminimodel.Options{Server: modelhttp.Options{KeepRaw: true}}), question("hi"))
-	if want := "[" + strings.Join(chunks, ",") + "]"; string(o.response.Raw) != want {
-		t.Errorf("raw %s, want %s", o.response.Raw, want)
+	o := modeltest.Ask(t.Context(), serve(t, stream(chunks...), &geminimodel.Options{Server: modelhttp.Options{KeepRaw: true}}), modeltest.Question("hi"))
+	if want := "[" + strings.Join(chunks, ",") + "]"; string(o.Response.Raw) != want {
+		t.Errorf("raw %s, want %s", o.Response.Raw, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -20,7 +21,7 @@ func sent(t *testing.T, opts geminimodel.Options, req *llm.Request) (map[string]
 	t.Helper()
 	var raw []byte
 	var request *http.Request
-	opts.Server.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	opts.Server.HTTPClient = &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		raw, _ = io.ReadAll(r.Body)
 		request = r
 		return nil, io.EOF
@@ -30,24 +31,15 @@ func sent(t *testing.T, opts geminimodel.Options, req *llm.Request) (map[string]
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := ask(t.Context(), m, req)
+	o := modeltest.Ask(t.Context(), m, req)
 	if raw == nil {
-		return nil, nil, o.err
+		return nil, nil, o.Err
 	}
 	var got map[string]any
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatalf("request %s: %v", raw, err)
 	}
 	return got, request, nil
-}
-
-func parse(t *testing.T, s string) any {
-	t.Helper()
-	var v any
-	if err := json.Unmarshal([]byte(s), &v); err != nil {
-		t.Fatalf("%s: %v", s, err)
-	}
-	return v
 }
 
 func call(id, name, arguments string) *host.ToolCall {
@@ -113,12 +105,12 @@ func TestContents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(parse(t, tt.want), got["contents"]); diff != "" {
+			if diff := cmp.Diff(modeltest.Parse(t, tt.want), got["contents"]); diff != "" {
 				t.Errorf("contents (-want +got):\n%s", diff)
 			}
 			var want any
 			if tt.system != "" {
-				want = parse(t, tt.system)
+				want = modeltest.Parse(t, tt.system)
 			}
 			if diff := cmp.Diff(want, got["systemInstruction"]); diff != "" {
 				t.Errorf("systemInstruction (-want +got):\n%s", diff)
@@ -167,7 +159,7 @@ func TestRequestFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, want := range parse(t, tt.want).(map[string]any) {
+			for name, want := range modeltest.Parse(t, tt.want).(map[string]any) {
 				if diff := cmp.Diff(want, got[name]); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
 				}
@@ -186,7 +178,7 @@ func TestAddressAndHeaders(t *testing.T) {
 		"":                                    "https://generativelanguage.googleapis.com/v1beta/models/gemini-x:streamGenerateContent?alt=sse",
 		"http://gateway.example/a%2Fb?team=7": "http://gateway.example/a%2Fb/models/gemini-x:streamGenerateContent?team=7&alt=sse",
 	} {
-		_, r, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: base, APIKey: testKey, Headers: http.Header{"x-team": {"blue"}}}}, question("hi"))
+		_, r, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: base, APIKey: testKey, Headers: http.Header{"x-team": {"blue"}}}}, modeltest.Question("hi"))
 		if err != nil {
 			t.Fatal(err)
 		}

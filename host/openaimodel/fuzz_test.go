@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -34,7 +35,7 @@ func FuzzStream(f *testing.F) {
 		if status < 200 || status > 599 || status >= 300 && status < 400 {
 			status = 200
 		}
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, nil
 		})}
 		m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{HTTPClient: client, MaxRetries: -1, KeepRaw: true}})
@@ -44,7 +45,7 @@ func FuzzStream(f *testing.F) {
 		var told strings.Builder
 		var response *llm.Response
 		var failure error
-		for chunk, err := range m.Generate(t.Context(), question("hi")) {
+		for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
 			if response != nil || failure != nil {
 				t.Fatalf("%+v, %v after the end", chunk, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -76,12 +77,12 @@ func withReplies(t *testing.T, opts openaimodel.Options, list ...reply) (*openai
 func TestRetriesWithGrowingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := withReplies(t, openaimodel.Options{}, fails(503), fails(429), streams(delta(`{"role":"assistant"}`)), answers())
-		o := ask(t.Context(), m, question("hi"))
-		if o.err != nil || o.text != "x" {
+		o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+		if o.Err != nil || o.Text != "x" {
 			t.Fatalf("Generate: %+v", o)
 		}
 		var codes []host.Code
-		for i, n := range o.retries {
+		for i, n := range o.Retries {
 			if n.Attempt != i+1 || n.Reason == "" {
 				t.Errorf("retry %d is announced as %+v", i, n)
 			}
@@ -102,9 +103,9 @@ func TestRetriesWithGrowingWaits(t *testing.T) {
 func TestRetriesEndAndAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := withReplies(t, openaimodel.Options{Server: modelhttp.Options{MaxRetries: 10}}, fails(503))
-		o := ask(t.Context(), m, question("hi"))
-		if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), "(11 attempts)") || len(r.requests) != 11 {
-			t.Errorf("%d requests, error %v", len(r.requests), o.err)
+		o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+		if host.CodeOf(o.Err) != host.Unavailable || !strings.Contains(o.Err.Error(), "(11 attempts)") || len(r.requests) != 11 {
+			t.Errorf("%d requests, error %v", len(r.requests), o.Err)
 		}
 		for i, w := range r.waits() {
 			if w > 12*time.Second {
@@ -134,8 +135,8 @@ func TestRetryAfter(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, r := withReplies(t, openaimodel.Options{}, fails(429, tt.header()...), answers())
-				if o := ask(t.Context(), m, question("hi")); o.err != nil {
-					t.Fatal(o.err)
+				if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil {
+					t.Fatal(o.Err)
 				}
 				if got := r.waits(); len(got) != 1 || got[0] != tt.want {
 					t.Errorf("waited %v, want %s", got, tt.want)
@@ -149,8 +150,8 @@ func TestRetryAfterNonsense(t *testing.T) {
 	for _, v := range []string{"soon", "-3", "NaN", ""} {
 		synctest.Test(t, func(t *testing.T) {
 			m, r := withReplies(t, openaimodel.Options{}, fails(503, "Retry-After", v), answers())
-			if o := ask(t.Context(), m, question("hi")); o.err != nil {
-				t.Fatalf("%q: %v", v, o.err)
+			if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil {
+				t.Fatalf("%q: %v", v, o.Err)
 			}
 			if w := r.waits()[0]; w < 250*time.Millisecond || w > 750*time.Millisecond {
 				t.Errorf("Retry-After %q: waited %s, want the usual", v, w)
@@ -163,9 +164,9 @@ func TestRetryAfterTooLong(t *testing.T) {
 	for _, v := range []string{"61", "1e300", "+Inf"} {
 		synctest.Test(t, func(t *testing.T) {
 			m, r := withReplies(t, openaimodel.Options{}, fails(429, "Retry-After", v), answers())
-			o := ask(t.Context(), m, question("hi"))
-			if host.CodeOf(o.err) != host.ResourceExhausted || len(r.requests) != 1 || !strings.Contains(o.err.Error(), "asks to wait") {
-				t.Errorf("Retry-After %s: %d requests, error %v; want one and how long to wait", v, len(r.requests), o.err)
+			o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+			if host.CodeOf(o.Err) != host.ResourceExhausted || len(r.requests) != 1 || !strings.Contains(o.Err.Error(), "asks to wait") {
+				t.Errorf("Retry-After %s: %d requests, error %v; want one and how long to wait", v, len(r.requests), o.Err)
 			}
 		})
 	}
@@ -194,9 +195,9 @@ func TestNotRetried(t *testing.T) {
 				if tt.name == "silence" {
 					r.list[0].body = silence() // belongs to this bubble
 				}
-				o := ask(t.Context(), m, question("hi"))
-				if o.err == nil || len(o.retries) > 0 || len(r.requests) != 1 {
-					t.Errorf("%d requests, retries %v, error %v; want one request and its error", len(r.requests), o.retries, o.err)
+				o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+				if o.Err == nil || len(o.Retries) > 0 || len(r.requests) != 1 {
+					t.Errorf("%d requests, retries %v, error %v; want one request and its error", len(r.requests), o.Retries, o.Err)
 				}
 			})
 		})
@@ -213,7 +214,7 @@ func silence() io.Reader {
 func TestLeavingAtARetryEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := withReplies(t, openaimodel.Options{}, fails(503), answers())
-		for chunk, err := range m.Generate(t.Context(), question("hi")) {
+		for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
 			if err != nil || chunk.Retry == nil {
 				t.Fatalf("Generate: %+v, %v; want a retry's notice", chunk, err)
 			}
@@ -229,7 +230,7 @@ func TestSilenceIsNotTheReadersTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := withReplies(t, openaimodel.Options{Server: modelhttp.Options{Timeout: time.Second}}, answers())
 		var got *llm.Response
-		for chunk, err := range m.Generate(t.Context(), question("hi")) {
+		for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
 			if err != nil {
 				t.Fatalf("Generate: %v", err)
 			}
@@ -254,7 +255,7 @@ func TestCommentsAreNotSilence(t *testing.T) {
 			pw.Close()
 		}()
 		m, _ := withReplies(t, openaimodel.Options{Server: modelhttp.Options{Timeout: time.Second}}, reply{200, nil, pr})
-		if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "x" {
+		if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil || o.Text != "x" {
 			t.Errorf("Generate: %+v", o)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -62,41 +63,6 @@ func modelAt(t *testing.T, baseURL string, opts *openaimodel.Options) *openaimod
 	return m
 }
 
-// outcome is what came of one Generate.
-type outcome struct {
-	text, reasoning string
-	deltas          []llm.ToolCallDelta
-	retries         []llm.RetryNotice
-	response        *llm.Response
-	err             error
-}
-
-func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
-	var o outcome
-	for chunk, err := range m.Generate(ctx, req) {
-		if err != nil {
-			o.err = err
-			continue
-		}
-		o.text += chunk.Text
-		o.reasoning += chunk.Reasoning
-		if chunk.ToolCall != nil {
-			o.deltas = append(o.deltas, *chunk.ToolCall)
-		}
-		if chunk.Retry != nil {
-			o.retries = append(o.retries, *chunk.Retry)
-		}
-		if chunk.Response != nil {
-			o.response = chunk.Response
-		}
-	}
-	return o
-}
-
-func question(text string) *llm.Request {
-	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
-}
-
 // stream answers with the lines of an event stream.
 func stream(lines ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -104,14 +70,6 @@ func stream(lines ...string) http.HandlerFunc {
 		for _, l := range lines {
 			io.WriteString(w, l+"\n\n")
 		}
-	}
-}
-
-func body(status int, contentType, text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", contentType)
-		w.WriteHeader(status)
-		io.WriteString(w, text)
 	}
 }
 
@@ -203,26 +161,26 @@ func TestAnswers(t *testing.T) {
 			want(chat.FinishStop, text("x")...)},
 		{"ignores other choices", stream(`data: {"id":"c1","model":"m1-2026","choices":[{"index":1,"delta":{"content":"other"}},{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`, done),
 			want(chat.FinishStop, text("x")...)},
-		{"reads a document from a server that does not stream", body(200, "application/json", `
+		{"reads a document from a server that does not stream", modeltest.Answer(200, "application/json", `
 			{"id":"c1","object":"chat.completion","model":"m1-2026",
 			 "choices":[{"index":0,"message":{"role":"assistant","content":"Hello","tool_calls":[
 			   {"id":"a","type":"function","function":{"name":"look","arguments":"{\"id\":1}"}},
 			   {"id":"b","type":"function","function":{"name":"look","arguments":"{\"id\":2}"}}]},"finish_reason":"tool_calls"}],
 			 "usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}}`),
 			withUsage(want(chat.FinishToolCalls, &host.Text{Text: "Hello"}, call("a", "look", `{"id":1}`), call("b", "look", `{"id":2}`)))},
-		{"reads a document that says it is a stream", body(200, "text/event-stream", "\xef\xbb\xbf"+`{"id":"c1","model":"m1-2026","choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`),
+		{"reads a document that says it is a stream", modeltest.Answer(200, "text/event-stream", "\xef\xbb\xbf"+`{"id":"c1","model":"m1-2026","choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`),
 			want(chat.FinishStop, text("x")...)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
-			if o.err != nil {
-				t.Fatalf("Generate: %v", o.err)
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
+			if o.Err != nil {
+				t.Fatalf("Generate: %v", o.Err)
 			}
-			if diff := cmp.Diff(tt.want, o.response); diff != "" {
+			if diff := cmp.Diff(tt.want, o.Response); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
-			if got := (&host.Message{Parts: tt.want.Parts}).Text(); o.text != got {
-				t.Errorf("text deltas make %q, the response %q", o.text, got)
+			if got := (&host.Message{Parts: tt.want.Parts}).Text(); o.Text != got {
+				t.Errorf("text deltas make %q, the response %q", o.Text, got)
 			}
 		})
 	}
@@ -239,45 +197,45 @@ func TestFailures(t *testing.T) {
 		retryable bool
 		says      []string
 	}{
-		{"wrong key", body(401, "application/json", errorBody("Incorrect API key provided: "+testKey, "invalid_api_key")), host.Unauthenticated, false,
+		{"wrong key", modeltest.Answer(401, "application/json", errorBody("Incorrect API key provided: "+testKey, "invalid_api_key")), host.Unauthenticated, false,
 			[]string{"Incorrect API key", "OPENAI_API_KEY", "[secret]"}},
-		{"forbidden", body(403, "application/json", errorBody("Country not supported", "x")), host.PermissionDenied, false, []string{"Country not supported"}},
-		{"unknown model", body(404, "application/json", errorBody("The model does not exist", "model_not_found")), host.NotFound, false, []string{`"m1"`, "/v1/models"}},
-		{"unknown address", body(404, "text/plain", "404 page not found"), host.NotFound, false, []string{`"m1"`, "/v1"}},
-		{"bad request", body(400, "application/json", errorBody("Invalid schema for function 'look'", "invalid_function_parameters")), host.InvalidArgument, false, []string{"Invalid schema"}},
-		{"unprocessable, with a detail", body(422, "application/json", `{"detail":[{"loc":["body"],"msg":"field required"}]}`), host.InvalidArgument, false, []string{"field required"}},
-		{"conversation too long", body(400, "application/json", errorBody("This model's maximum context length is 8192 tokens", "context_length_exceeded")), host.ResourceExhausted, false,
+		{"forbidden", modeltest.Answer(403, "application/json", errorBody("Country not supported", "x")), host.PermissionDenied, false, []string{"Country not supported"}},
+		{"unknown model", modeltest.Answer(404, "application/json", errorBody("The model does not exist", "model_not_found")), host.NotFound, false, []string{`"m1"`, "/v1/models"}},
+		{"unknown address", modeltest.Answer(404, "text/plain", "404 page not found"), host.NotFound, false, []string{`"m1"`, "/v1"}},
+		{"bad request", modeltest.Answer(400, "application/json", errorBody("Invalid schema for function 'look'", "invalid_function_parameters")), host.InvalidArgument, false, []string{"Invalid schema"}},
+		{"unprocessable, with a detail", modeltest.Answer(422, "application/json", `{"detail":[{"loc":["body"],"msg":"field required"}]}`), host.InvalidArgument, false, []string{"field required"}},
+		{"conversation too long", modeltest.Answer(400, "application/json", errorBody("This model's maximum context length is 8192 tokens", "context_length_exceeded")), host.ResourceExhausted, false,
 			[]string{"maximum context length", "token limiter"}},
-		{"request too large", body(413, "text/plain", "too large"), host.ResourceExhausted, false, []string{"send less"}},
-		{"too many requests", body(429, "application/json", errorBody("Rate limit reached", "rate_limit_exceeded")), host.ResourceExhausted, true, []string{"Rate limit reached", "later"}},
-		{"no credit", body(429, "application/json", errorBody("You exceeded your current quota", "insufficient_quota")), host.ResourceExhausted, false, []string{"billing"}},
-		{"payment required", body(402, "application/json", `{"error":"no credits"}`), host.ResourceExhausted, false, []string{"no credits", "billing"}},
-		{"server error", body(500, "text/html", "<html><body>oops</body></html>"), host.Unavailable, true, []string{"500", "oops"}},
-		{"overloaded", body(503, "application/json", `{"message":"loading model"}`), host.Unavailable, true, []string{"503", "loading model"}},
-		{"gateway timeout", body(504, "text/plain", "upstream"), host.Unavailable, true, []string{"504"}},
-		{"server's own timeout", body(408, "text/plain", ""), host.DeadlineExceeded, true, []string{"408"}},
-		{"no content", body(204, "text/plain", ""), host.Unavailable, false, []string{"204"}},
+		{"request too large", modeltest.Answer(413, "text/plain", "too large"), host.ResourceExhausted, false, []string{"send less"}},
+		{"too many requests", modeltest.Answer(429, "application/json", errorBody("Rate limit reached", "rate_limit_exceeded")), host.ResourceExhausted, true, []string{"Rate limit reached", "later"}},
+		{"no credit", modeltest.Answer(429, "application/json", errorBody("You exceeded your current quota", "insufficient_quota")), host.ResourceExhausted, false, []string{"billing"}},
+		{"payment required", modeltest.Answer(402, "application/json", `{"error":"no credits"}`), host.ResourceExhausted, false, []string{"no credits", "billing"}},
+		{"server error", modeltest.Answer(500, "text/html", "<html><body>oops</body></html>"), host.Unavailable, true, []string{"500", "oops"}},
+		{"overloaded", modeltest.Answer(503, "application/json", `{"message":"loading model"}`), host.Unavailable, true, []string{"503", "loading model"}},
+		{"gateway timeout", modeltest.Answer(504, "text/plain", "upstream"), host.Unavailable, true, []string{"504"}},
+		{"server's own timeout", modeltest.Answer(408, "text/plain", ""), host.DeadlineExceeded, true, []string{"408"}},
+		{"no content", modeltest.Answer(204, "text/plain", ""), host.Unavailable, false, []string{"204"}},
 		{"redirect to another host", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://elsewhere.invalid/v1", http.StatusTemporaryRedirect)
 		}, host.Unavailable, false, []string{"redirects to another host, http://elsewhere.invalid", "base URL"}},
 
-		{"HTML", body(200, "text/html", "<!DOCTYPE html>\n<html>\n<title>Log in to the guest network</title>"), host.Unavailable, false,
+		{"HTML", modeltest.Answer(200, "text/html", "<!DOCTYPE html>\n<html>\n<title>Log in to the guest network</title>"), host.Unavailable, false,
 			[]string{"<!DOCTYPE html> <html> <title>Log in", "base URL"}},
-		{"plain text", body(200, "text/plain", "Ollama is running"), host.Unavailable, false, []string{"Ollama is running"}},
-		{"another JSON", body(200, "application/json", `["hello"]`), host.Unavailable, false, []string{`[\"hello\"]`}},
-		{"a document without choices", body(200, "application/json", `{"hello":"world"}`), host.Unavailable, true, []string{"broke off"}},
-		{"a document with an error", body(200, "application/json", `{"error":{"message":"no such model loaded","code":"invalid_request_error"}}`), host.InvalidArgument, false, []string{"no such model loaded"}},
-		{"half a document", body(200, "application/json", `{"id":"c1","choices":[{"index":0,"message":{"conte`), host.Unavailable, true, []string{"broke off"}},
+		{"plain text", modeltest.Answer(200, "text/plain", "Ollama is running"), host.Unavailable, false, []string{"Ollama is running"}},
+		{"another JSON", modeltest.Answer(200, "application/json", `["hello"]`), host.Unavailable, false, []string{`[\"hello\"]`}},
+		{"a document without choices", modeltest.Answer(200, "application/json", `{"hello":"world"}`), host.Unavailable, true, []string{"broke off"}},
+		{"a document with an error", modeltest.Answer(200, "application/json", `{"error":{"message":"no such model loaded","code":"invalid_request_error"}}`), host.InvalidArgument, false, []string{"no such model loaded"}},
+		{"half a document", modeltest.Answer(200, "application/json", `{"id":"c1","choices":[{"index":0,"message":{"conte`), host.Unavailable, true, []string{"broke off"}},
 		{"wrong types", stream(`data: {"choices":[{"delta":{"content":{"a":1}}}]}`, done), host.Unavailable, false, []string{"not a chat completion"}},
 		{"broken JSON in an event", stream(delta(`{"content":"x"}`), `data: {"choices":[{"delta":`, done), host.Unavailable, false, []string{"not a chat completion"}},
-		{"nothing at all", body(200, "text/event-stream", ""), host.Unavailable, true, []string{"broke off"}},
+		{"nothing at all", modeltest.Answer(200, "text/event-stream", ""), host.Unavailable, true, []string{"broke off"}},
 		{"only comments", stream(": keep-alive", ": keep-alive"), host.Unavailable, true, []string{"broke off"}},
 		{"only DONE", stream(done), host.Unavailable, true, []string{"no answer"}},
 		{"only usage", stream(usage, done), host.Unavailable, true, []string{"no answer"}},
 		{"breaks off before anything", stream(delta(`{"role":"assistant"}`)), host.Unavailable, true, []string{"broke off"}},
 		{"breaks off in the text", stream(delta(`{"content":"The answer is"}`)), host.Unavailable, true, []string{"broke off"}},
-		{"breaks off in a line", body(200, "text/event-stream", delta(`{"content":"x"}`)+"\n\n"+`data: {"choices":[{"de`), host.Unavailable, true, []string{"broke off"}},
-		{"breaks off in a field's name", body(200, "text/event-stream", delta(`{"content":"x"}`)+"\n\n"+`da`), host.Unavailable, true, []string{"broke off"}},
+		{"breaks off in a line", modeltest.Answer(200, "text/event-stream", delta(`{"content":"x"}`)+"\n\n"+`data: {"choices":[{"de`), host.Unavailable, true, []string{"broke off"}},
+		{"breaks off in a field's name", modeltest.Answer(200, "text/event-stream", delta(`{"content":"x"}`)+"\n\n"+`da`), host.Unavailable, true, []string{"broke off"}},
 		{"connection cut", func(w http.ResponseWriter, r *http.Request) {
 			stream(delta(`{"content":"x"}`))(w, r)
 			http.NewResponseController(w).Flush()
@@ -292,21 +250,21 @@ func TestFailures(t *testing.T) {
 		{"an error with a list", stream(`data: {"error":{"message":["a","b"]}}`), host.Unavailable, true, []string{`["a","b"]`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
 			wantError(t, o, tt.code, tt.retryable, tt.says...)
 		})
 	}
 }
 
 // wantError checks an outcome that must be an error and nothing else.
-func wantError(t *testing.T, o outcome, code host.Code, retryable bool, says ...string) {
+func wantError(t *testing.T, o modeltest.Outcome, code host.Code, retryable bool, says ...string) {
 	t.Helper()
-	if o.response != nil {
-		t.Fatalf("Generate answers %+v, want code %s", o.response, code)
+	if o.Response != nil {
+		t.Fatalf("Generate answers %+v, want code %s", o.Response, code)
 	}
 	var e *host.Error
-	if !errors.As(o.err, &e) || e.Code != code || e.Retryable != retryable {
-		t.Fatalf("Generate: %#v, want code %s, retryable %t", o.err, code, retryable)
+	if !errors.As(o.Err, &e) || e.Code != code || e.Retryable != retryable {
+		t.Fatalf("Generate: %#v, want code %s, retryable %t", o.Err, code, retryable)
 	}
 	for _, s := range says {
 		if !strings.Contains(e.Error(), s) {
@@ -331,7 +289,7 @@ func TestDown(t *testing.T) {
 	}
 	url := "http://" + l.Addr().String()
 	l.Close()
-	o := ask(t.Context(), modelAt(t, url+"/v1", nil), question("hi"))
+	o := modeltest.Ask(t.Context(), modelAt(t, url+"/v1", nil), modeltest.Question("hi"))
 	wantError(t, o, host.Unavailable, true, "connection refused", "is the server at "+url+" running?")
 }
 
@@ -341,24 +299,24 @@ func TestNoSuchHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.CloseIdleConnections()
-	o := ask(t.Context(), m, question("hi"))
-	if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), "http://models.invalid") {
-		t.Errorf("Generate: %v, want unavailable and the host's name", o.err)
+	o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+	if host.CodeOf(o.Err) != host.Unavailable || !strings.Contains(o.Err.Error(), "http://models.invalid") {
+		t.Errorf("Generate: %v, want unavailable and the host's name", o.Err)
 	}
-	if strings.Contains(o.err.Error(), "hunter22") {
-		t.Errorf("error %q tells the password", o.err)
+	if strings.Contains(o.Err.Error(), "hunter22") {
+		t.Errorf("error %q tells the password", o.Err)
 	}
 }
 
 func TestNoKeySaysWhichVariable(t *testing.T) {
-	srv := httptest.NewServer(body(401, "application/json", `{"error":{"message":"no key"}}`))
+	srv := httptest.NewServer(modeltest.Answer(401, "application/json", `{"error":{"message":"no key"}}`))
 	defer srv.Close()
 	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: srv.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.CloseIdleConnections()
-	wantError(t, ask(t.Context(), m, question("hi")), host.Unauthenticated, false, "set OPENAI_API_KEY")
+	wantError(t, modeltest.Ask(t.Context(), m, modeltest.Question("hi")), host.Unauthenticated, false, "set OPENAI_API_KEY")
 }
 
 func TestSlow(t *testing.T) {
@@ -380,14 +338,14 @@ func TestSlow(t *testing.T) {
 			if tt.name == "in an error's body" {
 				opts.Server.Timeout = 2 * time.Second // the status has to come, however busy the machine
 			}
-			o := ask(t.Context(), serve(t, tt.handler, opts), question("hi"))
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, opts), modeltest.Question("hi"))
 			if tt.name == "in an error's body" { // what came of it is enough
-				wantError(t, outcome{err: o.err}, host.Unavailable, true, "500")
+				wantError(t, modeltest.Outcome{Err: o.Err}, host.Unavailable, true, "500")
 				return
 			}
 			wantError(t, o, host.DeadlineExceeded, true, "nothing came for 50ms")
-			if !errors.Is(o.err, context.DeadlineExceeded) {
-				t.Errorf("%v is not context.DeadlineExceeded", o.err)
+			if !errors.Is(o.Err, context.DeadlineExceeded) {
+				t.Errorf("%v is not context.DeadlineExceeded", o.Err)
 			}
 		})
 	}
@@ -399,9 +357,9 @@ func TestFinishedAnswerSurvivesASilentEnd(t *testing.T) {
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}, &openaimodel.Options{Server: modelhttp.Options{Timeout: 2 * time.Second}}) // what is there by then counts, however busy the machine
-	o := ask(t.Context(), m, question("hi"))
-	if o.err != nil || o.response == nil {
-		t.Errorf("Generate: %v, %+v; want the answer", o.err, o.response)
+	o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+	if o.Err != nil || o.Response == nil {
+		t.Errorf("Generate: %v, %+v; want the answer", o.Err, o.Response)
 	}
 }
 
@@ -441,13 +399,13 @@ func TestCancel(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			var at time.Time
 			go func() { <-reached; at = time.Now(); cancel(cause) }()
-			o := ask(ctx, m, question("hi"))
+			o := modeltest.Ask(ctx, m, modeltest.Question("hi"))
 			took := time.Since(at)
-			if host.CodeOf(o.err) != host.Canceled || o.err.Error() != cause.Error() { // the server is not at fault
-				t.Errorf("error %q, want the cause alone, with code canceled", o.err)
+			if host.CodeOf(o.Err) != host.Canceled || o.Err.Error() != cause.Error() { // the server is not at fault
+				t.Errorf("error %q, want the cause alone, with code canceled", o.Err)
 			}
-			if !errors.Is(o.err, context.Canceled) || !errors.Is(o.err, cause) {
-				t.Errorf("%v is not both context.Canceled and its cause", o.err)
+			if !errors.Is(o.Err, context.Canceled) || !errors.Is(o.Err, cause) {
+				t.Errorf("%v is not both context.Canceled and its cause", o.Err)
 			}
 			if took > promptly {
 				t.Errorf("cancelling took %s", took)
@@ -461,9 +419,9 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	m := serve(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, nil)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, host.Errorf(host.DeadlineExceeded, "run exceeds its limit"))
 	defer cancel()
-	o := ask(ctx, m, question("hi"))
-	if host.CodeOf(o.err) != host.DeadlineExceeded || !strings.Contains(o.err.Error(), "run exceeds its limit") {
-		t.Errorf("Generate: %v, want the caller's deadline and its cause", o.err)
+	o := modeltest.Ask(ctx, m, modeltest.Question("hi"))
+	if host.CodeOf(o.Err) != host.DeadlineExceeded || !strings.Contains(o.Err.Error(), "run exceeds its limit") {
+		t.Errorf("Generate: %v, want the caller's deadline and its cause", o.Err)
 	}
 }
 
@@ -475,7 +433,7 @@ func TestBreakingOutEndsTheRequest(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 	}, nil)
-	for chunk, err := range m.Generate(t.Context(), question("hi")) {
+	for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
 		if err != nil || chunk.Text != "x" {
 			t.Fatalf("Generate: %+v, %v", chunk, err)
 		}
@@ -490,13 +448,13 @@ func TestStreamOptionsAreForgottenByAServerThatRefusesThem(t *testing.T) {
 		requests.Add(1)
 		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "stream_options") {
 			asked.Add(1)
-			body(400, "application/json", `{"error":{"message":"Unrecognized request argument: stream_options"}}`)(w, r)
+			modeltest.Answer(400, "application/json", `{"error":{"message":"Unrecognized request argument: stream_options"}}`)(w, r)
 			return
 		}
 		stream(delta(`{"content":"x"}`), finish("stop"), done)(w, r)
 	}, nil)
 	for range 2 {
-		if o := ask(t.Context(), m, question("hi")); o.err != nil || o.text != "x" || len(o.retries) > 0 {
+		if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil || o.Text != "x" || len(o.Retries) > 0 {
 			t.Fatalf("Generate: %+v", o)
 		}
 	}
@@ -510,14 +468,14 @@ func TestResponseFormatIsLeftOutForAServerThatRefusesIt(t *testing.T) {
 	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "response_format") {
-			body(400, "application/json", `{"error":{"message":"response_format json_schema is not supported"}}`)(w, r)
+			modeltest.Answer(400, "application/json", `{"error":{"message":"response_format json_schema is not supported"}}`)(w, r)
 			return
 		}
 		stream(delta(`{"content":"{}"}`), finish("stop"), done)(w, r)
 	}, nil)
-	req := question("hi")
+	req := modeltest.Question("hi")
 	req.Output = &llm.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}
-	if o := ask(t.Context(), m, req); o.err != nil || o.text != "{}" || len(o.retries) > 0 || requests.Load() != 2 {
+	if o := modeltest.Ask(t.Context(), m, req); o.Err != nil || o.Text != "{}" || len(o.Retries) > 0 || requests.Load() != 2 {
 		t.Errorf("%+v after %d requests, want an answer after 2", o, requests.Load())
 	}
 }
@@ -534,8 +492,8 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	defer srv.Close()
 	m := modelAt(t, srv.URL+"/v1", nil)
 	for range 5 {
-		if o := ask(t.Context(), m, question("hi")); o.err != nil {
-			t.Fatal(o.err)
+		if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil {
+			t.Fatal(o.Err)
 		}
 	}
 	if n := opened.Load(); n != 1 {
@@ -545,10 +503,10 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 
 func TestKeepRaw(t *testing.T) {
 	m := serve(t, stream(delta(`{"content":"x"}`), finish("stop"), done), &openaimodel.Options{Server: modelhttp.Options{KeepRaw: true}})
-	o := ask(t.Context(), m, question("hi"))
+	o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
 	var chunks []struct{ ID string }
-	if err := json.Unmarshal(o.response.Raw, &chunks); err != nil || len(chunks) != 2 || chunks[0].ID != "c1" {
-		t.Errorf("Raw is %s (%v), want both chunks", o.response.Raw, err)
+	if err := json.Unmarshal(o.Response.Raw, &chunks); err != nil || len(chunks) != 2 || chunks[0].ID != "c1" {
+		t.Errorf("Raw is %s (%v), want both chunks", o.Response.Raw, err)
 	}
 }
 
@@ -556,13 +514,13 @@ func TestKeepRawIsCut(t *testing.T) {
 	big := strings.Repeat("x", 300<<10)
 	m := serve(t, stream(delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), delta(`{"content":"`+big+`"}`), finish("stop"), done),
 		&openaimodel.Options{Server: modelhttp.Options{KeepRaw: true}})
-	o := ask(t.Context(), m, question("hi"))
-	if len(o.text) != 4*len(big) {
-		t.Errorf("text is %d bytes, want %d", len(o.text), 4*len(big))
+	o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+	if len(o.Text) != 4*len(big) {
+		t.Errorf("text is %d bytes, want %d", len(o.Text), 4*len(big))
 	}
 	var chunks []map[string]any
-	if err := json.Unmarshal(o.response.Raw, &chunks); err != nil || len(o.response.Raw) > 1<<20+100 || chunks[len(chunks)-1]["left_out_bytes"] == nil {
-		t.Errorf("Raw is %d bytes (%v), want it cut and to say so", len(o.response.Raw), err)
+	if err := json.Unmarshal(o.Response.Raw, &chunks); err != nil || len(o.Response.Raw) > 1<<20+100 || chunks[len(chunks)-1]["left_out_bytes"] == nil {
+		t.Errorf("Raw is %d bytes (%v), want it cut and to say so", len(o.Response.Raw), err)
 	}
 }
 
@@ -597,12 +555,12 @@ func TestBounds(t *testing.T) {
 		}, "500"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := ask(t.Context(), serve(t, tt.handler, nil), question("hi"))
-			if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), tt.says) {
-				t.Errorf("Generate: %v, want unavailable and %q", o.err, tt.says)
+			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
+			if host.CodeOf(o.Err) != host.Unavailable || !strings.Contains(o.Err.Error(), tt.says) {
+				t.Errorf("Generate: %v, want unavailable and %q", o.Err, tt.says)
 			}
-			if len(o.err.Error()) > 1000 {
-				t.Errorf("the error is %d bytes long", len(o.err.Error()))
+			if len(o.Err.Error()) > 1000 {
+				t.Errorf("the error is %d bytes long", len(o.Err.Error()))
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -70,13 +71,13 @@ func TestReasoningGoesBack(t *testing.T) {
 			r := &recorder{answers: thinkingCall}
 			m := serve(t, r.handle, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1}, Reasoning: tt.use})
 			messages := []*host.Message{host.UserText("hi")}
-			o := ask(t.Context(), m, &llm.Request{Messages: messages})
-			if o.err != nil || o.reasoning != "Hm. Look." {
-				t.Fatalf("%q, %v", o.reasoning, o.err)
+			o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+			if o.Err != nil || o.Reasoning != "Hm. Look." {
+				t.Fatalf("%q, %v", o.Reasoning, o.Err)
 			}
-			messages = append(messages, stored(t, o.response.Parts), result("a"))
-			ask(t.Context(), m, &llm.Request{Messages: messages})
-			ask(t.Context(), m, &llm.Request{Messages: append(messages, host.AssistantText("Found."), host.UserText("and?"))})
+			messages = append(messages, stored(t, o.Response.Parts), result("a"))
+			modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+			modeltest.Ask(t.Context(), m, &llm.Request{Messages: append(messages, host.AssistantText("Found."), host.UserText("and?"))})
 			for i, want := range []bool{false, tt.inTurn, tt.nextTurn} {
 				if got := strings.Contains(r.got[i], `"reasoning_content":"Hm. Look."`); got != want {
 					t.Errorf("request %d has the reasoning: %t, want %t\n%s", i, got, want, r.got[i])
@@ -93,23 +94,23 @@ func TestReasoningIsNotForOthers(t *testing.T) {
 	m := serve(t, r.handle, &openaimodel.Options{Reasoning: openaimodel.ReasoningAlways})
 	for _, extra := range []string{`{"model":"m2","field":"reasoning_content"}`, `{"model":"m1","field":"role"}`, `{"model":"m1"}`, `7`} {
 		part := &host.Reasoning{Text: "Hm.", Extra: chat.Extra{{Name: "openai", Value: json.RawMessage(extra)}}}
-		o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, part, &host.Text{Text: "Yes."})}})
-		if want := `[{"role":"user","content":"hi"},{"role":"assistant","content":"Yes."}]`; o.err != nil || r.got[len(r.got)-1] != want {
-			t.Errorf("%s: %v, messages %s, want %s", extra, o.err, r.got[len(r.got)-1], want)
+		o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), host.NewMessage(host.Assistant, part, &host.Text{Text: "Yes."})}})
+		if want := `[{"role":"user","content":"hi"},{"role":"assistant","content":"Yes."}]`; o.Err != nil || r.got[len(r.got)-1] != want {
+			t.Errorf("%s: %v, messages %s, want %s", extra, o.Err, r.got[len(r.got)-1], want)
 		}
 	}
 }
 
 func TestReasoningIsLeftOutForAServerThatRefusesIt(t *testing.T) {
-	refuse := body(400, "application/json", `{"error":{"message":"messages[1]: property 'reasoning_content' is unsupported","code":"invalid_request_error"}}`)
+	refuse := modeltest.Answer(400, "application/json", `{"error":{"message":"messages[1]: property 'reasoning_content' is unsupported","code":"invalid_request_error"}}`)
 	r := &recorder{answers: []http.HandlerFunc{thinkingCall[0], refuse, thinkingCall[1]}}
 	m := serve(t, r.handle, nil)
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &llm.Request{Messages: messages})
-	messages = append(messages, stored(t, o.response.Parts), result("a"))
+	o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+	messages = append(messages, stored(t, o.Response.Parts), result("a"))
 	for range 2 {
-		if o := ask(t.Context(), m, &llm.Request{Messages: messages}); o.err != nil || o.text != "Found." || len(o.retries) > 0 {
-			t.Errorf("%q, %v, retries %v", o.text, o.err, o.retries)
+		if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages}); o.Err != nil || o.Text != "Found." || len(o.Retries) > 0 {
+			t.Errorf("%q, %v, retries %v", o.Text, o.Err, o.Retries)
 		}
 	}
 	if len(r.got) != 4 || !strings.Contains(r.got[1], "reasoning_content") || strings.Contains(r.got[2]+r.got[3], "reasoning_content") {
@@ -128,16 +129,16 @@ func TestReasoningDetailsGoBack(t *testing.T) {
 	}}
 	m := serve(t, r.handle, nil)
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &llm.Request{Messages: messages})
-	if o.err != nil || o.reasoning != "Hm. Look." {
-		t.Fatalf("%q, %v", o.reasoning, o.err)
+	o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+	if o.Err != nil || o.Reasoning != "Hm. Look." {
+		t.Fatalf("%q, %v", o.Reasoning, o.Err)
 	}
-	ask(t.Context(), m, &llm.Request{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
+	modeltest.Ask(t.Context(), m, &llm.Request{Messages: append(messages, stored(t, o.Response.Parts), result("a"))})
 	var sent []map[string]any
 	if err := json.Unmarshal([]byte(r.got[1]), &sent); err != nil {
 		t.Fatal(err)
 	}
-	want := parse(t, `[{"type":"reasoning.text","text":"Hm. Look.","index":0,"format":"x","signature":"s1"},{"type":"reasoning.encrypted","data":"abc","index":1}]`)
+	want := modeltest.Parse(t, `[{"type":"reasoning.text","text":"Hm. Look.","index":0,"format":"x","signature":"s1"},{"type":"reasoning.encrypted","data":"abc","index":1}]`)
 	if diff := cmp.Diff(want, sent[1]["reasoning_details"]); diff != "" || sent[1]["reasoning"] != nil {
 		t.Errorf("details (-want +got):\n%s\nreasoning %v", diff, sent[1]["reasoning"])
 	}
@@ -151,21 +152,21 @@ func TestReasoningDetailsInManyPieces(t *testing.T) {
 	for range pieces {
 		lines = append(lines, delta(`{"reasoning_details":[{"type":"reasoning.text","text":"a thought of some words ","index":0}]}`))
 	}
-	o := ask(t.Context(), serve(t, stream(append(lines, finish("stop"), done)...), nil), &llm.Request{Messages: []*host.Message{host.UserText("hi")}})
-	if o.err != nil {
-		t.Fatal(o.err)
+	o := modeltest.Ask(t.Context(), serve(t, stream(append(lines, finish("stop"), done)...), nil), &llm.Request{Messages: []*host.Message{host.UserText("hi")}})
+	if o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	want := `{"model":"m1","details":[{"index":0,"text":"` + strings.Repeat("a thought of some words ", pieces) + `","type":"reasoning.text"}]}`
-	if r, ok := o.response.Parts[0].(*host.Reasoning); !ok || string(r.Extra[0].Value) != want {
+	if r, ok := o.Response.Parts[0].(*host.Reasoning); !ok || string(r.Extra[0].Value) != want {
 		t.Errorf("the pieces are not one detail: %.200s", r.Extra[0].Value)
 	}
 }
 
 func TestReasoningDetailsAreBounded(t *testing.T) {
 	many := delta(`{"reasoning_details":[` + strings.Repeat(`{"a":1},`, 20_000) + `{}]}`)
-	o := ask(t.Context(), serve(t, stream(many, finish("stop"), done), nil), &llm.Request{Messages: []*host.Message{host.UserText("hi")}})
-	if host.CodeOf(o.err) != host.Unavailable || !strings.Contains(o.err.Error(), "16384 reasoning details") {
-		t.Errorf("20,000 details: %v", o.err)
+	o := modeltest.Ask(t.Context(), serve(t, stream(many, finish("stop"), done), nil), &llm.Request{Messages: []*host.Message{host.UserText("hi")}})
+	if host.CodeOf(o.Err) != host.Unavailable || !strings.Contains(o.Err.Error(), "16384 reasoning details") {
+		t.Errorf("20,000 details: %v", o.Err)
 	}
 }
 
@@ -178,11 +179,11 @@ func TestUnknownMembersOfACallGoBack(t *testing.T) {
 	}}
 	m := serve(t, r.handle, nil)
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &llm.Request{Messages: messages})
-	if o.err != nil {
-		t.Fatal(o.err)
+	o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+	if o.Err != nil {
+		t.Fatal(o.Err)
 	}
-	ask(t.Context(), m, &llm.Request{Messages: append(messages, stored(t, o.response.Parts), result("a"))})
+	modeltest.Ask(t.Context(), m, &llm.Request{Messages: append(messages, stored(t, o.Response.Parts), result("a"))})
 	want := `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"look","arguments":"{}"},"cost":7,"extra_content":{"google":{"thought_signature":"s1"}}}]}`
 	if !strings.Contains(r.got[1], want) {
 		t.Errorf("it was sent %s\nwant %s", r.got[1], want)
@@ -210,8 +211,8 @@ func TestCallsOfOthers(t *testing.T) {
 			m := serve(t, r.handle, nil)
 			said := host.NewMessage(host.Assistant, c.call, &chat.Unknown{Kind: "anthropic", JSON: json.RawMessage(`{"type":"anthropic","block":{"type":"text","text":"x"}}`)})
 			for i := range 2 { // the second time from what the messages keep
-				if o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), said, result("a")}}); o.err != nil {
-					t.Fatal(o.err)
+				if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), said, result("a")}}); o.Err != nil {
+					t.Fatal(o.Err)
 				}
 				if want := `{"role":"assistant","tool_calls":[` + c.want + `]}`; !strings.Contains(r.got[i], want) {
 					t.Errorf("it was sent %s\nwant %s", r.got[i], want)
@@ -234,7 +235,7 @@ func TestOptionsOfReasoning(t *testing.T) {
 		effort = body.Effort
 		thinkingCall[1](w, r)
 	}, &openaimodel.Options{Effort: "low"})
-	if o := ask(t.Context(), m, question("hi")); o.err != nil || effort != "low" {
-		t.Errorf("effort %q, %v", effort, o.err)
+	if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil || effort != "low" {
+		t.Errorf("effort %q, %v", effort, o.Err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -37,7 +38,7 @@ func TestRequestsAreGoOpenAIs(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("go-openai writes %s: %v", raw, err)
 		}
-		if diff := cmp.Diff(parse(t, string(again)), parse(t, string(raw))); diff != "" {
+		if diff := cmp.Diff(modeltest.Parse(t, string(again)), modeltest.Parse(t, string(raw))); diff != "" {
 			rt.Fatalf("go-openai writes otherwise (-it +we):\n%s", diff)
 		}
 	})
@@ -47,7 +48,7 @@ func TestRequestsAreGoOpenAIs(t *testing.T) {
 func sentRaw(t testing.TB, req *llm.Request) []byte {
 	t.Helper()
 	var raw []byte
-	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		raw, _ = io.ReadAll(r.Body)
 		if int64(len(raw)) != r.ContentLength {
 			t.Fatalf("Content-Length is %d, the body %d bytes", r.ContentLength, len(raw))
@@ -65,8 +66,8 @@ func sentRaw(t testing.TB, req *llm.Request) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := ask(t.Context(), m, req); o.err != nil {
-		t.Fatal(o.err)
+	if o := modeltest.Ask(t.Context(), m, req); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	return raw
 }
@@ -123,8 +124,8 @@ func TestEnvelopesAreKept(t *testing.T) {
 			if n >= 20 {
 				req.ProviderTools = []host.ProviderTool{{Provider: "openai", Declaration: json.RawMessage(`{"type":"search"}`)}}
 			}
-			if o := ask(t.Context(), m, req); o.err != nil {
-				t.Fatal(o.err)
+			if o := modeltest.Ask(t.Context(), m, req); o.Err != nil {
+				t.Fatal(o.Err)
 			}
 			got := sent[len(sent)-1]
 			if n := len(got["tools"].([]any)); n != 1+len(req.ProviderTools) {
@@ -144,7 +145,7 @@ func TestPathsAreJoinedToTheBaseURL(t *testing.T) {
 		"http://h/a%2Fb/v1/": "http://h/a%2Fb/v1/chat/completions", "http://h/v1?api-version=1": "http://h/v1/chat/completions?api-version=1",
 	} {
 		var got string
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			got = r.URL.String()
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(answers().body), Request: r}, nil
 		})}
@@ -152,8 +153,8 @@ func TestPathsAreJoinedToTheBaseURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o := ask(t.Context(), m, question("hi")); o.err != nil || got != want {
-			t.Errorf("base %s asks %s, want %s; %v", base, got, want, o.err)
+		if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil || got != want {
+			t.Errorf("base %s asks %s, want %s; %v", base, got, want, o.Err)
 		}
 	}
 }

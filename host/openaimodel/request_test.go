@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -21,7 +22,7 @@ import (
 func sent(t *testing.T, model string, req *llm.Request) (map[string]any, error) {
 	t.Helper()
 	var raw []byte
-	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		raw, _ = io.ReadAll(r.Body)
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(answers().body), Request: r}, nil
 	})}
@@ -29,8 +30,8 @@ func sent(t *testing.T, model string, req *llm.Request) (map[string]any, error) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := ask(t.Context(), m, req); o.err != nil {
-		return nil, o.err
+	if o := modeltest.Ask(t.Context(), m, req); o.Err != nil {
+		return nil, o.Err
 	}
 	var got map[string]any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -39,19 +40,6 @@ func sent(t *testing.T, model string, req *llm.Request) (map[string]any, error) 
 		t.Fatalf("request %s: %v", raw, err)
 	}
 	return got, nil
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func parse(t *testing.T, s string) any {
-	t.Helper()
-	var v any
-	if err := json.Unmarshal([]byte(s), &v); err != nil {
-		t.Fatalf("%s: %v", s, err)
-	}
-	return v
 }
 
 func TestMessages(t *testing.T) {
@@ -100,7 +88,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(parse(t, tt.want), got["messages"]); diff != "" {
+			if diff := cmp.Diff(modeltest.Parse(t, tt.want), got["messages"]); diff != "" {
 				t.Errorf("messages (-want +got):\n%s", diff)
 			}
 		})
@@ -172,7 +160,7 @@ func TestRequestFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, want := range parse(t, tt.want).(map[string]any) {
+			for name, want := range modeltest.Parse(t, tt.want).(map[string]any) {
 				if diff := cmp.Diff(want, normalNumbers(t, got[name])); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
 				}
@@ -191,7 +179,7 @@ func normalNumbers(t *testing.T, v any) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parse(t, string(raw))
+	return modeltest.Parse(t, string(raw))
 }
 
 func TestHeaders(t *testing.T) {
@@ -201,8 +189,8 @@ func TestHeaders(t *testing.T) {
 		got.Set("Path", r.URL.Path)
 		stream(delta(`{"content":"x"}`), finish("stop"), done)(w, r)
 	}, &openaimodel.Options{Server: modelhttp.Options{APIKey: " " + testKey + "\n", Headers: http.Header{"x-gateway": {"g1"}}}})
-	if o := ask(t.Context(), m, question("hi")); o.err != nil {
-		t.Fatal(o.err)
+	if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	for name, want := range map[string]string{
 		"Authorization": "Bearer " + testKey, "X-Gateway": "g1", "Content-Type": "application/json", "Path": "/v1/chat/completions",
@@ -223,7 +211,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 }
 
 func TestRequestIsNotChanged(t *testing.T) {
-	req := question("hi")
+	req := modeltest.Question("hi")
 	req.Tools = []llm.ToolSpec{{Name: "ping"}}
 	before, _ := json.Marshal(req)
 	if _, err := sent(t, "m1", req); err != nil {

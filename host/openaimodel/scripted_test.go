@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -59,12 +60,12 @@ func TestScriptedReplies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := scripted(t, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1, Timeout: 2 * time.Second}}, scriptedmodel.Rule{Reply: tt.reply})
-			o := ask(t.Context(), m, question("hi"))
-			if host.CodeOf(o.err) != tt.code || o.text != tt.text {
-				t.Errorf("Generate: %q, %v; want %q, code %q", o.text, o.err, tt.text, tt.code)
+			o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+			if host.CodeOf(o.Err) != tt.code || o.Text != tt.text {
+				t.Errorf("Generate: %q, %v; want %q, code %q", o.Text, o.Err, tt.text, tt.code)
 			}
-			if tt.code == "" && (o.response.Model != scriptedmodel.DefaultName || o.response.Usage.Total() == 0) {
-				t.Errorf("response is %+v", o.response)
+			if tt.code == "" && (o.Response.Model != scriptedmodel.DefaultName || o.Response.Usage.Total() == 0) {
+				t.Errorf("response is %+v", o.Response)
 			}
 		})
 	}
@@ -250,12 +251,12 @@ func BenchmarkGenerate(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.CloseIdleConnections()
-	req := question("hi")
+	req := modeltest.Question("hi")
 	req.Tools = []llm.ToolSpec{{Name: "ping", Parameters: json.RawMessage(`{"type":"object"}`)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if o := ask(b.Context(), m, req); o.err != nil {
-			b.Fatal(o.err)
+		if o := modeltest.Ask(b.Context(), m, req); o.Err != nil {
+			b.Fatal(o.Err)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/200, "µs/chunk")

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -24,7 +25,7 @@ const wholeDocument = `{"id":"c1","model":"m1-2026","choices":[{"index":0,"messa
 	`"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`
 
 func wholeQuestion(text string) *llm.Request {
-	req := question(text)
+	req := modeltest.Question(text)
 	req.Whole = true
 	return req
 }
@@ -40,11 +41,11 @@ func TestAnswersAreWholeWhereModelAndCallerSaySo(t *testing.T) {
 				finish("tool_calls"), `data: {"id":"c1","model":"m1-2026","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`, done)(w, r)
 			return
 		}
-		body(200, "application/json", wholeDocument)(w, r)
+		modeltest.Answer(200, "application/json", wholeDocument)(w, r)
 	}
 	whole := serve(t, serveBoth, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1, Whole: true}})
 	streaming := serve(t, serveBoth, nil)
-	var outcomes []outcome
+	var outcomes []modeltest.Outcome
 	for _, c := range []struct {
 		name   string
 		model  host.Model
@@ -52,13 +53,13 @@ func TestAnswersAreWholeWhereModelAndCallerSaySo(t *testing.T) {
 		stream bool
 	}{
 		{"both", whole, wholeQuestion("hi"), false},
-		{"the model alone", whole, question("hi"), true},
+		{"the model alone", whole, modeltest.Question("hi"), true},
 		{"the caller alone", streaming, wholeQuestion("hi"), true},
 		{"both, after a stream", whole, wholeQuestion("hi"), false},
 	} {
-		o := ask(t.Context(), c.model, c.req)
-		if o.err != nil {
-			t.Fatalf("%s: %v", c.name, o.err)
+		o := modeltest.Ask(t.Context(), c.model, c.req)
+		if o.Err != nil {
+			t.Fatalf("%s: %v", c.name, o.Err)
 		}
 		outcomes = append(outcomes, o)
 		streamed, options := strings.Contains(asked, `"stream":true`), strings.Contains(asked, "stream_options")
@@ -68,7 +69,7 @@ func TestAnswersAreWholeWhereModelAndCallerSaySo(t *testing.T) {
 		}
 	}
 	for _, o := range outcomes[1:] {
-		if diff := cmp.Diff(outcomes[0], o, cmp.AllowUnexported(outcome{})); diff != "" {
+		if diff := cmp.Diff(outcomes[0], o, cmp.AllowUnexported(modeltest.Outcome{})); diff != "" {
 			t.Errorf("a whole answer differs from a streamed one (-whole +streamed):\n%s", diff)
 		}
 	}
@@ -106,9 +107,9 @@ func TestAWholeAnswerHasATimeoutOfItsOwn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.opts.Whole, c.opts.HTTPClient = true, &http.Client{Transport: slowly{c.after, wholeDocument}}
-				o := ask(t.Context(), modelAt(t, "http://model.test/v1", &openaimodel.Options{Server: c.opts}), wholeQuestion("hi"))
-				if code := codeOf(o.err); code != c.code {
-					t.Errorf("an answer after %s: %v, want code %q", c.after, o.err, c.code)
+				o := modeltest.Ask(t.Context(), modelAt(t, "http://model.test/v1", &openaimodel.Options{Server: c.opts}), wholeQuestion("hi"))
+				if code := codeOf(o.Err); code != c.code {
+					t.Errorf("an answer after %s: %v, want code %q", c.after, o.Err, c.code)
 				}
 			})
 		})
@@ -136,9 +137,9 @@ func TestAWholeAnswerThatIsCutIsAskedForAgain(t *testing.T) {
 			{200, nil, strings.NewReader(wholeDocument)},
 		}}
 		m := modelAt(t, "http://model.test/v1", &openaimodel.Options{Server: modelhttp.Options{Whole: true, HTTPClient: &http.Client{Transport: server}}})
-		o := ask(t.Context(), m, wholeQuestion("hi"))
-		if o.err != nil || len(o.retries) != 2 || o.text != "Hi" {
-			t.Errorf("text %q after %d retries, %v; want Hi after 2", o.text, len(o.retries), o.err)
+		o := modeltest.Ask(t.Context(), m, wholeQuestion("hi"))
+		if o.Err != nil || len(o.Retries) != 2 || o.Text != "Hi" {
+			t.Errorf("text %q after %d retries, %v; want Hi after 2", o.Text, len(o.Retries), o.Err)
 		}
 	})
 }
@@ -154,9 +155,9 @@ func TestAWholeAnswerIsCanceled(t *testing.T) {
 		defer cancel()
 		m := modelAt(t, "http://model.test/v1", &openaimodel.Options{Server: modelhttp.Options{Whole: true, HTTPClient: &http.Client{Transport: slowly{time.Hour, ""}}}})
 		began := time.Now()
-		o := ask(ctx, m, wholeQuestion("hi"))
-		if took := time.Since(began); codeOf(o.err) != host.DeadlineExceeded || took != time.Second || len(o.retries) > 0 {
-			t.Errorf("%v after %s and %d retries, want deadline_exceeded after 1s", o.err, took, len(o.retries))
+		o := modeltest.Ask(ctx, m, wholeQuestion("hi"))
+		if took := time.Since(began); codeOf(o.Err) != host.DeadlineExceeded || took != time.Second || len(o.Retries) > 0 {
+			t.Errorf("%v after %s and %d retries, want deadline_exceeded after 1s", o.Err, took, len(o.Retries))
 		}
 	})
 }
@@ -165,7 +166,7 @@ func TestAWholeAnswerIsCanceled(t *testing.T) {
 func TestAStreamInPlaceOfAWholeAnswerIsRead(t *testing.T) {
 	m := serve(t, stream(delta(`{"content":"Hel"}`), delta(`{"content":"lo"}`), finish("stop"), usage, done),
 		&openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1, Whole: true}})
-	if o := ask(t.Context(), m, wholeQuestion("hi")); o.err != nil || o.text != "Hello" || o.response == nil {
-		t.Errorf("text %q, %v; want Hello", o.text, o.err)
+	if o := modeltest.Ask(t.Context(), m, wholeQuestion("hi")); o.Err != nil || o.Text != "Hello" || o.Response == nil {
+		t.Errorf("text %q, %v; want Hello", o.Text, o.Err)
 	}
 }

@@ -11,14 +11,11 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // FuzzStream reads any bytes as a server's answer. Whatever comes, there is one
 // response or one error with a code, and the response can be stored and sent
@@ -41,7 +38,7 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				return nil, err
 			}
@@ -51,20 +48,20 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := ask(t.Context(), m, question("hi"))
+		o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
 		var e *host.Error
 		switch {
-		case o.err != nil:
-			if !errors.As(o.err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
-				t.Fatalf("error %#v", o.err)
+		case o.Err != nil:
+			if !errors.As(o.Err, &e) || !e.Code.Valid() || e.Code == host.Internal || len(e.Error()) > 2000 {
+				t.Fatalf("error %#v", o.Err)
 			}
-		case o.response == nil:
+		case o.Response == nil:
 			t.Fatal("neither a response nor an error")
-		case !json.Valid(o.response.Raw):
-			t.Fatalf("Raw is %q", o.response.Raw)
+		case !json.Valid(o.Response.Raw):
+			t.Fatalf("Raw is %q", o.Response.Raw)
 		default:
-			msg := host.NewMessage(host.Assistant, o.response.Parts...)
-			ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), msg}})
+			msg := host.NewMessage(host.Assistant, o.Response.Parts...)
+			modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), msg}})
 		}
 	})
 }

@@ -1,12 +1,9 @@
 package responsesmodel_test
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
@@ -26,27 +24,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testKey = "sk-test-1234567890"
 
-// service answers its requests one after the other, the last answer again and
-// again, and keeps what it was sent.
-type service struct {
-	answers []http.HandlerFunc
-	got     []map[string]any
-	header  http.Header
-	path    string
-}
-
-func (s *service) handle(w http.ResponseWriter, r *http.Request) {
-	var body map[string]any
-	_ = json.NewDecoder(r.Body).Decode(&body)
-	s.got, s.header, s.path = append(s.got, body), r.Header, r.URL.Path
-	s.answers[min(len(s.got), len(s.answers))-1](w, r)
-}
-
 // start serves the answers.
-func start(t *testing.T, opts *responsesmodel.Options, answers ...http.HandlerFunc) (*service, *responsesmodel.Model) {
+func start(t *testing.T, opts *responsesmodel.Options, answers ...http.HandlerFunc) (*modeltest.Service, *responsesmodel.Model) {
 	t.Helper()
-	s := &service{answers: answers}
-	srv := httptest.NewServer(http.HandlerFunc(s.handle))
+	s := &modeltest.Service{Answers: answers}
+	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	o := responsesmodel.Options{Server: modelhttp.Options{MaxRetries: -1}}
 	if opts != nil {
@@ -59,59 +41,6 @@ func start(t *testing.T, opts *responsesmodel.Options, answers ...http.HandlerFu
 	}
 	t.Cleanup(m.CloseIdleConnections)
 	return s, m
-}
-
-// recorded answers with a stream of testdata.
-func recorded(t *testing.T, name string) http.HandlerFunc {
-	t.Helper()
-	b, err := os.ReadFile("testdata/" + name + ".sse")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return says(200, "text/event-stream", string(b))
-}
-
-func says(status int, contentType, text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", contentType)
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text)
-	}
-}
-
-// outcome is what came of one Generate.
-type outcome struct {
-	text, reasoning string
-	calls           []llm.ToolCallDelta // put together, by their index
-	response        *llm.Response
-	err             error
-}
-
-func ask(ctx context.Context, m host.Model, req *llm.Request) outcome {
-	var o outcome
-	for chunk, err := range m.Generate(ctx, req) {
-		if err != nil {
-			o.err = err
-			continue
-		}
-		o.text += chunk.Text
-		o.reasoning += chunk.Reasoning
-		if d := chunk.ToolCall; d != nil {
-			for len(o.calls) <= d.Index {
-				o.calls = append(o.calls, llm.ToolCallDelta{Index: len(o.calls)})
-			}
-			c := &o.calls[d.Index]
-			c.ID, c.Name, c.Arguments = c.ID+d.ID, c.Name+d.Name, c.Arguments+d.Arguments
-		}
-		if chunk.Response != nil {
-			o.response = chunk.Response
-		}
-	}
-	return o
-}
-
-func question(text string) *llm.Request {
-	return &llm.Request{Messages: []*host.Message{host.UserText(text)}}
 }
 
 var reasoningItem = `{"id":"rs_1","type":"reasoning","encrypted_content":"gAAAA-secret","summary":[{"type":"summary_text","text":"An order is asked for."},{"type":"summary_text","text":"Two, in fact."}]}`
@@ -141,41 +70,41 @@ func TestAnswers(t *testing.T) {
 		handler http.HandlerFunc
 		want    *llm.Response
 	}{
-		{"streams text", false, recorded(t, "text"), want(chat.FinishStop, hello)},
-		{"streams reasoning and parallel calls", false, recorded(t, "tools"),
+		{"streams text", false, modeltest.Replay(t, "text"), want(chat.FinishStop, hello)},
+		{"streams reasoning and parallel calls", false, modeltest.Replay(t, "tools"),
 			want(chat.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
-		{"streams calls that are written at one time", false, recorded(t, "interleaved"),
+		{"streams calls that are written at one time", false, modeltest.Replay(t, "interleaved"),
 			want(chat.FinishToolCalls, thought(), call("call_1", `{"order_id":1042}`), call("call_2", `{"order_id":1043}`))},
-		{"keeps items of the service's own tools, and citations", true, recorded(t, "search"),
+		{"keeps items of the service's own tools, and citations", true, modeltest.Replay(t, "search"),
 			kept(want(chat.FinishStop, &chat.Unknown{Kind: "openai_item", JSON: json.RawMessage(`{"type":"openai_item","item":{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"weather"}}}`)},
 				&host.Text{Text: "Rain.", Extra: chat.Extra{{Name: "annotations", Value: json.RawMessage(`[{"type":"url_citation","start_index":0,"end_index":5,"url":"https://example.com","title":"Weather"}]`)}}}), "resp_1")},
-		{"maps incomplete", false, recorded(t, "incomplete"), want(chat.FinishLength, &host.Text{Text: "Hello"})},
-		{"names the response that the service keeps", true, recorded(t, "stored"), kept(want(chat.FinishStop, hello), "resp_1")},
-		{"names the conversation that the service keeps", true, recorded(t, "conversation"), kept(want(chat.FinishStop, hello), "conv_1")},
-		{"names nothing that the service does not keep", true, recorded(t, "text"), want(chat.FinishStop, hello)},
-		{"names nothing that it was not told to keep", false, recorded(t, "stored"), want(chat.FinishStop, hello)},
-		{"reads a document from a server that does not stream", false, says(200, "application/json", document),
+		{"maps incomplete", false, modeltest.Replay(t, "incomplete"), want(chat.FinishLength, &host.Text{Text: "Hello"})},
+		{"names the response that the service keeps", true, modeltest.Replay(t, "stored"), kept(want(chat.FinishStop, hello), "resp_1")},
+		{"names the conversation that the service keeps", true, modeltest.Replay(t, "conversation"), kept(want(chat.FinishStop, hello), "conv_1")},
+		{"names nothing that the service does not keep", true, modeltest.Replay(t, "text"), want(chat.FinishStop, hello)},
+		{"names nothing that it was not told to keep", false, modeltest.Replay(t, "stored"), want(chat.FinishStop, hello)},
+		{"reads a document from a server that does not stream", false, modeltest.Answer(200, "application/json", document),
 			unused(want(chat.FinishToolCalls, thought(), &host.Text{Text: "No."}, call("call_1", `{}`)))},
-		{"takes finished items where the end has none", false, says(200, "text/event-stream", strings.Join([]string{
+		{"takes finished items where the end has none", false, modeltest.Answer(200, "text/event-stream", strings.Join([]string{
 			`data: {"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"call_1","name":"lookup_order","arguments":"{}"}}`,
 			`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"Looking."}]}}`,
 			`data: {"type":"response.completed","response":{"id":"resp_1","model":"gpt-5-mini-2025-08-07","status":"completed"}}`, ""}, "\n\n")),
 			unused(want(chat.FinishToolCalls, &host.Text{Text: "Looking."}, call("call_1", `{}`)))},
-		{"takes deltas where there is nothing else", false, says(200, "text/event-stream", strings.Join([]string{
+		{"takes deltas where there is nothing else", false, modeltest.Answer(200, "text/event-stream", strings.Join([]string{
 			`data: {"type":"response.output_text.delta","delta":"Hello, "}`, `data: {"type":"response.refusal.delta","delta":"you."}`,
 			`data: {"type":"response.completed","response":{"id":"resp_1","model":"gpt-5-mini-2025-08-07"}}`, ""}, "\n\n")),
 			unused(want(chat.FinishStop, hello))},
-		{"maps a content filter", false, says(200, "text/event-stream",
+		{"maps a content filter", false, modeltest.Answer(200, "text/event-stream",
 			`data: {"type":"response.incomplete","response":{"id":"resp_1","model":"gpt-5-mini-2025-08-07","status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`+"\n\n"),
 			unused(want(chat.FinishContentFilter))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, m := start(t, &responsesmodel.Options{Store: tt.store}, tt.handler)
-			o := ask(t.Context(), m, question("hi"))
-			if o.err != nil {
-				t.Fatal(o.err)
+			o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
+			if o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			if diff := cmp.Diff(tt.want, o.response); diff != "" {
+			if diff := cmp.Diff(tt.want, o.Response); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			checkDeltas(t, o)
@@ -185,20 +114,20 @@ func TestAnswers(t *testing.T) {
 
 // checkDeltas holds what was streamed to the response, but for text that nobody
 // has streamed.
-func checkDeltas(t *testing.T, o outcome) {
+func checkDeltas(t *testing.T, o modeltest.Outcome) {
 	t.Helper()
 	n := 0
-	for _, p := range o.response.Parts {
+	for _, p := range o.Response.Parts {
 		switch p := p.(type) {
 		case *host.Reasoning:
-			if o.reasoning != p.Text {
-				t.Errorf("reasoning deltas make %q, the response %q", o.reasoning, p.Text)
+			if o.Reasoning != p.Text {
+				t.Errorf("reasoning deltas make %q, the response %q", o.Reasoning, p.Text)
 			}
 		case *host.ToolCall:
 			var streamed *llm.ToolCallDelta
-			for i := range o.calls {
-				if o.calls[i].ID == p.ID {
-					streamed = &o.calls[i]
+			for i := range o.Calls() {
+				if o.Calls()[i].ID == p.ID {
+					streamed = &o.Calls()[i]
 				}
 			}
 			if streamed == nil || streamed.Name != p.Name || streamed.Arguments != string(p.Arguments) {
@@ -207,8 +136,8 @@ func checkDeltas(t *testing.T, o outcome) {
 			n++
 		}
 	}
-	if len(o.calls) != n {
-		t.Errorf("%d calls were streamed, the response has %d", len(o.calls), n)
+	if len(o.Calls()) != n {
+		t.Errorf("%d calls were streamed, the response has %d", len(o.Calls()), n)
 	}
 }
 
@@ -231,13 +160,13 @@ func TestWhatTheServiceSaidGoesBack(t *testing.T) {
 			{"type":"function_call_output","call_id":"call_2","output":"Error: There is no order 1043."}]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, m := start(t, &responsesmodel.Options{Store: tt.store}, recorded(t, tt.first), recorded(t, "text"))
+			s, m := start(t, &responsesmodel.Options{Store: tt.store}, modeltest.Replay(t, tt.first), modeltest.Replay(t, "text"))
 			messages := []*host.Message{host.UserText("hi")}
-			o := ask(t.Context(), m, &llm.Request{Messages: messages})
-			if o.err != nil {
-				t.Fatal(o.err)
+			o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+			if o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			raw, err := json.Marshal(host.NewMessage(host.Assistant, o.response.Parts...))
+			raw, err := json.Marshal(host.NewMessage(host.Assistant, o.Response.Parts...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,10 +177,10 @@ func TestWhatTheServiceSaidGoesBack(t *testing.T) {
 			messages = append(messages, stored, host.NewMessage(host.ToolRole,
 				&host.ToolResult{ID: "call_1", Name: "lookup_order", Content: json.RawMessage(`"shipped"`)},
 				&host.ToolResult{ID: "call_2", Name: "lookup_order", Content: json.RawMessage(`"There is no order 1043."`), IsError: true}))
-			if o := ask(t.Context(), m, &llm.Request{Messages: messages}); o.err != nil {
-				t.Fatal(o.err)
+			if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages}); o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			if diff := cmp.Diff(parse(t, tt.want), s.got[1]["input"].([]any)[1:]); diff != "" {
+			if diff := cmp.Diff(parse(t, tt.want), s.Sent[1]["input"].([]any)[1:]); diff != "" {
 				t.Errorf("input (-want +got):\n%s", diff)
 			}
 		})
@@ -269,17 +198,17 @@ func parse(t *testing.T, text string) []any {
 
 // A conversation that the service keeps: each request has what is new.
 func TestServiceKeepsTheConversation(t *testing.T) {
-	s, m := start(t, &responsesmodel.Options{Store: true}, recorded(t, "stored"), recorded(t, "conversation"), recorded(t, "text"))
+	s, m := start(t, &responsesmodel.Options{Store: true}, modeltest.Replay(t, "stored"), modeltest.Replay(t, "conversation"), modeltest.Replay(t, "text"))
 	id := ""
 	for _, text := range []string{"hi", "and?", "why?"} {
-		req := question(text)
+		req := modeltest.Question(text)
 		req.Messages = append([]*host.Message{host.NewMessage(host.System, &host.Text{Text: "Be brief."})}, req.Messages...)
 		req.Conversation = id
-		o := ask(t.Context(), m, req)
-		if o.err != nil {
-			t.Fatal(o.err)
+		o := modeltest.Ask(t.Context(), m, req)
+		if o.Err != nil {
+			t.Fatal(o.Err)
 		}
-		id = o.response.Conversation
+		id = o.Response.Conversation
 	}
 	for i, want := range []map[string]any{
 		{"previous_response_id": nil, "conversation": nil, "store": true, "instructions": "Be brief."},
@@ -287,11 +216,11 @@ func TestServiceKeepsTheConversation(t *testing.T) {
 		{"previous_response_id": nil, "conversation": "conv_1", "store": true, "instructions": "Be brief."},
 	} {
 		for name, v := range want {
-			if s.got[i][name] != v {
-				t.Errorf("request %d: %s is %v, want %v", i, name, s.got[i][name], v)
+			if s.Sent[i][name] != v {
+				t.Errorf("request %d: %s is %v, want %v", i, name, s.Sent[i][name], v)
 			}
 		}
-		if n := len(s.got[i]["input"].([]any)); n != 1 {
+		if n := len(s.Sent[i]["input"].([]any)); n != 1 {
 			t.Errorf("request %d has %d items of input, want the new one", i, n)
 		}
 	}
@@ -299,77 +228,77 @@ func TestServiceKeepsTheConversation(t *testing.T) {
 
 func TestRefusedFieldsAreLeftOut(t *testing.T) {
 	refuse := func(message string) http.HandlerFunc {
-		return says(400, "application/json", `{"error":{"message":"`+message+`","type":"invalid_request_error","param":"include","code":null}}`)
+		return modeltest.Answer(400, "application/json", `{"error":{"message":"`+message+`","type":"invalid_request_error","param":"include","code":null}}`)
 	}
-	s, m := start(t, nil, refuse("Encrypted content is not supported with this model."), refuse("Invalid schema for text.format"), recorded(t, "text"))
-	req := question("hi")
+	s, m := start(t, nil, refuse("Encrypted content is not supported with this model."), refuse("Invalid schema for text.format"), modeltest.Replay(t, "text"))
+	req := modeltest.Question("hi")
 	req.Output = &llm.OutputSpec{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}
-	if o := ask(t.Context(), m, req); o.err != nil || o.text != "Hello, you." {
-		t.Fatalf("%q, %v", o.text, o.err)
+	if o := modeltest.Ask(t.Context(), m, req); o.Err != nil || o.Text != "Hello, you." {
+		t.Fatalf("%q, %v", o.Text, o.Err)
 	}
 	for i, want := range []struct{ include, format bool }{{true, true}, {false, true}, {false, false}} {
-		if got := s.got[i]; (got["include"] != nil) != want.include || (got["text"] != nil) != want.format {
+		if got := s.Sent[i]; (got["include"] != nil) != want.include || (got["text"] != nil) != want.format {
 			t.Errorf("request %d: include %v, text %v, want %v", i, got["include"], got["text"], want)
 		}
 	}
-	ask(t.Context(), m, req)
-	if s.got[3]["include"] != nil || s.got[3]["text"] == nil {
-		t.Errorf("the next question: include %v, text %v", s.got[3]["include"], s.got[3]["text"])
+	modeltest.Ask(t.Context(), m, req)
+	if s.Sent[3]["include"] != nil || s.Sent[3]["text"] == nil {
+		t.Errorf("the next question: include %v, text %v", s.Sent[3]["include"], s.Sent[3]["text"])
 	}
 }
 
 // What was encrypted for another account cannot be read: the conversation goes on
 // without it.
 func TestForeignReasoningIsLeftOut(t *testing.T) {
-	s, m := start(t, nil, recorded(t, "tools"),
-		says(400, "application/json", `{"error":{"message":"The encrypted content gAAA could not be verified.","type":"invalid_request_error","code":"invalid_encrypted_content"}}`), recorded(t, "text"))
+	s, m := start(t, nil, modeltest.Replay(t, "tools"),
+		modeltest.Answer(400, "application/json", `{"error":{"message":"The encrypted content gAAA could not be verified.","type":"invalid_request_error","code":"invalid_encrypted_content"}}`), modeltest.Replay(t, "text"))
 	messages := []*host.Message{host.UserText("hi")}
-	o := ask(t.Context(), m, &llm.Request{Messages: messages})
-	messages = append(messages, host.NewMessage(host.Assistant, o.response.Parts...),
+	o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages})
+	messages = append(messages, host.NewMessage(host.Assistant, o.Response.Parts...),
 		host.NewMessage(host.ToolRole, &host.ToolResult{ID: "call_1", Content: json.RawMessage(`1`)}, &host.ToolResult{ID: "call_2", Content: json.RawMessage(`2`)}))
-	if o := ask(t.Context(), m, &llm.Request{Messages: messages}); o.err != nil || o.text != "Hello, you." {
-		t.Fatalf("%q, %v", o.text, o.err)
+	if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages}); o.Err != nil || o.Text != "Hello, you." {
+		t.Fatalf("%q, %v", o.Text, o.Err)
 	}
 	for i, want := range []int{0, 6, 5} { // items of input
-		if n := len(s.got[i]["input"].([]any)); i > 0 && n != want {
+		if n := len(s.Sent[i]["input"].([]any)); i > 0 && n != want {
 			t.Errorf("request %d has %d items, want %d", i, n, want)
 		}
 	}
-	if s.got[2]["include"] == nil {
+	if s.Sent[2]["include"] == nil {
 		t.Error("what it thinks from now on is not asked for")
 	}
 }
 
 func TestForgottenConversation(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
-		"a response":     says(400, "application/json", `{"error":{"message":"Previous response with id 'resp_7' not found.","type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}`),
-		"a conversation": says(404, "application/json", `{"error":{"message":"Conversation with id 'conv_7' not found.","type":"invalid_request_error","code":null}}`),
+		"a response":     modeltest.Answer(400, "application/json", `{"error":{"message":"Previous response with id 'resp_7' not found.","type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}`),
+		"a conversation": modeltest.Answer(404, "application/json", `{"error":{"message":"Conversation with id 'conv_7' not found.","type":"invalid_request_error","code":null}}`),
 	} {
 		_, m := start(t, nil, answer)
-		req := question("hi")
+		req := modeltest.Question("hi")
 		req.Conversation = "resp_7"
-		o := ask(t.Context(), m, req)
-		if host.CodeOf(o.err) != host.NotFound || !strings.Contains(fault.AsError(o.err).Hint, "send it whole") {
-			t.Errorf("%s: %v (%s)", name, o.err, host.CodeOf(o.err))
+		o := modeltest.Ask(t.Context(), m, req)
+		if host.CodeOf(o.Err) != host.NotFound || !strings.Contains(fault.AsError(o.Err).Hint, "send it whole") {
+			t.Errorf("%s: %v (%s)", name, o.Err, host.CodeOf(o.Err))
 		}
 	}
-	_, m := start(t, nil, says(404, "application/json", `{"error":{"message":"The model does not exist","code":"model_not_found"}}`))
-	req := question("hi")
+	_, m := start(t, nil, modeltest.Answer(404, "application/json", `{"error":{"message":"The model does not exist","code":"model_not_found"}}`))
+	req := modeltest.Question("hi")
 	req.Conversation = "resp_7"
-	if o := ask(t.Context(), m, req); host.CodeOf(o.err) != host.NotFound || !strings.Contains(fault.AsError(o.err).Hint, "/v1/models") {
-		t.Errorf("an unknown model: %v", o.err)
+	if o := modeltest.Ask(t.Context(), m, req); host.CodeOf(o.Err) != host.NotFound || !strings.Contains(fault.AsError(o.Err).Hint, "/v1/models") {
+		t.Errorf("an unknown model: %v", o.Err)
 	}
 }
 
 func TestHeadersAndRaw(t *testing.T) {
-	s, m := start(t, &responsesmodel.Options{Server: modelhttp.Options{KeepRaw: true, Headers: http.Header{"Openai-Organization": {"org-1"}}}}, recorded(t, "text"))
-	o := ask(t.Context(), m, question("hi"))
+	s, m := start(t, &responsesmodel.Options{Server: modelhttp.Options{KeepRaw: true, Headers: http.Header{"Openai-Organization": {"org-1"}}}}, modeltest.Replay(t, "text"))
+	o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
 	var events []map[string]any
-	if err := json.Unmarshal(o.response.Raw, &events); err != nil || len(events) != 12 {
+	if err := json.Unmarshal(o.Response.Raw, &events); err != nil || len(events) != 12 {
 		t.Errorf("Raw has %d events (%v), want 12", len(events), err)
 	}
-	if s.path != "/v1/responses" || s.header.Get("Authorization") != "Bearer "+testKey || s.header.Get("Openai-Organization") != "org-1" {
-		t.Errorf("path %s, headers %v", s.path, s.header)
+	if s.Path != "/v1/responses" || s.Header.Get("Authorization") != "Bearer "+testKey || s.Header.Get("Openai-Organization") != "org-1" {
+		t.Errorf("path %s, headers %v", s.Path, s.Header)
 	}
 }
 

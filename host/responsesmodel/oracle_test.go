@@ -15,6 +15,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -31,11 +32,11 @@ func TestStreamsAreTheProtocols(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sse")
 		t.Run(name, func(t *testing.T) {
-			_, m := start(t, &responsesmodel.Options{Store: true}, recorded(t, name))
-			o := ask(t.Context(), m, question("hi"))
+			_, m := start(t, &responsesmodel.Options{Store: true}, modeltest.Replay(t, name))
+			o := modeltest.Ask(t.Context(), m, modeltest.Question("hi"))
 			text, calls, last := readByOther(t, file)
-			if text != o.text || calls != len(o.calls) || (last == openai.ResponseStreamEventFailed) != (o.err != nil) {
-				t.Errorf("%q, %d calls, %v; go-openai reads %q, %d calls, %s", o.text, len(o.calls), o.err, text, calls, last)
+			if text != o.Text || calls != len(o.Calls()) || (last == openai.ResponseStreamEventFailed) != (o.Err != nil) {
+				t.Errorf("%q, %d calls, %v; go-openai reads %q, %d calls, %s", o.Text, len(o.Calls()), o.Err, text, calls, last)
 			}
 		})
 	}
@@ -77,7 +78,7 @@ func readByOther(t *testing.T, file string) (text string, calls int, last openai
 // TestRequestsAreTheProtocols has go-openai read a request with all that there
 // is, and know every field of it.
 func TestRequestsAreTheProtocols(t *testing.T) {
-	s, m := start(t, &responsesmodel.Options{Effort: "low", Summary: "auto"}, recorded(t, "text"))
+	s, m := start(t, &responsesmodel.Options{Effort: "low", Summary: "auto"}, modeltest.Replay(t, "text"))
 	warm := 0.5
 	req := &llm.Request{
 		Messages: []*host.Message{host.NewMessage(host.System, &host.Text{Text: "Be brief."}), host.UserText("hi"),
@@ -86,12 +87,12 @@ func TestRequestsAreTheProtocols(t *testing.T) {
 		SerialTools: true, Temperature: &warm, MaxOutputTokens: 100, Conversation: "resp_0",
 		Output: &llm.OutputSpec{Name: "clerk", Schema: json.RawMessage(`{"type":"object"}`), Strict: true},
 	}
-	if o := ask(t.Context(), m, req); o.err != nil {
-		t.Fatal(o.err)
+	if o := modeltest.Ask(t.Context(), m, req); o.Err != nil {
+		t.Fatal(o.Err)
 	}
-	checkTools(t, s.got[0]["tools"])
-	delete(s.got[0], "tools") // go-openai writes them, and does not read them
-	raw, err := json.Marshal(s.got[0])
+	checkTools(t, s.Sent[0]["tools"])
+	delete(s.Sent[0], "tools") // go-openai writes them, and does not read them
+	raw, err := json.Marshal(s.Sent[0])
 	if err != nil {
 		t.Fatal(err)
 	}

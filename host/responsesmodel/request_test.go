@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
@@ -60,14 +61,14 @@ func TestInput(t *testing.T) {
 			`[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, m := start(t, nil, recorded(t, "text"))
+			s, m := start(t, nil, modeltest.Replay(t, "text"))
 			for range 2 { // the second time from what the messages keep
-				if o := ask(t.Context(), m, &llm.Request{Messages: tt.msgs}); o.err != nil {
-					t.Fatal(o.err)
+				if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: tt.msgs}); o.Err != nil {
+					t.Fatal(o.Err)
 				}
 			}
-			for i := range s.got {
-				if diff := cmp.Diff(parse(t, tt.want), s.got[i]["input"]); diff != "" {
+			for i := range s.Sent {
+				if diff := cmp.Diff(parse(t, tt.want), s.Sent[i]["input"]); diff != "" {
 					t.Errorf("input of request %d (-want +got):\n%s", i, diff)
 				}
 			}
@@ -77,13 +78,13 @@ func TestInput(t *testing.T) {
 
 // Reasoning that the service keeps may go back without its content.
 func TestStoredReasoningGoesBackByID(t *testing.T) {
-	s, m := start(t, &responsesmodel.Options{Store: true}, recorded(t, "stored"))
+	s, m := start(t, &responsesmodel.Options{Store: true}, modeltest.Replay(t, "stored"))
 	item := `{"type":"reasoning","id":"rs_1","summary":[]}`
 	msg := host.NewMessage(host.Assistant, &host.Reasoning{Extra: chat.Extra{{Name: "openai_item", Value: json.RawMessage(item)}}}, &host.ToolCall{ID: "a", Name: "look"})
-	if o := ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), msg}}); o.err != nil {
-		t.Fatal(o.err)
+	if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), msg}}); o.Err != nil {
+		t.Fatal(o.Err)
 	}
-	if diff := cmp.Diff(parse(t, "["+item+"]")[0], s.got[0]["input"].([]any)[1]); diff != "" {
+	if diff := cmp.Diff(parse(t, "["+item+"]")[0], s.Sent[0]["input"].([]any)[1]); diff != "" {
 		t.Errorf("input (-want +got):\n%s", diff)
 	}
 }
@@ -134,22 +135,22 @@ func TestFields(t *testing.T) {
 		{"a conversation", responsesmodel.Options{Store: true}, llm.Request{Conversation: "conv_7"}, `{"conversation":"conv_7"}`, []string{"previous_response_id"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, m := start(t, &tt.opts, recorded(t, "text"))
+			s, m := start(t, &tt.opts, modeltest.Replay(t, "text"))
 			tt.req.Messages = append(tt.req.Messages, host.UserText("hi"))
-			if o := ask(t.Context(), m, &tt.req); o.err != nil {
-				t.Fatal(o.err)
+			if o := modeltest.Ask(t.Context(), m, &tt.req); o.Err != nil {
+				t.Fatal(o.Err)
 			}
 			var want map[string]any
 			if err := json.Unmarshal([]byte(tt.want), &want); err != nil {
 				t.Fatal(err)
 			}
 			for name, v := range want {
-				if diff := cmp.Diff(v, s.got[0][name]); diff != "" {
+				if diff := cmp.Diff(v, s.Sent[0][name]); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
 				}
 			}
 			for _, name := range tt.none {
-				if v, there := s.got[0][name]; there {
+				if v, there := s.Sent[0][name]; there {
 					t.Errorf("%s is %v, want none", name, v)
 				}
 			}
@@ -163,9 +164,9 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 		"an unknown role": {{Role: "judge", Parts: []host.Part{&host.Text{Text: "x"}}}},
 		"a sound":         {host.NewMessage(host.User, &host.Media{MediaType: "audio/wav", Data: []byte("x")})},
 	} {
-		s, m := start(t, nil, recorded(t, "text"))
-		if o := ask(t.Context(), m, &llm.Request{Messages: msgs}); host.CodeOf(o.err) != host.InvalidArgument || len(s.got) > 0 {
-			t.Errorf("%s: %v after %d requests", name, o.err, len(s.got))
+		s, m := start(t, nil, modeltest.Replay(t, "text"))
+		if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: msgs}); host.CodeOf(o.Err) != host.InvalidArgument || len(s.Sent) > 0 {
+			t.Errorf("%s: %v after %d requests", name, o.Err, len(s.Sent))
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/llm"
 )
 
@@ -38,14 +37,14 @@ func Line(begin, element, end string) string {
 // of its length. Answers come in pieces of 4 kB. newModel makes a model that asks with
 // client and does not repeat a question; the answers are whole streams by the name of
 // their long part.
-func CheckLines(t *testing.T, newModel func(client *http.Client) host.Model, answers map[string]string) {
+func CheckLines(t *testing.T, newModel func(client *http.Client) llm.Model, answers map[string]string) {
 	t.Helper()
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(&http.Client{Transport: &streamer{answer: []byte(answer)}})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			for range m.Generate(t.Context(), &llm.Request{Messages: []*host.Message{host.UserText("hi")}}) {
+			for range m.Generate(t.Context(), Question("hi")) {
 			}
 			runtime.ReadMemStats(&after)
 			if took := after.TotalAlloc - before.TotalAlloc; took > maxTimesLine*uint64(len(answer)) {
