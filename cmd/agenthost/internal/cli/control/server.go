@@ -119,6 +119,16 @@ func checkFree(path string) error {
 	return host.Errorf(host.FailedPrecondition, "another host listens at %s", path).WithHint("stop it, or name another one with --socket")
 }
 
+// Listens reports whether a host listens at path.
+func Listens(path string) bool {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
 // listen makes the socket in a temporary directory that only this user can open, and
 // renames it to path after setting its mode: at no moment can other users open it.
 func listen(path string) (_ net.Listener, err error) {

@@ -20,6 +20,11 @@ import (
 
 // serveCommands lets other commands steer this host over a control socket.
 func (s *conversation) serveCommands(ctx context.Context, socket string) error {
+	if dir := s.data.LocalDir(); s.data.At().IsDatabase() && socket == control.SocketPath(dir) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return host.Errorf(host.FailedPrecondition, "make the directory of the control socket: %w", err).WithHint("name another --socket, or set XDG_RUNTIME_DIR to a directory of this user")
+		}
+	}
 	if dir := filepath.Dir(socket); dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			return host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")

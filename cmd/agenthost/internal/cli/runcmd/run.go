@@ -169,7 +169,10 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 		return err
 	}
 	if served {
-		if err := s.serveCommands(ctx, control.SocketPath(f.data.LocalDir())); err != nil {
+		socket := control.SocketPath(f.data.LocalDir())
+		if f.data.At().IsDatabase() && control.Listens(socket) {
+			s.printMessage("another host on this machine takes the commands for this database: they do not steer this conversation")
+		} else if err := s.serveCommands(ctx, socket); err != nil {
 			return err
 		}
 	}

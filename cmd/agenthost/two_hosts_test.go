@@ -1,0 +1,149 @@
+package main
+
+// Scenario: a team moves from one machine to PostgreSQL and adds a second host, with the
+// three commands of docs/operate.md; each command is a process of its own.
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/internal/pgkvtest"
+)
+
+// commandChildEnv has the arguments of a child's command, in JSON.
+const commandChildEnv = "AGENTHOST_TEST_COMMAND_CHILD"
+
+// TestCommandChildProcess is not a test but what the child process runs.
+func TestCommandChildProcess(t *testing.T) {
+	text := os.Getenv(commandChildEnv)
+	if text == "" {
+		t.Skip("runs only as a child of the test that starts it")
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(text), &args); err != nil {
+		t.Fatal(err)
+	}
+	os.Args = append([]string{"agenthost"}, args...)
+	main()
+}
+
+// machine is a computer: its processes have its directories and variables.
+type machine struct{ env []string }
+
+func newMachine(t *testing.T, data string) machine {
+	t.Helper()
+	home, err := os.MkdirTemp("", "m") // short: there are sockets in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	env := append(os.Environ(), "AGENTHOST_CACHE="+filepath.Join(home, "cache"), "XDG_RUNTIME_DIR="+home, "AGENTHOST_DATA="+data)
+	return machine{env}
+}
+
+func (m machine) command(args ...string) *exec.Cmd {
+	text, _ := json.Marshal(args) // strings always have JSON
+	c := exec.Command(os.Args[0], "-test.run=^TestCommandChildProcess$")
+	c.Env = append(m.env, commandChildEnv+"="+string(text))
+	return c
+}
+
+// run runs a command to its end.
+func (m machine) run(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	c := m.command(args...)
+	out, _ := c.CombinedOutput()
+	if got := c.ProcessState.ExitCode(); got != want {
+		t.Fatalf("agenthost %q exits %d, not %d:\n%s", args, got, want, out)
+	}
+	return string(out)
+}
+
+// serve starts a host that talks on its stdin, and waits until it can be reached. stop
+// ends it.
+func (m machine) serve(t *testing.T, args ...string) (stop func()) {
+	t.Helper()
+	c := m.command(args...)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		_ = in.Close()
+		if err := c.Wait(); err != nil {
+			t.Errorf("agenthost %q: %v\n%s", args, err, &out)
+		}
+	}
+	t.Cleanup(stop)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		said, err := m.command("plugin", "list").CombinedOutput()
+		if err == nil {
+			return stop
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the host cannot be reached: %s", said)
+		}
+	}
+}
+
+func TestATeamMovesToPostgreSQLAndAddsAHost(t *testing.T) {
+	address := pgkvtest.URL(t)
+	dir, _ := dataProject(t, "")
+	data := filepath.Join(dir, "data")
+
+	one := newMachine(t, data)
+	one.run(t, cli.ExitOK, "run", dir, "--thread", "t1", "the secret")
+
+	moved := newMachine(t, address)
+	if out := moved.run(t, cli.ExitOK, "data", "copy", data, "env:AGENTHOST_DATA"); !strings.Contains(out, "both are the same") {
+		t.Errorf("data copy says\n%s", out)
+	}
+
+	// Two hosts serve one database at once. A conversation that one continues is seen and
+	// continued by the other.
+	two := newMachine(t, address)
+	stopFirst := moved.serve(t, "dev", dir)
+	stopSecond := two.serve(t, "dev", dir)
+	first := moved.run(t, cli.ExitOK, "chat", "the secret")
+	session := regexp.MustCompile(`session (\S+);`).FindStringSubmatch(first)
+	if session == nil {
+		t.Fatalf("a chat with the first host says\n%s", first)
+	}
+	if out := two.run(t, cli.ExitOK, "chat", "--session", session[1], "the secret again"); !strings.Contains(out, "zebrafinch") {
+		t.Errorf("a chat with the second host says\n%s", out)
+	}
+	stopFirst()
+	if out := two.run(t, cli.ExitOK, "run", dir, "--thread", "t1", "the secret, once more"); !strings.Contains(out, "zebrafinch") {
+		t.Errorf("the second host goes on with\n%s", out)
+	}
+	stopSecond()
+	for _, at := range []machine{moved, two} {
+		if out := at.run(t, cli.ExitOK, "thread", "show", "t1"); !strings.Contains(out, "4 messages") || !strings.Contains(out, "once more") {
+			t.Errorf("thread t1 is\n%s", out)
+		}
+		if out := at.run(t, cli.ExitOK, "thread", "show", session[1]); !strings.Contains(out, "4 messages") {
+			t.Errorf("the session's thread is\n%s", out)
+		}
+	}
+	if out := two.run(t, cli.ExitOK, "data", "verify"); !strings.Contains(out, "All of it is what was stored") {
+		t.Errorf("data verify says\n%s", out)
+	}
+}
