@@ -2,6 +2,7 @@ package threads_test
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -9,9 +10,10 @@ import (
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
-	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
 // Where the device matters, set TMPDIR to what is to be measured: a directory in
@@ -20,8 +22,11 @@ import (
 
 // benchDrivers are what a benchmark runs on.
 func benchDrivers(b *testing.B, bench func(b *testing.B, d kv.Driver)) {
-	b.Run("memory", func(b *testing.B) { bench(b, testdriver.New(b)) })
+	b.Run("memory", func(b *testing.B) { bench(b, kv.NewMemory()) })
 	b.Run("badger", func(b *testing.B) { bench(b, kv.Group(benchBadger(b))) })
+	if os.Getenv(pgkvtest.Variable) != "" {
+		b.Run("postgres", func(b *testing.B) { bench(b, kv.Group(benchPostgres(b))) })
+	}
 }
 
 func benchBadger(b *testing.B) kv.Driver {
@@ -38,6 +43,15 @@ func benchBadger(b *testing.B) kv.Driver {
 	return d
 }
 
+// benchPostgres returns a store that reports its statements.
+func benchPostgres(b *testing.B) kv.Driver {
+	b.Helper()
+	return pgkvtest.Open(b, &pgkv.Options{OnStatement: func(string) { statements.Add(1) }})
+}
+
+// statements counts those that stores in PostgreSQL have sent.
+var statements atomic.Int64
+
 // BenchmarkTurn stores a question of 200 bytes, and its answer of 1 kB with state,
 // on threads of different lengths. With load, the turn also reads its window of
 // 2,000 messages first, as a run does.
@@ -53,6 +67,7 @@ func BenchmarkTurn(b *testing.B) {
 				threadtest.Fill(b, s, "t1", c.after)
 				b.ReportAllocs()
 				i := 0
+				sent := statements.Load()
 				bytes, _, _ := d.measure(func() {
 					for b.Loop() {
 						if c.load {
@@ -63,6 +78,9 @@ func BenchmarkTurn(b *testing.B) {
 					}
 				})
 				b.ReportMetric(float64(bytes)/float64(i), "kvbytes/op")
+				if sent = statements.Load() - sent; sent > 0 {
+					b.ReportMetric(float64(sent)/float64(i), "statements/op")
+				}
 			})
 		})
 	}

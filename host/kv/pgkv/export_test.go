@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -80,4 +82,24 @@ func SendThenClaim(s *Store, tx kv.Tx) (committed bool, err error) {
 	}
 	outcome, err := s.resolve(l)
 	return slices.Equal(outcome, rows), err
+}
+
+// SetReadOnly has every connection of a store refuse writes.
+func SetReadOnly(s *Store) error {
+	s.pool.Config().ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	var all []*pgxpool.Conn
+	for range s.pool.Config().MaxConns {
+		conn, err := s.pool.Acquire(context.Background())
+		if err != nil {
+			return err
+		}
+		all = append(all, conn)
+		if _, err := conn.Exec(context.Background(), "set default_transaction_read_only = on"); err != nil {
+			return err
+		}
+	}
+	for _, conn := range all {
+		conn.Release()
+	}
+	return nil
 }
