@@ -18,8 +18,9 @@ import (
 //
 // Start, Response and Finish run in the goroutine of the run, ToolStart and
 // ToolEnd in that of their call, so several at once. A hook makes its changes in
-// the value it is given, which is its own: messages and parts in it are shared and
-// must be replaced, not written to. An error from Start, Response or Finish ends
+// the value it is given, which is its own: the messages of Start and Finish are copies,
+// and one that the hook writes to is a changed message; answers, results and parts are
+// shared and must be replaced, not written to. An error from Start, Response or Finish ends
 // the run with it; one from a tool's hook fails that call and reaches the model
 // like a tool's. A hook's changes of the state stay, also if its call fails.
 //
@@ -195,12 +196,13 @@ func (t *turn) hookFinish(ctx context.Context) error {
 		return nil
 	}
 	r := t.result
-	at := &FinishHook{Scope: t.run.scope, State: t.run.state, SoFar: t.soFar(), Messages: slices.Clone(r.Messages),
+	lent := chat.Lend(r.Messages)
+	at := &FinishHook{Scope: t.run.scope, State: t.run.state, SoFar: t.soFar(), Messages: slices.Clone(lent.Copies),
 		FinishReason: r.FinishReason, Rounds: r.Rounds, Usage: r.Usage}
 	if err := hook(ctx, at); err != nil {
 		return t.agent.hookError(err, "finish")
 	}
-	messages, err := t.agent.hookMessages(at.Messages, r.Messages, "finish")
+	messages, err := t.agent.hookMessages(lent.Return(at.Messages), r.Messages, "finish")
 	if err != nil {
 		return err
 	}

@@ -36,8 +36,9 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	if hook == nil {
 		return messages, false, nil
 	}
+	lent := chat.Lend(messages)
 	at := &StartHook{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar(), Round: t.result.Rounds + 1,
-		Instructions: t.instructions, Messages: slices.Clone(messages)}
+		Instructions: t.instructions, Messages: slices.Clone(lent.Copies)}
 	if err := hook(ctx, at); err != nil {
 		return nil, false, t.agent.hookError(err, "start")
 	}
@@ -46,7 +47,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 		t.result.FinishReason = chat.FinishStop
 		return nil, true, nil
 	}
-	edited, err := t.agent.hookMessages(at.Messages, messages, "start")
+	edited, err := t.agent.hookMessages(lent.Return(at.Messages), messages, "start")
 	if err != nil {
 		return nil, false, err
 	}

@@ -57,7 +57,7 @@ func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level stri
 		view.Input = v.input.ID
 	}
 	ev := &runevent.ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
-	out, done, err := llm.Process(ctx, p, view)
+	out, done, err := processLent(ctx, p, view)
 	if err != nil {
 		if !llm.IsOptional(p) || ctx.Err() != nil {
 			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = fault.AsError(err), len(messages), -1, -1
@@ -77,6 +77,21 @@ func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level stri
 	}
 	c.events.emit(ev)
 	return out, nil
+}
+
+// processLent applies a processor to copies of a view's messages, unless it never writes
+// to them.
+func processLent(ctx context.Context, p Processor, view *View) ([]*Message, *llm.Processed, error) {
+	if llm.ReadsOnly(p) {
+		return llm.Process(ctx, p, view)
+	}
+	messages, lent := view.Messages, chat.Lend(view.Messages)
+	view.Messages = slices.Clone(lent.Copies)
+	out, done, err := llm.Process(ctx, p, view)
+	if err == nil && done.Messages == nil && len(done.Edits) == 0 {
+		return messages, done, nil
+	}
+	return lent.Return(out), done, err
 }
 
 // countView returns a view's tokens, -1 if they cannot be counted.

@@ -3,14 +3,15 @@ package host
 import (
 	"encoding/json"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/chat"
 )
 
 // SoFar is the content of a run so far: its conversation, the results of the agents
 // that have run, the network's agents, the state. Hooks, [InstructionsFunc], tools
 // in Go and history adapters are given one. It is as the run was when the code was
 // called, but for the state, and may be kept and used by any number of goroutines.
-// Slices and results are copies; messages are shared, as everywhere, and must be
-// replaced, not written to. The methods of a nil SoFar return nothing.
+// Slices, results and messages are copies, made by each call. The methods of a nil SoFar return nothing.
 //
 // Sandboxed plugins see the data of their contract and nothing of this.
 type SoFar struct {
@@ -46,7 +47,7 @@ func (s *SoFar) Messages() []*Message {
 	for _, r := range s.results {
 		list = append(list, r.Messages...)
 	}
-	return append(list, s.current...)
+	return chat.DeepCloneMessages(append(list, s.current...))
 }
 
 // Results returns the results of the agents that have run in this run, and in those
@@ -57,7 +58,7 @@ func (s *SoFar) Results() []*Result {
 	}
 	list := make([]*Result, len(s.results))
 	for i, r := range s.results {
-		list[i] = r.Clone()
+		list[i] = r.DeepClone()
 	}
 	return list
 }
@@ -67,7 +68,7 @@ func (s *SoFar) Last() *Result {
 	if s == nil || len(s.results) == 0 {
 		return nil
 	}
-	return s.results[len(s.results)-1].Clone()
+	return s.results[len(s.results)-1].DeepClone()
 }
 
 // Agents returns the network's agents as routers see them, with those that are not

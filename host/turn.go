@@ -134,7 +134,11 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 }
 
 func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
-	return &ProvideRequest{Scope: t.run.scope, Messages: t.run.conv.messages(), State: t.run.state, Own: t.run.thread.providers.of(p.key)}
+	messages := t.run.conv.messages()
+	if !llm.ReadsOnly(p.Provider) {
+		messages = chat.DeepCloneMessages(messages)
+	}
+	return &ProvideRequest{Scope: t.run.scope, Messages: messages, State: t.run.state, Own: t.run.thread.providers.of(p.key)}
 }
 
 // responses are the agent's answers and its tools' results.

@@ -95,6 +95,9 @@ const defaultEncoding = "o200k_base"
 
 func (f *function) Name() string { return f.name }
 
+// ReadsOnly implements [llm.Reader].
+func (f *function) ReadsOnly() {}
+
 func (f *function) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	outline, err := outlineOf(ctx, view, f.encoding(view))
 	if err != nil {

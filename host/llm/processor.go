@@ -38,7 +38,23 @@ type Processed struct {
 	Cost     *chat.Cost      // set by sandboxed processors
 }
 
-// View is the input of a processor. Messages must not be changed in place.
+// Reader is an optional interface of processors, and of context providers, that never
+// write to the messages they are given. They get the messages of the conversation, with
+// the sizes and token counts that those remember; others get copies.
+type Reader interface{ ReadsOnly() }
+
+// ReadsOnly reports whether p is a [Reader], or one that [Optional] has wrapped.
+func ReadsOnly(p any) bool {
+	if o, ok := p.(optionalProcessor); ok {
+		p = o.Processor
+	}
+	_, ok := p.(Reader)
+	return ok
+}
+
+// View is the input of a processor. In a run its messages are copies, unless the processor
+// is a [Reader]: a copy that the processor writes to and returns is a change of that
+// message, and the conversation stays unchanged.
 type View struct {
 	Scope    Scope
 	Model    string // the model the view is for
@@ -103,8 +119,7 @@ func (v *View) CountTokens(ctx context.Context, encoding string, text []byte) (i
 }
 
 // ProcessorFunc returns a processor from a function from messages to messages.
-// The function must not change the messages it is given; to change one it
-// clones it.
+// The messages are copies in a run: one that the function writes to and returns is changed.
 func ProcessorFunc(name string, fn func(ctx context.Context, messages []*chat.Message) ([]*chat.Message, error)) Processor {
 	return &funcProcessor{name, fn}
 }
@@ -142,7 +157,7 @@ func IsOptional(p Processor) bool {
 }
 
 // Process applies one processor to a view and checks the result. It returns the new
-// messages and the processor's report. A run does the same at each level.
+// messages and the processor's report. A run does the same at each level, on copies.
 func Process(ctx context.Context, p Processor, view *View) ([]*chat.Message, *Processed, error) {
 	done, err := foreign.NamePanic("processor "+strconv.Quote(p.Name()), func() (*Processed, error) { return p.Process(ctx, view) })
 	if err != nil {

@@ -47,6 +47,9 @@ type provider struct {
 
 func (p *provider) Name() string { return p.name }
 
+// ReadsOnly implements [llm.Reader].
+func (p *provider) ReadsOnly() {}
+
 func (p *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	query := newestInput(req.Messages)
 	if query == "" {

@@ -187,6 +187,9 @@ type processor struct {
 
 func (pr *processor) Name() string { return pr.info.Name }
 
+// ReadsOnly implements [llm.Reader].
+func (pr *processor) ReadsOnly() {}
+
 func (pr *processor) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	p := pr.plugin
 	input, err := abi.ProcessInput(ctx, pr.info, pr.config, view)
@@ -295,6 +298,9 @@ type provider struct {
 }
 
 func (pr *provider) Name() string { return pr.name }
+
+// ReadsOnly implements [llm.Reader].
+func (pr *provider) ReadsOnly() {}
 
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin

@@ -218,6 +218,9 @@ type slotProcessor struct {
 
 func (pr *slotProcessor) Name() string { return pr.name }
 
+// ReadsOnly implements [llm.Reader].
+func (pr *slotProcessor) ReadsOnly() {}
+
 func (pr *slotProcessor) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	return with(ctx, &pr.slotPart, view.Scope.Tenant, func(p host.Processor) (*llm.Processed, error) { return p.Process(ctx, view) })
 }
@@ -289,6 +292,9 @@ func (pr *slotProvider) tool(name string, opts *PartOptions) *slotTool {
 }
 
 func (pr *slotProvider) Name() string { return pr.name }
+
+// ReadsOnly implements [llm.Reader].
+func (pr *slotProvider) ReadsOnly() {}
 
 func (pr *slotProvider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	return with(ctx, &pr.slotPart, req.Scope.Tenant, func(p host.Provider) (*host.Provided, error) { return p.Provide(ctx, req) })

@@ -51,6 +51,9 @@ type processor struct {
 
 func (p *processor) Name() string { return p.name }
 
+// ReadsOnly implements [llm.Reader].
+func (p *processor) ReadsOnly() {}
+
 func (p *processor) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	if p.reducer == nil {
 		return nil, errNilReducer("processor " + strconv.Quote(p.name))
