@@ -26,6 +26,11 @@
 // changed in the store, such as a grant, a budget or a version of a plugin;
 // [Member.Subscribe] calls a function then, within a second.
 //
+// # Locks
+//
+// [Locks] make the turns of several hosts on one thread queue, and give each commit under
+// a lock a fence.
+//
 // The records are in the partition that the queue has had for its holders, so that
 // members of earlier versions see them and are seen.
 package cluster

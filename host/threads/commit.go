@@ -62,6 +62,7 @@ func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, bu
 			}
 			return nil, wrap(err, "%s %q", doing, id)
 		}
+		fence := d.requireLock(branch)
 		err = d.apply(ctx)
 		if err == nil {
 			w.store.windows.dropBefore(d)
@@ -70,9 +71,34 @@ func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, bu
 		if !errors.Is(err, kv.ErrPrecondition) {
 			return nil, wrap(err, "%s %q", doing, id)
 		}
+		if lostLock(err, fence) {
+			return nil, host.Errorf(host.Conflict, "%s %q: another host has taken the thread from this one, which was silent for too long", doing, id)
+		}
 	}
 	return nil, host.Errorf(host.Conflict, "%s %q: others changed it first, %d times", doing, id, maxAttempts).
 		WithHint("try again, with fewer writers at once")
+}
+
+// requireLock makes the commit one of the process that has the thread's lock among
+// several, if a turn of this process runs there.
+func (d *draft) requireLock(branch string) []kv.Cond {
+	if d.by.store.shared == nil {
+		return nil
+	}
+	fence := d.by.store.locks.fence(lockKey{d.thread.part.name, d.thread.rec.ID, branch})
+	for _, c := range fence {
+		d.tx.require(c)
+	}
+	return fence
+}
+
+// lostLock reports whether a commit failed because its fence does not hold.
+func lostLock(err error, fence []kv.Cond) bool {
+	var failed *kv.PreconditionError
+	if !errors.As(err, &failed) {
+		return false
+	}
+	return slices.ContainsFunc(fence, func(c kv.Cond) bool { return failed.Cond.Kind == kv.CondFence && failed.Cond.Key == c.Key })
 }
 
 // retryLocks serialize the commits that have lost a thread to other writers

@@ -12,8 +12,11 @@ import (
 
 // LockThread implements [host.ThreadLocker]: turns on one thread, or on one branch of
 // it, run one after another, in the order in which they asked. The lock holds within
-// this Store and, if the driver is a [kv.Locker], among all processes that share the
-// locker; turns of other processes meet at the head, where one of them gets a conflict.
+// this Store and, if the driver is a [kv.Locker] or with Options.Locks, among all
+// processes that share these; turns of other processes meet at the head, where one of
+// them gets a conflict. With Options.Locks every commit to a locked thread has the
+// lock's fence, so that a process which was paused, and lost the lock, gets code
+// conflict.
 //
 // Code invalid_argument without a thread id, resource_exhausted when
 // Options.MaxWaiting turns wait already, ctx's error when that ends first,
@@ -86,10 +89,20 @@ func (p *Place) Leave() { p.store.locks.giveUp(p.key, p.turn) }
 // lockShared takes the lock that other processes take, too, if the driver is a
 // locker. unlock releases this process's lock.
 func (s *Store) lockShared(ctx context.Context, key lockKey, wait bool, unlock func()) (func(), error) {
-	if s.locker == nil {
+	var unlockShared func()
+	var err error
+	name := string(kv.NewKey("threads", key.thread, key.branch))
+	switch {
+	case s.shared != nil:
+		var fence []kv.Cond
+		if fence, unlockShared, err = s.shared.Lock(ctx, key.partition, name, wait); err == nil {
+			s.locks.setFence(key, fence)
+		}
+	case s.locker != nil:
+		unlockShared, err = s.locker.Lock(ctx, key.partition, name, wait)
+	default:
 		return unlock, nil
 	}
-	unlockShared, err := s.locker.Lock(ctx, key.partition, string(kv.NewKey("threads", key.thread, key.branch)), wait)
 	switch {
 	case err == nil:
 		return sync.OnceFunc(func() { unlockShared(); unlock() }), nil
@@ -120,7 +133,27 @@ type lockTable struct {
 // when its owner's turn has come.
 type queue struct {
 	waiting []chan struct{}
-	before  *point // the thread's point when the running turn began; nil if it wrote nothing yet
+	before  *point    // the thread's point when the running turn began; nil if it wrote nothing yet
+	fence   []kv.Cond // that hold while this process has the lock among several
+}
+
+// setFence sets the conditions of the commits of the turn that runs on a thread.
+func (l *lockTable) setFence(key lockKey, fence []kv.Cond) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.queues[key]; q != nil {
+		q.fence = fence
+	}
+}
+
+// fence returns the conditions of the turn that runs on a thread, or nil.
+func (l *lockTable) fence(key lockKey) []kv.Cond {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.queues[key]; q != nil {
+		return q.fence
+	}
+	return nil
 }
 
 // began records the point of a thread before the first commit of the turn that
@@ -179,7 +212,7 @@ func (l *lockTable) leave(key lockKey) {
 		return
 	}
 	close(q.waiting[0])
-	q.waiting, q.before = q.waiting[1:], nil
+	q.waiting, q.before, q.fence = q.waiting[1:], nil, nil
 }
 
 // giveUp leaves the queue. If the turn had come in the same moment, it goes to

@@ -24,6 +24,7 @@ type Store struct {
 	now        func() time.Time // but for tests time.Now
 	locks      lockTable
 	locker     kv.Locker                                          // nil unless other processes lock threads, too
+	shared     Locks                                              // of several hosts; nil for one
 	index      *wordindex.Index                                   // nil if none is kept
 	deleted    func(ctx context.Context, tenant, id string) error // may be nil
 	retries    retryLocks
@@ -46,10 +47,21 @@ type Options struct {
 	// the size of their texts. Search then finds messages that other stores have
 	// indexed.
 	SearchDisabled bool
+	// Locks lock threads for one of several hosts that share the driver, such as
+	// cluster.Locks; nil leaves that to the driver. See [Store.LockThread].
+	Locks Locks
 	// Deleted is called after a thread was deleted or pruned and all its entries are gone
 	// from the store. It deletes the data that other stores keep of the thread, such as
 	// traces. Its error becomes the error of the deletion.
 	Deleted func(ctx context.Context, tenant, id string) error
+}
+
+// Locks lock names for one of several processes at a time.
+type Locks interface {
+	// Lock waits until the caller has the lock of a name in a partition; with wait
+	// false it returns [kv.ErrBusy] instead. fence holds as long as no other process has
+	// the lock. unlock may be called more than once.
+	Lock(ctx context.Context, partition, name string, wait bool) (fence []kv.Cond, unlock func(), err error)
 }
 
 // New returns a store on a driver, which it uses as [kv.Checked]: a stored value that
@@ -64,7 +76,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 	}
 	driver = kv.Checked(driver)
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, retries: retryLocks{seed: maphash.MakeSeed()},
-		deleted: opts.Deleted, windows: newWindowCache(opts.CacheBytes)}
+		deleted: opts.Deleted, shared: opts.Locks, windows: newWindowCache(opts.CacheBytes)}
 	if !opts.SearchDisabled {
 		s.index = wordindex.New()
 	}

@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// The waits between two looks at a lock that another member has: each is twice as long
+// as the one before.
+const (
+	firstLockPoll = 5 * time.Millisecond
+	lastLockPoll  = 200 * time.Millisecond
+)
+
+// unlockTimeout bounds the removal of a lock.
+const unlockTimeout = 5 * time.Second
+
+var lockKeys = kv.NewKey("cluster", "lock")
+
+// Locks lock names for one member at a time. A lock is an entry in the store that names
+// its holder; it is free when the holder has left or is dead. Each lock has a fence, for
+// the commits that are made under it. It is safe for concurrent use.
+type Locks struct {
+	member *Member
+
+	mu   sync.Mutex
+	held map[string]bool // values of entries that this process has written
+}
+
+// NewLocks returns the locks of a member.
+func NewLocks(member *Member) *Locks { return &Locks{member: member, held: map[string]bool{}} }
+
+// Lock waits until this process has the lock of a name in a partition. With wait false
+// it returns [kv.ErrBusy] instead. fence holds while it has it: a commit with these
+// conditions fails after another member has taken the lock of one that was taken for
+// dead. unlock may be called more than once.
+//
+// While no other member lives the lock is free of cost and has no fence: a member that
+// joins in that moment meets the commits of this one by their conditions. Members that
+// wait have no order. Errors are ctx's and those of the driver, with codes.
+func (l *Locks) Lock(ctx context.Context, partition, name string, wait bool) (fence []kv.Cond, unlock func(), err error) {
+	if len(l.member.Peers()) == 0 {
+		return nil, func() {}, nil
+	}
+	if err := l.member.Register(ctx); err != nil {
+		return nil, nil, err
+	}
+	key, value := lockKeys.With(name), l.member.id+" "+rand.Text()
+	observed := time.Now()
+	for poll := firstLockPoll; ; poll = min(2*poll, lastLockPoll) {
+		taken, err := l.take(ctx, partition, key, value)
+		switch {
+		case err != nil:
+			return nil, nil, kverror.Wrap(err, "lock %q", name)
+		case taken:
+			return []kv.Cond{kv.Fence(key, []byte(value))}, sync.OnceFunc(func() { l.release(partition, key, value) }), nil
+		case !wait:
+			return nil, nil, kv.ErrBusy
+		}
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+		if time.Since(observed) >= l.member.Interval() {
+			observed = time.Now()
+			if _, err := l.member.Observe(ctx); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+}
+
+// take takes a lock if it is free.
+func (l *Locks) take(ctx context.Context, partition string, key kv.Key, value string) (bool, error) {
+	e, err := l.member.driver.Get(ctx, partition, key)
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return false, err
+	}
+	if e.Revision != 0 {
+		if free, err := l.isFree(ctx, string(e.Value)); err != nil || !free {
+			return false, err
+		}
+	}
+	l.hold(value, true)
+	tx := kv.Tx{Partition: partition, Conds: []kv.Cond{kv.AtRevision(key, e.Revision)}, Writes: []kv.Write{kv.Put(key, []byte(value))}}
+	_, err = kv.Apply(ctx, l.member.driver, tx)
+	if err == nil {
+		return true, nil
+	}
+	l.hold(value, false) // also if the outcome is unknown: an entry of this process that it does not hold is free
+	if errors.Is(err, kv.ErrPrecondition) {
+		err = nil
+	}
+	return false, err
+}
+
+// isFree reports whether the holder of an entry has left or is dead, or is this process
+// and could not remove the entry.
+func (l *Locks) isFree(ctx context.Context, value string) (bool, error) {
+	holder, _, _ := strings.Cut(value, " ")
+	if holder != l.member.id {
+		return l.member.Gone(ctx, holder)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.held[value], nil
+}
+
+func (l *Locks) hold(value string, held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if held {
+		l.held[value] = true
+	} else {
+		delete(l.held, value)
+	}
+}
+
+// release removes the entry of a lock.
+func (l *Locks) release(partition string, key kv.Key, value string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.member.ctx), unlockTimeout)
+	defer cancel()
+	tx := kv.Tx{Partition: partition, Conds: []kv.Cond{kv.Fence(key, []byte(value))}, Writes: []kv.Write{kv.Delete(key)}}
+	_, err := kv.Apply(ctx, l.member.driver, tx)
+	l.hold(value, false)
+	if err != nil && !errors.Is(err, kv.ErrPrecondition) && !errors.Is(err, kv.ErrClosed) {
+		l.member.logger.Warn("a lock is not removed: it is free", "lock", key.String(), "error", err)
+	}
+}
