@@ -22,7 +22,7 @@ type Options struct {
 	History *History     // for agents and networks without one
 	Tokens  TokenCounter // default: tokens are not counted
 	Limits  Limits
-	Quota   Quota        // of tenants, over all of their runs; default: none
+	Ledger  Ledger       // bounds and records what tenants use; default: none
 	Meter   Meter        // receives every event of every run; default: none
 	Trace   Tracer       // is given every event that runs' readers get; default: none
 	Logger  *slog.Logger // nil discards
@@ -100,6 +100,10 @@ type Request struct {
 	// are paid for by then, so an id that a client chose is not to get here
 	// unchecked.
 	Run string
+
+	// Key names the credential of the caller, such as the id of an API key: usage is
+	// recorded by it. It is the program's, never what a client sent, and no secret.
+	Key string
 
 	// Text is the user's input. Input is the same as a whole message, with an id
 	// of the client's. With neither the run continues from the end of the

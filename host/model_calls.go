@@ -10,9 +10,9 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
-// How a run asks a model: processors, quota, the answer as it streams.
+// How a run asks a model: processors, reservation, the answer as it streams.
 
-// modelCalls asks models for a run: within its limits and its quota, with the
+// modelCalls asks models for a run: within its limits and its tenant's, with the
 // conversation as processors leave it, and with events of the answer.
 type modelCalls struct {
 	events *runEvents
@@ -112,19 +112,21 @@ func (c *modelCalls) countView(ctx context.Context, model string, messages []*Me
 }
 
 // generate sends one request to a model and passes its deltas on. An answer without a
-// reader of its deltas may come whole.
+// reader of its deltas may come whole. The request gets a maximum of output
+// from the ledger if it has none.
 func (c *modelCalls) generate(ctx context.Context, model Model, req *llm.Request, round int, show bool) (*llm.Response, error) {
-	if err := c.ledger.waitForModelQuota(ctx, model); err != nil {
+	req, call, err := c.ledger.reserveModelCall(ctx, model, req)
+	if err != nil {
 		return nil, err
 	}
 	req.Whole = c.events.whole || !show
 	c.events.emit(&runevent.ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
 	resp, shown, err := c.listen(ctx, model, req, show)
 	if err != nil {
-		c.ledger.bookUnfinished(ctx, req, resp, shown)
+		c.ledger.bookUnfinished(ctx, call, req, resp, shown)
 		return nil, err
 	}
-	c.ledger.bookTokens(resp.Usage)
+	c.ledger.bookTokens(call, resp.Usage)
 	return resp, nil
 }
 

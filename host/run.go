@@ -123,7 +123,7 @@ func (r *run) connect() {
 	e := &r.events
 	e.scope, e.meter, e.tracer, e.logger = &r.scope, opts.Meter, opts.Trace, opts.Logger
 	l := &r.ledger
-	l.events, l.quota, l.limits = e, opts.Quota, r.limits
+	l.events, l.limits, l.counter = e, r.limits, opts.Tokens
 	r.asks = modelCalls{events: e, ledger: l, limits: r.limits, tokens: opts.Tokens}
 	t := &r.thread
 	t.scope, t.limits, t.logger, t.req, t.content, t.resume = &r.scope, r.limits, opts.Logger, r.req, &r.content, &r.resume
@@ -213,8 +213,9 @@ func (r *run) execute(ctx context.Context) error {
 			return wrapError(err, "wait for thread %q", r.scope.Thread)
 		}
 	}
+	r.ledger.openRecord(r.host.opts.Ledger, r.req.Key, r.services)
 	r.ledger.bookedUntil = time.Now()
-	defer r.ledger.bookTime()
+	defer r.ledger.closeRecord(false)
 	if rec != nil {
 		if err := r.reopen(ctx); err != nil {
 			return withContextCode(ctx, err)

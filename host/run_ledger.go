@@ -13,9 +13,10 @@ import (
 
 // runLedger counts a run's usage and artifacts.
 type runLedger struct {
-	events *runEvents
-	quota  Quota
-	limits *Limits
+	events  *runEvents
+	limits  *Limits
+	counter TokenCounter // may be nil
+	record  UsageRecord  // nil without a ledger, and before the run works
 
 	spent       *spent // with the agents that run as tools in the run
 	usage       Usage
@@ -28,35 +29,90 @@ type runLedger struct {
 // bookTime books the time since it was booked last. The time of an agent used as a
 // tool is the time of the call.
 func (l *runLedger) bookTime() {
-	quota, ok := l.quota.(TimeQuota)
-	if !ok || l.events.depth > 0 || l.bookedUntil.IsZero() {
+	if l.record == nil || l.events.depth > 0 || l.bookedUntil.IsZero() {
 		return
 	}
 	now := time.Now()
-	quota.UseTime(l.events.scope.Tenant, now.Sub(l.bookedUntil))
+	l.record.UseTime(now.Sub(l.bookedUntil))
 	l.bookedUntil = now
 }
 
-// waitForModelQuota waits until the tenant may ask a model.
-func (l *runLedger) waitForModelQuota(ctx context.Context, model Model) error {
-	quota := l.quota
-	if quota == nil {
-		return nil
+// reserveModelCall reserves a request to a model in the run's usage record, and waits until
+// the tenant may ask. It returns the request to send, which has a maximum of output, and
+// the reservation, which bookTokens settles; nil without a record.
+func (l *runLedger) reserveModelCall(ctx context.Context, model Model, req *llm.Request) (*llm.Request, *ModelCall, error) {
+	if l.record == nil {
+		return req, nil, nil
 	}
 	l.bookTime()
-	waited, err := quota.AskModel(ctx, l.events.scope.Tenant, model.Name())
-	if waited > 0 {
-		l.bookedUntil = l.bookedUntil.Add(waited)
-		l.events.emit(&runevent.ModelThrottled{Model: model.Name(), WaitUS: waited.Microseconds()})
+	call := &ModelCall{Agent: req.Scope.Agent, Model: model.Name(), Input: mostTokens(req), MaxOutput: req.MaxOutputTokens}
+	err := l.record.ReserveModel(ctx, call)
+	if CodeOf(err) == ResourceExhausted && call.Waited == 0 {
+		if n, ok := l.countInput(ctx, call.Model, req); ok && n < call.Input { // the estimate was too much
+			call.Input, call.MaxOutput = n, req.MaxOutputTokens
+			err = l.record.ReserveModel(ctx, call)
+		}
 	}
-	return err
+	if call.Waited > 0 {
+		l.bookedUntil = l.bookedUntil.Add(call.Waited)
+		l.events.emit(&runevent.ModelThrottled{Model: call.Model, WaitUS: call.Waited.Microseconds()})
+	}
+	if err == nil && req.MaxOutputTokens == 0 && call.MaxOutput > 0 {
+		own := *req
+		own.MaxOutputTokens = call.MaxOutput
+		req = &own
+	}
+	return req, call, err
 }
 
-// bookTokens books the tokens of an answer.
-func (l *runLedger) bookTokens(u Usage) {
+// bytesPerToken is what a token has at least, in the estimate for a reservation.
+const bytesPerToken = 3
+
+// mostTokens estimates the tokens of a request from above.
+func mostTokens(req *llm.Request) int {
+	n := 0
+	for _, m := range req.Messages {
+		bytes, _ := m.Size()
+		n += bytes
+	}
+	return (n+toolBytes(req))/bytesPerToken + 1
+}
+
+// toolBytes returns the bytes of the tools that a request describes.
+func toolBytes(req *llm.Request) (n int) {
+	for _, t := range req.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	for _, t := range req.ProviderTools {
+		n += len(t.Declaration)
+	}
+	return n
+}
+
+// countInput counts the tokens of a request for a model whose tokenizer is known.
+func (l *runLedger) countInput(ctx context.Context, model string, req *llm.Request) (n int, ok bool) {
+	if l.counter == nil {
+		return 0, false
+	}
+	encoding, exact := l.counter.EncodingFor(model)
+	if !exact {
+		return 0, false
+	}
+	for _, m := range req.Messages {
+		c, err := m.CountTokens(ctx, l.counter, encoding)
+		if err != nil {
+			return 0, false
+		}
+		n += c
+	}
+	return n + toolBytes(req)/bytesPerToken, true
+}
+
+// bookTokens books the tokens of an answer to a call. call is nil without a usage record.
+func (l *runLedger) bookTokens(call *ModelCall, u Usage) {
 	l.spent.tokens.Add(int64(u.Total()))
-	if quota := l.quota; quota != nil {
-		quota.UseTokens(l.events.scope.Tenant, u.Total())
+	if call != nil {
+		l.record.SettleModel(call, &u)
 	}
 }
 
@@ -65,7 +121,7 @@ func (l *runLedger) bookTokens(u Usage) {
 // tokens are estimated from the request and the received part of the answer. A
 // request that was refused before any output costs nothing, unless it broke off
 // because the run ended: the provider's progress is then unknown.
-func (l *runLedger) bookUnfinished(ctx context.Context, req *llm.Request, resp *llm.Response, shown int) {
+func (l *runLedger) bookUnfinished(ctx context.Context, call *ModelCall, req *llm.Request, resp *llm.Response, shown int) {
 	var u Usage
 	switch {
 	case resp != nil && resp.Usage != (Usage{}):
@@ -76,10 +132,13 @@ func (l *runLedger) bookUnfinished(ctx context.Context, req *llm.Request, resp *
 		u = llm.EstimateUsage(req, &llm.Response{})
 		u.OutputTokens = llm.EstimateTokens(shown)
 	default:
+		if call != nil {
+			l.record.SettleModel(call, nil)
+		}
 		return
 	}
 	l.usage = l.usage.Add(u)
-	l.bookTokens(u)
+	l.bookTokens(call, u)
 }
 
 // admitToolCalls fails if n more tools may not be called.
@@ -87,11 +146,11 @@ func (l *runLedger) admitToolCalls(ctx context.Context, n int) error {
 	if l.spent.toolCalls.Add(int64(n)) > int64(l.limits.MaxToolCalls) {
 		return Errorf(ResourceExhausted, "run calls more tools than the limit MaxToolCalls of %d", l.limits.MaxToolCalls)
 	}
-	if quota := l.quota; quota != nil {
-		l.bookTime()
-		return quota.CallTools(ctx, l.events.scope.Tenant, n)
+	if l.record == nil {
+		return nil
 	}
-	return nil
+	l.bookTime()
+	return l.record.ReserveTools(ctx, n)
 }
 
 // addCost adds the usage of sandboxed code.

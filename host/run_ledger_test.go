@@ -6,19 +6,11 @@ import (
 	"iter"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/runevent"
 )
-
-// book is a quota that refuses nothing and remembers what was used.
-type book struct{ tokens int }
-
-func (b *book) AskModel(context.Context, string, string) (time.Duration, error) { return 0, nil }
-func (b *book) UseTokens(_ string, tokens int)                                  { b.tokens += tokens }
-func (b *book) CallTools(context.Context, string, int) error                    { return nil }
 
 // A provider works for an answer that nobody hears to its end. If that cost
 // nothing, a tenant could use up others' load by leaving each time.
@@ -44,15 +36,15 @@ func TestAnswersThatBreakOffArePaidFor(t *testing.T) {
 		"one that is counted past what sums can do": {reply: hosttest.Reply{Text: "hi", Usage: host.Usage{InputTokens: 1<<31 - 1}}, atLeast: 1 << 30, atMost: 1 << 30, measured: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quota := &book{}
-			h := newHost(t, &host.Options{Model: hosttest.NewModel(c.reply), Quota: quota})
+			ledger := &hosttest.Ledger{}
+			h := newHost(t, &host.Options{Model: hosttest.NewModel(c.reply), Ledger: ledger})
 			agent := newAgent(t, &host.AgentOptions{Hooks: host.Hooks{Response: func(context.Context, *host.ResponseHook) error { return c.hook }}})
 			usage := usageOf(t, h.Stream(t.Context(), agent, &host.Request{Text: "go"}), c.leave)
-			if quota.tokens < c.atLeast || quota.tokens > c.atMost {
-				t.Errorf("the tenant is charged %d tokens, want %d to %d", quota.tokens, c.atLeast, c.atMost)
+			if ledger.Tokens() < c.atLeast || ledger.Tokens() > c.atMost {
+				t.Errorf("the tenant is charged %d tokens, want %d to %d", ledger.Tokens(), c.atLeast, c.atMost)
 			}
-			if !c.leave && (usage.Total() != quota.tokens || usage.Estimated == c.measured && quota.tokens > 0) {
-				t.Errorf("the run says %+v and the tenant is charged %d", usage, quota.tokens)
+			if !c.leave && (usage.Total() != ledger.Tokens() || usage.Estimated == c.measured && ledger.Tokens() > 0) {
+				t.Errorf("the run says %+v and the tenant is charged %d", usage, ledger.Tokens())
 			}
 		})
 	}
@@ -84,13 +76,13 @@ func TestAgentsAsToolsArePaidForWhenTheyFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	outer := hosttest.NewModel(hosttest.Call("helper", `{"request":"do it"}`), hosttest.Say("done"))
-	quota := &book{}
-	r, err := newHost(t, &host.Options{Quota: quota}).Run(t.Context(), newAgent(t, &host.AgentOptions{Model: outer, Tools: []*host.Tool{helper}}), &host.Request{Text: "go"})
+	ledger := &hosttest.Ledger{}
+	r, err := newHost(t, &host.Options{Ledger: ledger}).Run(t.Context(), newAgent(t, &host.AgentOptions{Model: outer, Tools: []*host.Tool{helper}}), &host.Request{Text: "go"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Usage.Total() != quota.tokens || quota.tokens < 1000 || quota.tokens > 1100 {
-		t.Errorf("the run says %+v and the tenant is charged %d, want about 1,004", r.Usage, quota.tokens)
+	if r.Usage.Total() != ledger.Tokens() || ledger.Tokens() < 1000 || ledger.Tokens() > 1100 {
+		t.Errorf("the run says %+v and the tenant is charged %d, want about 1,004", r.Usage, ledger.Tokens())
 	}
 }
 

@@ -349,6 +349,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 			turn.Results, turn.State, turn.Artifacts, turn.Providers = nil, nil, nil, nil
 		}
 	}
+	turn.Entries = r.ledger.closeRecord(true)
 	return r.thread.storeTurn(ctx, turn)
 }
 

@@ -19,6 +19,7 @@ type services struct {
 	over  bool
 
 	earlier earlierArtifacts // of the session, for tools
+	usage   UsageRecord      // of the run; nil without a ledger
 }
 
 type (

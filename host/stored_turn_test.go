@@ -115,7 +115,7 @@ func TestAMessageWhoseTurnFailedIsTriedAgain(t *testing.T) {
 }
 
 // A tenant that has nothing left still gets what is stored.
-func TestAStoredAnswerNeedsNoQuota(t *testing.T) {
+func TestAStoredAnswerNeedsNoBudget(t *testing.T) {
 	history := newHistory(t, hosttest.NewHistory())
 	agent := newAgent(t, nil)
 	rich := newHost(t, &host.Options{Model: hosttest.NewModel(hosttest.Say("Hello.")), History: history})
@@ -123,7 +123,7 @@ func TestAStoredAnswerNeedsNoQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := hosttest.NewModel()
-	poor := newHost(t, &host.Options{Model: model, History: history, Quota: refusing{}})
+	poor := newHost(t, &host.Options{Model: model, History: history, Ledger: refusing{}})
 	if r, err := poor.Run(t.Context(), agent, resend("m1", "Hi")); err != nil || !r.Replayed || r.Text() != "Hello." {
 		t.Errorf("sent again: %+v, %v; want the stored answer", r, err)
 	}
@@ -132,8 +132,8 @@ func TestAStoredAnswerNeedsNoQuota(t *testing.T) {
 	}
 }
 
-// refusing is a quota that has nothing left.
-type refusing struct{ host.Quota }
+// refusing is a ledger of a tenant that has nothing left.
+type refusing struct{ host.Ledger }
 
 func (refusing) AdmitRun(context.Context, string, string) error {
 	return host.Errorf(host.ResourceExhausted, "nothing is left")

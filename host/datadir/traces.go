@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/erasure"
@@ -63,16 +64,16 @@ func ThreadOptions(traces *trace.Log) *threads.Options {
 	return &threads.Options{Deleted: func(_ context.Context, tenant, id string) error { return traces.EraseThread(tenant, id) }}
 }
 
-// Erasures returns the deletion of tenants from the store, the traces and the queue.
-// traces may be nil, jobs if no queue runs in this process, and open if no host uses
-// threads in it. A process has one, see [erasure.New]. If another process has the directory open, the error of each method has
-// code failed_precondition.
-func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue, open *threads.Store) *erasure.Tenants {
+// Erasures returns the deletion of tenants from the store, the traces, the queue and from
+// more. traces may be nil, jobs if no queue runs in this process, and open if no host uses
+// threads in it. A process has one, see [erasure.New]. If another process has the directory
+// open, the error of each method has code failed_precondition.
+func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue, open *threads.Store, more ...erasure.Part) *erasure.Tenants {
 	forget := func(ctx context.Context, tenant string) error { return queue.EraseTenant(ctx, d.Driver, tenant) }
 	if jobs != nil {
 		forget = jobs.EraseTenant
 	}
-	var parts []erasure.Part
+	parts := slices.Clone(more)
 	if traces != nil {
 		parts = append(parts, erasure.Func{What: "traces",
 			EraseFunc: func(_ context.Context, tenant string) error { return traces.EraseTenant(tenant) },

@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/host/trace"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Project is a configuration wired into a running host. It is the one place that
@@ -36,6 +37,7 @@ type Project struct {
 	// The stores, open.
 	data      *datadir.Dir
 	threads   *threads.Store
+	ledger    *usage.Ledger
 	queue     *queue.Queue     // the jobs that runs enqueue for after their turns
 	traces    *trace.Log       // nil without a data directory
 	retention *retention       // nil unless this process removes expired data
@@ -220,6 +222,9 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	if dataErr != nil {
 		return dataErr
 	}
+	if err := p.openLedger(data); err != nil {
+		return errors.Join(err, data.Close(), pluginErr)
+	}
 	p.closers.addLast(data.Close) // after the plugins, which write to it
 	p.data = data
 	if p.traces, dataErr = data.OpenTraces(p.logger); dataErr != nil {
@@ -227,9 +232,23 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	}
 	p.threads = threads.New(data.Driver, datadir.ThreadOptions(p.traces))
 	p.openQueue(data)
-	p.erasures = data.Erasures(p.traces, p.queue, p.threads)
+	p.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing())
 	p.giveStores()
 	return pluginErr
+}
+
+// openLedger opens the ledger of the tenants' usage.
+func (p *Project) openLedger(data *datadir.Dir) error {
+	opts := &usage.Options{Logger: p.logger}
+	err := p.config.Usage(opts)
+	if err == nil {
+		p.ledger, err = usage.New(data.Driver, opts)
+	}
+	if err != nil {
+		return err
+	}
+	p.closers.addLast(func() error { return p.ledger.Close(context.Background()) })
+	return nil
 }
 
 // giveStores hands the open stores to the parts that use them.
@@ -282,17 +301,13 @@ func (p *Project) makeHost() error {
 	if err != nil {
 		return err
 	}
-	quotas, err := p.config.Quotas()
-	if err != nil {
-		return err
-	}
 	p.hostOptions = host.Options{
 		SingleTenant: true, // clients of the socket may act for any tenant, the default one included
 
 		Model: p.models.byName[""], History: history, Tokens: p.builder.tokens, Limits: p.config.Limits.Limits(), Logger: p.logger,
 		Approve: approve,
 		Terms:   terms,
-		Quota:   quotas,
+		Ledger:  p.ledger,
 		Queue:   p.queue,
 	}
 	if p.traces != nil {
@@ -314,6 +329,9 @@ func (p *Project) Target(name string) (host.Target, error) {
 	}
 	return nil, p.config.UnknownTarget(name)
 }
+
+// Ledger returns the ledger of the tenants' usage.
+func (p *Project) Ledger() *usage.Ledger { return p.ledger }
 
 // Targets returns the names of the networks and agents that can be run: networks first,
 // each sorted by name.

@@ -167,7 +167,7 @@ func restart(t *testing.T, dir, session string, began bool) {
 	driver.Driver.Close()
 }
 
-// admitting is a quota that admits some runs, and refuses the rest.
+// admitting is a ledger that admits some runs, and refuses the rest.
 type admitting struct{ left atomic.Int64 }
 
 func (a *admitting) AdmitRun(context.Context, string, string) error {
@@ -177,16 +177,16 @@ func (a *admitting) AdmitRun(context.Context, string, string) error {
 	return host.Errorf(host.ResourceExhausted, "nothing is left")
 }
 
-func (a *admitting) AskModel(context.Context, string, string) (time.Duration, error) { return 0, nil }
-func (a *admitting) UseTokens(string, int)                                           {}
-func (a *admitting) CallTools(context.Context, string, int) error                    { return nil }
+func (a *admitting) OpenRun(host.Scope, string) host.UsageRecord {
+	return new(hosttest.Ledger).OpenRun(host.Scope{}, "")
+}
 
 // The message of a turn that was acknowledged, and refused when its run began, is in
 // its snapshot, and can be answered from there.
 func TestARefusalInTheBackgroundKeepsTheMessage(t *testing.T) {
 	q := &admitting{}
 	q.left.Store(3)
-	s := newService(t, echo(t), &sessions.Options{Store: threads.New(testdriver.New(t), nil), Host: host.Options{Quota: q}})
+	s := newService(t, echo(t), &sessions.Options{Store: threads.New(testdriver.New(t), nil), Host: host.Options{Ledger: q}})
 	one := run(t, s, &request{Session: "s", Text: "first"})
 	q.left.Store(1) // it is asked when the turn is acknowledged, and when it begins
 	out := run(t, s, &request{Session: "s", Text: "second", Detach: true})

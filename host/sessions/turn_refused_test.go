@@ -13,10 +13,10 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
-	"github.com/agenthost/agenthost/host/quota"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
@@ -35,15 +35,20 @@ func (d *countingDriver) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	return d.Driver.Commit(ctx, txs...)
 }
 
-// spentQuota returns quotas in which ada has used up her tokens for an hour.
-func spentQuota(t testing.TB) *quota.Quotas {
+// spentLedger returns a ledger in which ada has used up her tokens for an hour.
+func spentLedger(t testing.TB) *usage.Ledger {
 	t.Helper()
-	q, err := quota.New(&quota.Options{Default: quota.Budget{Tokens: 10, Window: time.Hour}})
+	l, err := usage.New(kv.NewMemory(), &usage.Options{Default: usage.Plan{Limits: []usage.Limit{{Resource: usage.Tokens, Amount: 10}}, Window: usage.Every(time.Hour)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.UseTokens("ada", 10)
-	return q
+	record, call := l.OpenRun(host.Scope{Tenant: "ada", Run: "before"}, ""), &host.ModelCall{Model: "scripted"}
+	if err := record.ReserveModel(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	record.SettleModel(call, &host.Usage{OutputTokens: 10})
+	record.Close("", false)
+	return l
 }
 
 // A refused turn writes nothing, in no way of asking for it, and is 429 with
@@ -51,7 +56,7 @@ func spentQuota(t testing.TB) *quota.Quotas {
 func TestRefusedTurnsLeaveNothing(t *testing.T) {
 	driver := &countingDriver{Driver: testdriver.New(t)}
 	store := threads.New(driver, nil)
-	s := newService(t, agentOf(t, hosttest.Say("never"))(), &sessions.Options{Store: store, Host: host.Options{Quota: spentQuota(t)}})
+	s := newService(t, agentOf(t, hosttest.Say("never"))(), &sessions.Options{Store: store, Host: host.Options{Ledger: spentLedger(t)}})
 	handler := handlerOf(s)
 	for _, body := range []string{`{"text":"hi"}`, `{"text":"hi","session":"s"}`, `{"text":"hi","session":"s","detach":true}`} {
 		for _, accept := range []string{"application/json", "text/event-stream", "application/x-ndjson"} {
@@ -101,7 +106,7 @@ func refusing(t testing.TB, driver kv.Driver) (*host.Host, host.Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{SingleTenant: true, History: history, Quota: spentQuota(t), Model: hosttest.NewModel(hosttest.Say("hello"))})
+	h, err := host.New(&host.Options{SingleTenant: true, History: history, Ledger: spentLedger(t), Model: hosttest.NewModel(hosttest.Say("hello"))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/plugin"
-	"github.com/agenthost/agenthost/host/quota"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Tenant has the grants, limits and budget of a tenant's plugins, and the retention of
@@ -66,22 +66,32 @@ func (c *Config) RuntimeTenants(opts *plugin.Options) (err error) {
 	return err
 }
 
-// Quotas returns the tenants' quotas over all of their runs.
-func (c *Config) Quotas() (*quota.Quotas, error) {
-	q, err := quota.New(&quota.Options{Default: c.AnyTenant.Budget.ofRuns()})
-	if err != nil {
-		return nil, c.Wrap(err, Keys("any_tenant", "budget"))
-	}
+// Usage sets a ledger's options for the configuration's tenants.
+func (c *Config) Usage(opts *usage.Options) error {
+	opts.Default, opts.Tenants = *c.AnyTenant.Budget.plan(), map[string]*usage.Plan{}
 	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
-		if err := q.Set(name, c.Tenants[name].Budget.ofRuns()); err != nil {
-			return nil, c.Wrap(err, Keys("tenants", name, "budget"))
+		opts.Tenants[name] = c.Tenants[name].Budget.plan()
+		if err := opts.Tenants[name].Check(); err != nil {
+			return c.Wrap(err, Keys("tenants", name, "budget"))
 		}
 	}
-	return q, nil
+	return c.Wrap(opts.Default.Check(), Keys("any_tenant", "budget"))
 }
 
-func (b Budget) ofRuns() quota.Budget {
-	return quota.Budget{Window: time.Duration(b.Window), Tokens: b.Tokens, ToolCalls: b.ToolCalls, Time: time.Duration(b.Time), ModelCalls: b.ModelCalls}
+// plan returns the plan of usage of a budget.
+func (b Budget) plan() *usage.Plan {
+	p := &usage.Plan{Rate: b.ModelCalls}
+	if b.Window != 0 {
+		p.Window = usage.Every(time.Duration(b.Window))
+	}
+	for _, l := range []usage.Limit{
+		{Resource: usage.Tokens, Amount: b.Tokens}, {Resource: usage.ToolCalls, Amount: b.ToolCalls}, {Resource: usage.Time, Amount: int64(b.Time)},
+	} {
+		if l.Amount != 0 {
+			p.Limits = append(p.Limits, l)
+		}
+	}
+	return p
 }
 
 func (c *Config) tenant(at KeyPath, t Tenant) (*plugin.Tenant, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testdriver"
@@ -31,23 +32,23 @@ func (d *writtenDriver) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	return d.Driver.Commit(ctx, txs...)
 }
 
-// usedUp is a quota that admits a run once and has nothing left after that.
+// usedUp is a ledger that admits a run once and has nothing left after that.
 type usedUp struct {
 	asked    atomic.Int64
 	admitted chan struct{} // closed at the first admission
 }
 
-func (q *usedUp) AdmitRun(context.Context, string, string) error {
-	if q.asked.Add(1) == 1 {
-		close(q.admitted)
+func (u *usedUp) AdmitRun(context.Context, string, string) error {
+	if u.asked.Add(1) == 1 {
+		close(u.admitted)
 		return nil
 	}
 	return &host.Error{Code: host.ResourceExhausted, Limit: "Tokens", RetryAfter: time.Minute, Message: "the budget is used up"}
 }
 
-func (q *usedUp) AskModel(context.Context, string, string) (time.Duration, error) { return 0, nil }
-func (q *usedUp) UseTokens(string, int)                                           {}
-func (q *usedUp) CallTools(context.Context, string, int) error                    { return nil }
+func (u *usedUp) OpenRun(host.Scope, string) host.UsageRecord {
+	return new(hosttest.Ledger).OpenRun(host.Scope{}, "")
+}
 
 // Decision 41: a refused run leaves nothing.
 func TestATurnRefusedInARaceWritesNothing(t *testing.T) {
@@ -63,10 +64,10 @@ func TestATurnRefusedInARaceWritesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer unlock()
-			quota := &usedUp{admitted: make(chan struct{})}
+			ledger := &usedUp{admitted: make(chan struct{})}
 			if racing == host.RaceWait {
 				go func() {
-					<-quota.admitted
+					<-ledger.admitted
 					unlock()
 				}()
 			}
@@ -74,7 +75,7 @@ func TestATurnRefusedInARaceWritesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(&host.Options{SingleTenant: true, History: history, Model: model(echo), Quota: quota})
+			h, err := host.New(&host.Options{SingleTenant: true, History: history, Model: model(echo), Ledger: ledger})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +86,7 @@ func TestATurnRefusedInARaceWritesNothing(t *testing.T) {
 				}
 			}
 			if e := fault.AsError(err); err == nil || e.Code != host.ResourceExhausted || e.Limit != "Tokens" || e.RetryAfter != time.Minute || events > 0 {
-				t.Errorf("%d events, %v; want the quota's refusal alone", events, err)
+				t.Errorf("%d events, %v; want the ledger's refusal alone", events, err)
 			}
 			if wrote := driver.written.Load() - before; wrote > 0 {
 				t.Errorf("a refused turn wrote %d transactions", wrote)
