@@ -12,27 +12,36 @@ import (
 // ended.
 const toolGrace = 2 * time.Second
 
-// awaitHandler runs the handler. One that does not return after its context has
-// ended is abandoned: it would hold the run, and the thread, forever.
-func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, call *Call) (*ToolOutput, error) {
+// awaitHandler runs the handler, and passes on the events of c.pumped. A handler that
+// does not return after its context has ended is abandoned: it would hold the run, and
+// the thread, forever.
+func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	answer := make(chan toolAnswer, 1)
-	go tc.runHandler(ctx, tool, call, answer)
-	select {
-	case a := <-answer:
-		return a.out, a.err
-	case <-ctx.Done():
+	go tc.runHandler(ctx, tool, c.attempt, answer)
+	var events <-chan any
+	if c.pumped != nil {
+		events = c.pumped.events
 	}
-	grace := time.NewTimer(toolGrace)
-	defer grace.Stop()
-	select {
-	case a := <-answer:
-		return a.out, a.err
-	case <-grace.C:
-		tc.events.logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", tc.events.scope.Run)
-		return nil, ctx.Err()
+	ended := ctx.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case a := <-answer:
+			return a.out, a.err
+		case ev := <-events:
+			tc.deliver(c.pumped, ev)
+		case <-ended:
+			ended = nil
+			grace := time.NewTimer(toolGrace)
+			defer grace.Stop()
+			late = grace.C
+		case <-late:
+			tc.events.logger.Error("tool goes on after its context has ended", "tool", tool.Name, "run", tc.events.scope.Run)
+			return nil, ctx.Err()
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
 	for wait := firstToolWait; ; wait = min(2*wait, longestToolWait) {
 		c.attempt.hold(c.attempt.Attempt <= tool.Retries)
-		out, timedOut, err := tc.runAttempt(ctx, tool, c.attempt)
+		out, timedOut, err := tc.runAttempt(ctx, tool, c)
 		if err == nil || c.attempt.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
 			return out, err
 		}
@@ -50,7 +50,7 @@ func (t *Tool) mayPass(err error, timedOut bool) bool {
 }
 
 // runAttempt runs the handler once, within its time.
-func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, call *Call) (_ *ToolOutput, timedOut bool, _ error) {
+func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, c *toolCall) (_ *ToolOutput, timedOut bool, _ error) {
 	timeout := tc.limits.ToolTimeout
 	if tool.agent != nil {
 		timeout = tc.limits.RunTimeout
@@ -60,7 +60,7 @@ func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, call *Call) (_ 
 	}
 	toolCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	out, err := tc.awaitHandler(toolCtx, tool, call)
+	out, err := tc.awaitHandler(toolCtx, tool, c)
 	switch {
 	case err == nil || !foreign.EndedBy(toolCtx, err):
 		return out, false, err

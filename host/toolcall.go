@@ -10,8 +10,8 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 )
 
-// toolCalls runs the calls of an agent's tools. Calls run in goroutines of their own;
-// what they share does not change meanwhile, or has a mutex.
+// toolCalls runs the calls of an agent's tools. Handlers run in goroutines of their own,
+// and so do calls of one batch; what they share does not change meanwhile, or has a mutex.
 type toolCalls struct {
 	agent  *Agent
 	tools  toolSet
@@ -33,6 +33,7 @@ type toolCall struct {
 	part      *ToolCall
 	attempt   *Call           // of the last attempt
 	sendEvent func(EventData) // sends an event of the host's
+	pumped    *batch          // whose events the call's goroutine passes on; nil if another does
 	output    *ToolOutput
 	err       error
 	duration  time.Duration
