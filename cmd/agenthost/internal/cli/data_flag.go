@@ -21,6 +21,12 @@ type DataFlag struct {
 	dir  string // for sockets, on this machine
 }
 
+// DataUsage is the help of a flag --data for a kind of data. Whose flag is not
+// [DataFlag.Own] names the variable that it is taken from.
+func DataUsage(of string) string {
+	return of + ": a directory, or postgres://..., or env:NAME (default: $" + datadir.Variable + ")"
+}
+
 // String implements pflag.Value. It has no password.
 func (f *DataFlag) String() string { return f.at.String() }
 

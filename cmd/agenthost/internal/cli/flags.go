@@ -20,6 +20,29 @@ func TenantOr(name string) string {
 // TenantUsage is the help of a --tenant flag.
 func TenantUsage(whose string) string { return whose + " (default \"" + DefaultTenant + "\")" }
 
+// JSONUsage is the help of a --json flag.
+const JSONUsage = "print JSON"
+
+// StoredFlags are the flags of a group of commands that work on stored data.
+type StoredFlags struct {
+	Data   DataFlag
+	Tenant string
+	JSON   bool
+}
+
+// AddTo adds --data, of what the commands read, and --json to a group, for all of its
+// commands.
+func (f *StoredFlags) AddTo(group *cobra.Command, of string) {
+	group.PersistentFlags().Var(&f.Data, "data", DataUsage(of+" (required)"))
+	group.PersistentFlags().BoolVar(&f.JSON, "json", false, JSONUsage)
+}
+
+// AddTenantTo adds --tenant to a group, for all of its commands. usage is its help, such as
+// [TenantUsage].
+func (f *StoredFlags) AddTenantTo(group *cobra.Command, usage string) {
+	group.PersistentFlags().StringVar(&f.Tenant, "tenant", "", usage)
+}
+
 // CompleteWords completes a flag with some words.
 func CompleteWords(c *cobra.Command, flag string, words []string) {
 	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {

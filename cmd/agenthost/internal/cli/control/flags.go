@@ -19,9 +19,9 @@ type Flags struct {
 
 // AddTo adds the flags to a command.
 func (f *Flags) AddTo(c *cobra.Command) {
-	c.Flags().Var(&f.Data, "data", "the running host's data: a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
+	c.Flags().Var(&f.Data, "data", cli.DataUsage("the running host's data"))
 	c.Flags().StringVar(&f.Socket, "socket", "", "the control socket of the running host, if it is elsewhere")
-	c.Flags().BoolVar(&f.JSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.JSON, "json", false, cli.JSONUsage)
 	c.MarkFlagsMutuallyExclusive("data", "socket")
 }
 

@@ -42,7 +42,7 @@ were deleted.`,
 			if err != nil {
 				return err
 			}
-			if g.json {
+			if g.flags.JSON {
 				return ui.PrintJSON(g.term.Out, report)
 			}
 			fmt.Fprintf(g.term.Out, "Copied %s of %s, %s, from %s to %s: both are the same (SHA-256 %.16s...).\n",

@@ -26,12 +26,11 @@ import (
 // group is what the commands of agenthost data share: the terminal, how data directories
 // are opened, and flags.
 type group struct {
-	term *ui.Terminal
-	dirs *open.Data
+	term  *ui.Terminal
+	dirs  *open.Data
+	flags cli.StoredFlags
 
-	data                      cli.DataFlag
 	socket, keyFile, dataKeys string
-	json                      bool
 }
 
 // New returns the command.
@@ -54,8 +53,7 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().Var(&g.data, "data", "the data (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
-	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	g.flags.AddTo(c, "the data")
 	c.AddCommand(g.backup(), g.restore(), g.verify(), g.rekey(), g.copy(),
 		g.erase(), g.prove(), g.purge())
 	return c
@@ -77,9 +75,9 @@ func (g *group) withData(ctx context.Context, op string, args, result any, direc
 	once.WaitLock = 0 // each attempt also asks the host
 	var s *datadir.Dir
 	err = datadir.WaitLock(ctx, opts, func() (err error) {
-		s, err = datadir.Open(ctx, g.data.Text(), &once)
+		s, err = datadir.Open(ctx, g.flags.Data.Text(), &once)
 		if errors.Is(err, kv.ErrReadOnly) && (op == verifyOp || op == backupOp) {
-			s, err = datadir.OpenCopy(ctx, g.data.Text(), &once, g.dirs.NoteCopy(g.data.String()))
+			s, err = datadir.OpenCopy(ctx, g.flags.Data.Text(), &once, g.dirs.NoteCopy(g.flags.Data.String()))
 		}
 		if errors.Is(err, kv.ErrLocked) {
 			err = g.askHost(ctx, err, op, args, result)
@@ -94,7 +92,7 @@ func (g *group) withData(ctx context.Context, op string, args, result any, direc
 }
 
 func (g *group) askHost(ctx context.Context, locked error, op string, args, result any) error {
-	err := control.Call(ctx, cmp.Or(g.socket, control.SocketPath(g.data.At().Dir())), op, args, result)
+	err := control.Call(ctx, cmp.Or(g.socket, control.SocketPath(g.flags.Data.At().Dir())), op, args, result)
 	if err != nil && control.Unreachable(err) {
 		return locked // by a process that cannot be asked
 	}
@@ -120,7 +118,7 @@ deleted since cannot be restored with it.`,
 		Example: "  agenthost data backup monday.backup --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := open.CheckDirectory(&g.data, "agenthost data backup", g.dumpWords("pg_dump --format=custom --file="+termtext.ShellWord(list[0]))); err != nil {
+			if err := open.CheckDirectory(&g.flags.Data, "agenthost data backup", g.dumpWords("pg_dump --format=custom --file="+termtext.ShellWord(list[0]))); err != nil {
 				return err
 			}
 			path, err := filepath.Abs(list[0])
@@ -137,13 +135,13 @@ deleted since cannot be restored with it.`,
 			if err != nil {
 				return err
 			}
-			if g.json {
+			if g.flags.JSON {
 				return ui.PrintJSON(g.term.Out, backupResult{list[0], *info})
 			}
 			fmt.Fprintf(g.term.Out, "Wrote %s in %s to %s%s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), list[0], sealedWords(info))
 			fmt.Fprintf(g.term.Out, "Check it with: agenthost data verify --backup %s\n", termtext.ShellWord(list[0]))
 			if info.Encrypted {
-				fmt.Fprintf(g.term.Out, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", termtext.ShellWord(datadir.KeyFilePath(g.data.At().Dir())))
+				fmt.Fprintf(g.term.Out, "Restoring it takes the key file %s too, which is not in it: keep a copy elsewhere.\n", termtext.ShellWord(datadir.KeyFilePath(g.flags.Data.At().Dir())))
 			}
 			return nil
 		},
@@ -154,7 +152,7 @@ deleted since cannot be restored with it.`,
 
 // dumpWords is what to run instead of a command that works on files.
 func (g *group) dumpWords(command string) string {
-	return "run: " + command + " with the address of the database; or copy it to a directory, which can be backed up: agenthost data copy " + copyWord(&g.data) + " DIR"
+	return "run: " + command + " with the address of the database; or copy it to a directory, which can be backed up: agenthost data copy " + copyWord(&g.flags.Data) + " DIR"
 }
 
 // copyWord returns the data as an argument of data copy, without a password.
@@ -189,21 +187,21 @@ tenants that were deleted since.`,
 		Example: "  agenthost data restore monday.backup --data ./restored --key-file ./data/" + datadir.StoreName + "/" + badgerkv.KeyFile,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if !g.data.Given() {
+			if !g.flags.Data.Given() {
 				return cli.UsageError(errors.New("--data is required: the directory to make"), "agenthost data restore")
 			}
-			if g.data.At().IsDatabase() {
-				return host.Errorf(host.Unimplemented, "a backup is restored into a data directory, and %s is a database", g.data.At()).
-					WithHint("restore it into a new directory, and then: agenthost data copy DIR %s; a dump of pg_dump is read by pg_restore", copyWord(&g.data))
+			if g.flags.Data.At().IsDatabase() {
+				return host.Errorf(host.Unimplemented, "a backup is restored into a data directory, and %s is a database", g.flags.Data.At()).
+					WithHint("restore it into a new directory, and then: agenthost data copy DIR %s; a dump of pg_dump is read by pg_restore", copyWord(&g.flags.Data))
 			}
 			info, err := g.restoreFile(c.Context(), list[0])
 			if err != nil {
 				return err
 			}
-			if g.json {
+			if g.flags.JSON {
 				return ui.PrintJSON(g.term.Out, backupResult{list[0], *info})
 			}
-			fmt.Fprintf(g.term.Out, "Restored %s in %s to %s, as of %s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), g.data.At(), info.Created.Local().Format("2006-01-02 15:04:05"))
+			fmt.Fprintf(g.term.Out, "Restored %s in %s to %s, as of %s.\n", ui.ByteWords(info.Bytes), entryWords(info.Entries), g.flags.Data.At(), info.Created.Local().Format("2006-01-02 15:04:05"))
 			if info.Erased > 0 {
 				fmt.Fprintf(g.term.Out, "Left out %s of tenants that were deleted since.\n", entryWords(info.Erased))
 			}
@@ -246,9 +244,9 @@ func (g *group) restoreFile(ctx context.Context, file string) (*badgerkv.BackupI
 	opts.Progress = show.Entries
 	opts.Store.Logger = g.term.Logger()
 	opts.KeyFile = g.dataKeys
-	info, err := badgerkv.Restore(ctx, datadir.StorePath(g.data.At().Dir()), in, opts)
+	info, err := badgerkv.Restore(ctx, datadir.StorePath(g.flags.Data.At().Dir()), in, opts)
 	if errors.Is(err, kv.ErrInvalid) {
-		return nil, host.Errorf(host.FailedPrecondition, "data directory %s has data", g.data.At()).
+		return nil, host.Errorf(host.FailedPrecondition, "data directory %s has data", g.flags.Data.At()).
 			WithHint("restore into a new directory; nothing was changed in this one")
 	}
 	return info, backupError(file, err)
@@ -287,7 +285,7 @@ directory open. Every tenant gets a new data key as well, for what is written fr
 on. Backups keep the key that they were made with.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := open.CheckDirectory(&g.data, "agenthost data rekey", "encrypt the disk of the database's server; its rows are not encrypted with a data key"); err != nil {
+			if err := open.CheckDirectory(&g.flags.Data, "agenthost data rekey", "encrypt the disk of the database's server; its rows are not encrypted with a data key"); err != nil {
 				return err
 			}
 			if file == "" {
@@ -302,13 +300,13 @@ on. Backups keep the key that they were made with.`,
 				return err
 			}
 			if old == nil {
-				return host.Errorf(host.InvalidArgument, "data directory %s: no key is set", g.data.At()).
+				return host.Errorf(host.InvalidArgument, "data directory %s: no key is set", g.flags.Data.At()).
 					WithHint("set %s; to encrypt a directory that is not, restore a backup of it with the key set", datadir.KeyFileVariable)
 			}
-			if err := badgerkv.Rekey(datadir.StorePath(g.data.At().Dir()), old, key); err != nil {
-				return datadir.Error(g.data.At().Dir(), err)
+			if err := badgerkv.Rekey(datadir.StorePath(g.flags.Data.At().Dir()), old, key); err != nil {
+				return datadir.Error(g.flags.Data.At().Dir(), err)
 			}
-			fmt.Fprintf(g.term.Out, "%s has the new key. Set %s=%s from now on.\n", g.data.At(), datadir.KeyFileVariable, termtext.ShellWord(file))
+			fmt.Fprintf(g.term.Out, "%s has the new key. Set %s=%s from now on.\n", g.flags.Data.At(), datadir.KeyFileVariable, termtext.ShellWord(file))
 			return nil
 		},
 	}
@@ -329,7 +327,7 @@ open does it for this command, and serves on. With --backup it reads a backup in
 			if backup != "" {
 				return g.verifyBackup(c.Context(), backup)
 			}
-			if err := open.CheckData(&g.data, "agenthost data verify"); err != nil {
+			if err := open.CheckData(&g.flags.Data, "agenthost data verify"); err != nil {
 				return err
 			}
 			out := &datadir.Verification{}
@@ -354,7 +352,7 @@ open does it for this command, and serves on. With --backup it reads a backup in
 // printVerified prints a verification. Its error has the exit code of data loss if an
 // entry or a file is damaged.
 func (g *group) printVerified(v *datadir.Verification) error {
-	if g.json {
+	if g.flags.JSON {
 		if err := ui.PrintJSON(g.term.Out, v); err != nil {
 			return err
 		}
@@ -366,12 +364,12 @@ func (g *group) printVerified(v *datadir.Verification) error {
 		}
 	}
 	if len(v.Damaged) == 0 {
-		if !g.json {
+		if !g.flags.JSON {
 			fmt.Fprintln(g.term.Out, "All of it is what was stored.")
 		}
 		return nil
 	}
-	if g.json {
+	if g.flags.JSON {
 		return cli.QuietExit(host.DataLoss.ExitCode())
 	}
 	return host.Errorf(host.DataLoss, "%s damaged", ui.Plural(len(v.Damaged), "thing")).WithHint("restore a backup into a new directory: agenthost data restore FILE --data DIR")
@@ -396,7 +394,7 @@ func (g *group) verifyBackup(ctx context.Context, file string) error {
 	if err != nil {
 		return backupError(file, err)
 	}
-	if g.json {
+	if g.flags.JSON {
 		return ui.PrintJSON(g.term.Out, backupResult{file, *info})
 	}
 	fmt.Fprintf(g.term.Out, "%s is whole: %s in %s, of %s%s.\n", file, ui.ByteWords(info.Bytes), entryWords(info.Entries), info.Created.Local().Format("2006-01-02 15:04:05"), sealedWords(info))

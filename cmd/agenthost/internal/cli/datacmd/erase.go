@@ -51,7 +51,7 @@ read, and a restore leaves the tenant out only if it is given the key file.`,
 		Example: "  agenthost data erase acme --data ./data --yes",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := open.CheckData(&g.data, "agenthost data erase"); err != nil {
+			if err := open.CheckData(&g.flags.Data, "agenthost data erase"); err != nil {
 				return err
 			}
 			if !yes {
@@ -81,7 +81,7 @@ that was deleted.`,
 		Example: "  agenthost data prove acme --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := open.CheckData(&g.data, "agenthost data prove"); err != nil {
+			if err := open.CheckData(&g.flags.Data, "agenthost data prove"); err != nil {
 				return err
 			}
 			report, err := g.withTenants(c.Context(), "data.prove", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
@@ -100,7 +100,7 @@ that was deleted.`,
 // printReport prints the data stored of a tenant. With deleted set, any data left is
 // an error.
 func (g *group) printReport(r *erasure.Report, deleted bool) error {
-	if g.json {
+	if g.flags.JSON {
 		if err := ui.PrintJSON(g.term.Out, r); err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (g *group) printReport(r *erasure.Report, deleted bool) error {
 		return nil
 	}
 	return host.Errorf(host.FailedPrecondition, "something is left of tenant %s", termtext.ShellWord(r.Tenant)).
-		WithHint("run it again: agenthost data erase %s%s --yes", termtext.ShellWord(r.Tenant), g.data.Words())
+		WithHint("run it again: agenthost data erase %s%s --yes", termtext.ShellWord(r.Tenant), g.flags.Data.Words())
 }
 
 func writeReport(w io.Writer, r *erasure.Report) {
@@ -147,13 +147,13 @@ sight at once when they are deleted, and their bytes leave the files within ` + 
 of a running host; this does it now.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := open.CheckDirectory(&g.data, "agenthost data purge", "the server does it by itself (autovacuum); vacuum does it now"); err != nil {
+			if err := open.CheckDirectory(&g.flags.Data, "agenthost data purge", "the server does it by itself (autovacuum); vacuum does it now"); err != nil {
 				return err
 			}
 			var none struct{}
 			err := g.withData(c.Context(), "data.purge", nil, &none, func(s *datadir.Dir) error { return s.Badger().Purge(c.Context()) })
 			if err != nil {
-				return purgeError(g.data.At().Dir(), err)
+				return purgeError(g.flags.Data.At().Dir(), err)
 			}
 			fmt.Fprintln(g.term.Out, "Nothing that was deleted is in the files.")
 			return nil

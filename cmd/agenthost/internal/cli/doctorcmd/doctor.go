@@ -59,9 +59,9 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().Var(&f.data, "data", "the data to look at: a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
+	c.Flags().Var(&f.data, "data", cli.DataUsage("the data to look at"))
 	c.Flags().StringVar(&f.project, "project", "", "a project to look at")
-	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.json, "json", false, cli.JSONUsage)
 	return c
 }
 

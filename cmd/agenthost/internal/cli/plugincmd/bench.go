@@ -67,7 +67,7 @@ Each call follows the one before: what is shown is one caller's.`,
 	flags := c.Flags()
 	flags.IntVar(&f.calls, "calls", 0, "how many calls")
 	flags.DurationVar(&f.time, "for", defaultBenchTime, "for how long")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVar(&f.json, "json", false, cli.JSONUsage)
 	c.MarkFlagsMutuallyExclusive("calls", "for")
 	return c
 }

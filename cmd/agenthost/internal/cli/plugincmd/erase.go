@@ -46,11 +46,11 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 			return err
 		},
 	}
-	c.Flags().Var(&f.data, "data", "the data (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
+	c.Flags().Var(&f.data, "data", cli.DataUsage("the data (required)"))
 	dirs.AddWaitLock(c.Flags())
 	c.Flags().StringVar(&f.tenant, "tenant", "", cli.TenantUsage("for whom it is kept"))
 	c.Flags().BoolVar(&f.all, "all", false, "what all plugins keep for the tenant")
-	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.json, "json", false, cli.JSONUsage)
 	return c
 }
 

@@ -69,7 +69,7 @@ left out ("left_out" in JSON).`,
 			return project.Builtins(), cobra.ShellCompDirectiveDefault
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, cli.JSONUsage)
 	c.Flags().StringVar(&projectName, "project", "", "the project whose plugin it is")
 	c.Flags().StringVar(&tenant, "tenant", "", cli.TenantUsage("for whom what is granted is shown"))
 	c.Flags().Var(&running.host.Data, "data", "the data of the running host whose plugin it is: a directory, or postgres://..., or env:NAME")

@@ -94,7 +94,7 @@ The exit code is 0 if there is nothing, and 3 otherwise.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, cli.JSONUsage)
 	return c
 }
 

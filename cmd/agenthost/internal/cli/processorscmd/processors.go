@@ -78,7 +78,7 @@ the turn's input, which may be edited but not dropped.`,
 	flags.StringVar(&f.tenant, "tenant", "", cli.TenantUsage("whose history it is"))
 	flags.StringVar(&f.model, "model", "", "count tokens as this model does (default: the project's)")
 	flags.BoolVar(&f.all, "all", false, "show every message, however many are dropped in a row")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVar(&f.json, "json", false, cli.JSONUsage)
 	return c
 }
 

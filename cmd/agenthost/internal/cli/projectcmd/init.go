@@ -81,7 +81,7 @@ Templates:
 		},
 	}
 	c.Flags().StringVar(&name, "template", names[0], "one of: "+strings.Join(names, ", "))
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, cli.JSONUsage)
 	if err := c.RegisterFlagCompletionFunc("template", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // there is no such flag
 	}

@@ -23,12 +23,9 @@ import (
 // group is what the commands of agenthost queue share: the terminal, how data directories
 // are opened, and flags.
 type group struct {
-	term *ui.Terminal
-	dirs *open.Data
-
-	data   cli.DataFlag
-	tenant string
-	json   bool
+	term  *ui.Terminal
+	dirs  *open.Data
+	flags cli.StoredFlags
 }
 
 // New returns the command.
@@ -44,10 +41,9 @@ it run again or drops it. JOB may be the beginning of its id.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().Var(&g.data, "data", "where the jobs are kept (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
+	g.flags.AddTo(c, "where the jobs are kept")
 	g.dirs.AddWaitLock(c.PersistentFlags())
-	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose jobs"))
-	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	g.flags.AddTenantTo(c, cli.TenantUsage("whose jobs"))
 	c.AddCommand(g.list(), g.dead(),
 		g.change("retry", "Have a job run again, as if it had just been left", "waits again: it runs in the next command that runs the project", (*queue.Queue).Retry),
 		g.change("drop", "Forget a job", "is forgotten", (*queue.Queue).Drop))
@@ -56,10 +52,10 @@ it run again or drops it. JOB may be the beginning of its id.`,
 
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
 func (g *group) withQueue(ctx context.Context, fn func(*queue.Queue) error) (err error) {
-	if err := open.CheckData(&g.data, "agenthost queue"); err != nil {
+	if err := open.CheckData(&g.flags.Data, "agenthost queue"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -77,11 +73,11 @@ func (g *group) list() *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(c.Context(), func(q *queue.Queue) error {
-				jobs, err := q.Pending(c.Context(), g.tenant, limit)
+				jobs, err := q.Pending(c.Context(), g.flags.Tenant, limit)
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, jobs)
 				}
 				return printPending(g.term.Out, jobs)
@@ -126,11 +122,11 @@ func (g *group) dead() *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(c.Context(), func(q *queue.Queue) error {
-				dead, err := q.Dead(c.Context(), g.tenant, limit)
+				dead, err := q.Dead(c.Context(), g.flags.Tenant, limit)
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, dead)
 				}
 				return printDead(g.term.Out, dead)
@@ -161,7 +157,7 @@ func (g *group) change(name, short, done string, change func(*queue.Queue, conte
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withQueue(c.Context(), func(q *queue.Queue) error {
-				dead, err := q.Dead(c.Context(), g.tenant, 0)
+				dead, err := q.Dead(c.Context(), g.flags.Tenant, 0)
 				if err != nil {
 					return err
 				}
@@ -179,10 +175,10 @@ func (g *group) change(name, short, done string, change func(*queue.Queue, conte
 						what = "job of " + jobWords(d.Name, d.Payload)
 					}
 				}
-				if err := change(q, c.Context(), g.tenant, id); err != nil {
+				if err := change(q, c.Context(), g.flags.Tenant, id); err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, map[string]string{"id": id, "done": name})
 				}
 				_, err = fmt.Fprintf(g.term.Out, "The %s %s %s.\n", what, id, done)

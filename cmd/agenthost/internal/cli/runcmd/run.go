@@ -133,7 +133,7 @@ func (f *runFlags) checkQuestion(prompt []string) error {
 func (f *runFlags) add(c *cobra.Command, projects *open.Projects) {
 	flags := c.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
-	flags.Var(&f.data, "data", "where threads and all else are kept: a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
+	flags.Var(&f.data, "data", cli.DataUsage("where threads and all else are kept"))
 	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
 	projects.AddWaitLock(flags)
 	flags.StringVar(&f.history, "history", "", "")

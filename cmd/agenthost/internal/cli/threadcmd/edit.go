@@ -58,10 +58,10 @@ func (m *momentFlags) readMoment(c *cobra.Command, g *group, list []string, fn f
 func (m *momentFlags) find(ctx context.Context, g *group, list []string, fn func(*threads.Store, threads.At) error) func(*threads.Store) error {
 	return func(s *threads.Store) error {
 		thread := list[0]
-		if err := m.complete(ctx, s, g.tenant, thread); err != nil {
+		if err := m.complete(ctx, s, g.flags.Tenant, thread); err != nil {
 			return err
 		}
-		at, err := m.at(ctx, s, g.tenant, thread)
+		at, err := m.at(ctx, s, g.flags.Tenant, thread)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (g *group) readThread(ctx context.Context, list []string, fn func(*threads.
 
 func (g *group) ofThread(ctx context.Context, list []string, fn func(*threads.Store) error) func(*threads.Store) error {
 	return func(s *threads.Store) (err error) {
-		if list[0], err = lookup.Thread(ctx, s, g.tenant, list[0]); err != nil {
+		if list[0], err = lookup.Thread(ctx, s, g.flags.Tenant, list[0]); err != nil {
 			return err
 		}
 		return fn(s)
@@ -107,7 +107,7 @@ func (g *group) ofThread(ctx context.Context, list []string, fn func(*threads.St
 
 // printChanged prints a thread after a change.
 func (g *group) printChanged(t *threads.Thread, what string) error {
-	if g.json {
+	if g.flags.JSON {
 		return ui.PrintJSON(g.term.Out, t)
 	}
 	fmt.Fprintf(g.term.Out, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), ui.Plural(t.Messages, "message"))
@@ -128,12 +128,12 @@ have the new one answered, run the project with --regenerate.`,
 				return cli.NotUTF8("the text")
 			}
 			return g.withThread(c.Context(), list, func(s *threads.Store) error {
-				old, err := lookup.Message(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
+				old, err := lookup.Message(c.Context(), s, g.flags.Tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
 				}
 				m := &host.Message{ID: id, Parts: []host.Part{&host.Text{Text: list[2]}}}
-				t, err := s.For(g.tenant).EditMessage(c.Context(), list[0], old, m, nil)
+				t, err := s.For(g.flags.Tenant).EditMessage(c.Context(), list[0], old, m, nil)
 				if err != nil {
 					return err
 				}
@@ -154,11 +154,11 @@ tool call goes with its results. What is taken out is kept in a branch.`,
 		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withThread(c.Context(), list, func(s *threads.Store) error {
-				id, err := lookup.Message(c.Context(), s, g.tenant, list[0], threads.At{}, list[1])
+				id, err := lookup.Message(c.Context(), s, g.flags.Tenant, list[0], threads.At{}, list[1])
 				if err != nil {
 					return err
 				}
-				t, err := s.For(g.tenant).DeleteMessage(c.Context(), list[0], id, nil)
+				t, err := s.For(g.flags.Tenant).DeleteMessage(c.Context(), list[0], id, nil)
 				if err != nil {
 					return err
 				}
@@ -182,7 +182,7 @@ branch; to rewind to a branch is to resume it.`,
 				return cli.UsageError(errors.New("name a moment with --message, --snapshot or --branch"), c.CommandPath())
 			}
 			return m.withMoment(c, g, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.For(g.tenant).Rewind(c.Context(), list[0], at, nil)
+				t, err := s.For(g.flags.Tenant).Rewind(c.Context(), list[0], at, nil)
 				if err != nil {
 					return err
 				}
@@ -203,11 +203,11 @@ func (g *group) fork() *cobra.Command {
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return m.withMoment(c, g, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.For(g.tenant).Fork(c.Context(), list[0], &threads.ForkOptions{ID: id, At: at})
+				t, err := s.For(g.flags.Tenant).Fork(c.Context(), list[0], &threads.ForkOptions{ID: id, At: at})
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, t)
 				}
 				fmt.Fprintf(g.term.Out, "%s begins with %s of %s.\n", termtext.Printable(t.ID), ui.Plural(t.Messages, "message"), termtext.Printable(list[0]))
@@ -238,13 +238,13 @@ by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
 
 func (g *group) printBranches(ctx context.Context, s *threads.Store, thread string) error {
 	all := []*threads.Branch{}
-	for b, err := range s.For(g.tenant).Branches(ctx, thread) {
+	for b, err := range s.For(g.flags.Tenant).Branches(ctx, thread) {
 		if err != nil {
 			return err
 		}
 		all = append(all, b)
 	}
-	if g.json {
+	if g.flags.JSON {
 		return ui.PrintItems(g.term.Out, all)
 	}
 	tw := tabwriter.NewWriter(g.term.Out, 0, 4, 2, ' ', 0)

@@ -46,13 +46,13 @@ messages as OpenAI's chat API has them.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.readThread(c.Context(), list, func(s *threads.Store) error {
 				if out == "" {
-					return transfer.Export(c.Context(), s.For(g.tenant), list[0], transfer.Format(format), g.term.Out)
+					return transfer.Export(c.Context(), s.For(g.flags.Tenant), list[0], transfer.Format(format), g.term.Out)
 				}
 				n, err := g.exportFile(c.Context(), s, list[0], transfer.Format(format), out)
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, exported{Thread: list[0], Format: transfer.Format(format), File: out, Bytes: n})
 				}
 				fmt.Fprintf(g.term.Out, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, ui.ByteWords(n))
@@ -80,7 +80,7 @@ func (g *group) exportFile(ctx context.Context, s *threads.Store, id string, for
 	count := &counted{tell: func(n int64) { show.Say("%s", ui.ByteWords(n)) }}
 	err := files.Stream(out, func(w io.Writer) error {
 		count.w = w
-		return transfer.Export(ctx, s.For(g.tenant), id, format, count)
+		return transfer.Export(ctx, s.For(g.flags.Tenant), id, format, count)
 	})
 	return count.n, err
 }
@@ -128,7 +128,7 @@ interrupted. A thread of that id that is another conversation is left alone.`,
 }
 
 func (g *group) importFile(ctx context.Context, file, thread string, format transfer.Format) (err error) {
-	if !g.data.Given() {
+	if !g.flags.Data.Given() {
 		return cli.UsageError(errors.New("--data is required: where the threads are kept"), "agenthost thread import")
 	}
 	in, closeIn, err := files.Open(g.term.In, file)
@@ -148,20 +148,20 @@ func (g *group) importFile(ctx context.Context, file, thread string, format tran
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
 	show := ui.NewProgress(g.term)
-	got, err := transfer.Import(ctx, threads.New(driver.Driver, nil).For(g.tenant), src, &transfer.ImportOptions{
+	got, err := transfer.Import(ctx, threads.New(driver.Driver, nil).For(g.flags.Tenant), src, &transfer.ImportOptions{
 		Thread: thread, Progress: func(n int) { show.Say("%s", ui.Plural(n, "message")) },
 	})
 	show.End()
 	if err != nil {
 		return importHint(err, file)
 	}
-	if g.json {
+	if g.flags.JSON {
 		return ui.PrintJSON(g.term.Out, got)
 	}
 	return g.printImported(got)
@@ -192,7 +192,7 @@ func (g *group) importTraining(ctx context.Context, file, prefix string, in io.R
 	if err != nil {
 		return importHint(err, file)
 	}
-	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (g *group) importTraining(ctx context.Context, file, prefix string, in io.R
 		id := fmt.Sprintf("%s-%d", prefix, n+1)
 		var got *transfer.Imported
 		if err == nil {
-			got, err = transfer.Import(ctx, store.For(g.tenant), src, &transfer.ImportOptions{Thread: id})
+			got, err = transfer.Import(ctx, store.For(g.flags.Tenant), src, &transfer.ImportOptions{Thread: id})
 		}
 		if err != nil {
 			return lineError(importHint(err, file), n)
@@ -215,13 +215,13 @@ func (g *group) importTraining(ctx context.Context, file, prefix string, in io.R
 			made++
 		}
 		show.Say("%s", ui.Plural(n, "thread"))
-		if g.json {
+		if g.flags.JSON {
 			if err := ui.PrintJSON(g.term.Out, got); err != nil {
 				return err
 			}
 		}
 	}
-	if !g.json {
+	if !g.flags.JSON {
 		show.End()
 		rest := ""
 		if made < n {
@@ -254,9 +254,9 @@ func (g *group) printImported(got *transfer.Imported) error {
 		fmt.Fprintf(g.term.Out, "Imported thread %s: %s, %s.\n", termtext.Printable(t.ID), ui.Plural(t.Messages, "message"), ui.Plural(t.Turns, "turn"))
 	}
 	tenant := ""
-	if g.tenant != "" {
-		tenant = " --tenant " + termtext.ShellWord(g.tenant)
+	if g.flags.Tenant != "" {
+		tenant = " --tenant " + termtext.ShellWord(g.flags.Tenant)
 	}
-	fmt.Fprintf(g.term.Out, "Show it with: agenthost thread show %s%s%s\n", termtext.ShellWord(t.ID), g.data.Words(), tenant)
+	fmt.Fprintf(g.term.Out, "Show it with: agenthost thread show %s%s%s\n", termtext.ShellWord(t.ID), g.flags.Data.Words(), tenant)
 	return nil
 }

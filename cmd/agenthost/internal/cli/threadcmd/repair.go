@@ -24,15 +24,15 @@ removed. What is replaced is lost: if there is a backup, restore that instead.`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withThread(c.Context(), list, func(s *threads.Store) error {
-				repaired, err := s.For(g.tenant).Repair(c.Context(), list[0])
+				repaired, err := s.For(g.flags.Tenant).Repair(c.Context(), list[0])
 				if err != nil {
 					return err
 				}
-				removed, err := sessions.Repair(c.Context(), s.Driver(), g.tenant, list[0])
+				removed, err := sessions.Repair(c.Context(), s.Driver(), g.flags.Tenant, list[0])
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, struct {
 						*threads.Repaired
 						Background []string `json:"background,omitempty"` // runs whose records were removed

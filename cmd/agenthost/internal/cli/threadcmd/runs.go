@@ -24,14 +24,14 @@ func (g *group) runs() *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.readThreads(c.Context(), func(s *threads.Store) error {
-				runs, err := s.For(g.tenant).Runs(c.Context())
+				runs, err := s.For(g.flags.Tenant).Runs(c.Context())
 				if err == nil {
-					runs, err = lookup.Answerable(c.Context(), s, g.tenant, runs)
+					runs, err = lookup.Answerable(c.Context(), s, g.flags.Tenant, runs)
 				}
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, shownRuns(runs))
 				}
 				if len(runs) == 0 {

@@ -34,17 +34,17 @@ index are found after one search with --reindex.`,
 			}
 			return with(func(s *threads.Store) error {
 				if reindex {
-					n, err := s.For(g.tenant).Reindex(c.Context())
+					n, err := s.For(g.flags.Tenant).Reindex(c.Context())
 					if err != nil {
 						return err
 					}
 					fmt.Fprintf(g.term.Err, "agenthost: %s indexed\n", ui.Plural(n, "message"))
 				}
-				hits, err := search.New(s).Messages(c.Context(), g.tenant, strings.Join(list, " "), &opts)
+				hits, err := search.New(s).Messages(c.Context(), g.flags.Tenant, strings.Join(list, " "), &opts)
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, hits)
 				}
 				printHits(g.term.Out, hits)
@@ -96,11 +96,11 @@ stays was forked from stays with it.`,
 				return cli.UsageError(err, c.CommandPath())
 			}
 			return g.withThreads(c.Context(), func(s *threads.Store) error {
-				pruned, err := s.For(g.tenant).Prune(c.Context(), opts)
+				pruned, err := s.For(g.flags.Tenant).Prune(c.Context(), opts)
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, pruned)
 				}
 				verb := "Removed"
@@ -173,14 +173,14 @@ func (g *group) delete() *cobra.Command {
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withThreads(c.Context(), func(s *threads.Store) error {
 				for _, id := range list {
-					if err := s.For(g.tenant).Delete(c.Context(), id); err != nil {
+					if err := s.For(g.flags.Tenant).Delete(c.Context(), id); err != nil {
 						return err
 					}
-					if !g.json {
+					if !g.flags.JSON {
 						fmt.Fprintf(g.term.Out, "Deleted %s.\n", termtext.Printable(id))
 					}
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, deletedThreads(list))
 				}
 				return nil

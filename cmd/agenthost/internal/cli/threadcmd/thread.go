@@ -25,12 +25,9 @@ import (
 // group is what the commands of agenthost thread share: the terminal, how data directories
 // are opened, and flags.
 type group struct {
-	term *ui.Terminal
-	dirs *open.Data
-
-	data   cli.DataFlag
-	tenant string
-	json   bool
+	term  *ui.Terminal
+	dirs  *open.Data
+	flags cli.StoredFlags
 }
 
 // New returns the command.
@@ -42,10 +39,9 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().Var(&g.data, "data", "where threads are kept (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
+	g.flags.AddTo(c, "where threads are kept")
 	g.dirs.AddWaitLock(c.PersistentFlags())
-	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", cli.TenantUsage("whose threads"))
-	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	g.flags.AddTenantTo(c, cli.TenantUsage("whose threads"))
 	c.AddCommand(g.list(), g.show(), g.exportCommand(), g.importCommand(), g.runs(),
 		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(), g.repair(),
 		g.search(), g.prune(), g.delete())
@@ -55,10 +51,10 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 // readThreads opens an existing data directory to read it: the user need not be able
 // to write to it.
 func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
-	if err := open.CheckData(&g.data, "agenthost thread"); err != nil {
+	if err := open.CheckData(&g.flags.Data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenToRead(ctx, g.data.Text(), g.dirs.Options(), g.dirs.NoteCopy(g.data.String()))
+	driver, err := datadir.OpenToRead(ctx, g.flags.Data.Text(), g.dirs.Options(), g.dirs.NoteCopy(g.flags.Data.String()))
 	if err != nil {
 		return err
 	}
@@ -68,10 +64,10 @@ func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) 
 
 // withThreads opens a data directory that must exist.
 func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
-	if err := open.CheckData(&g.data, "agenthost thread"); err != nil {
+	if err := open.CheckData(&g.flags.Data, "agenthost thread"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenShared(ctx, g.data.Text(), g.dirs.Options())
+	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
@@ -87,7 +83,7 @@ func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) 
 
 // traces opens the traces of the data; nil if no run is stored.
 func (g *group) traces(data *datadir.Dir) (*trace.Log, error) {
-	if dir := g.data.At().Dir(); dir != "" {
+	if dir := g.flags.Data.At().Dir(); dir != "" {
 		if _, err := os.Stat(datadir.TracesPath(dir)); err != nil {
 			return nil, nil
 		}
@@ -104,11 +100,11 @@ func (g *group) list() *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.readThreads(c.Context(), func(s *threads.Store) error {
-				page, err := s.For(g.tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})
+				page, err := s.For(g.flags.Tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintPage(g.term.Out, page.Threads, page.Next)
 				}
 				return printThreads(g.term.Out, page)
@@ -148,11 +144,11 @@ func (g *group) show() *cobra.Command {
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return m.readMoment(c, g, list, func(s *threads.Store, at threads.At) error {
-				t, err := s.For(g.tenant).ShowAt(c.Context(), list[0], at, limit)
+				t, err := s.For(g.flags.Tenant).ShowAt(c.Context(), list[0], at, limit)
 				if err != nil {
 					return err
 				}
-				if g.json {
+				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, t)
 				}
 				return printTranscript(g.term.Out, t)

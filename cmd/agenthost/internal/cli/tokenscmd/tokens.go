@@ -40,7 +40,7 @@ Encodings: ` + strings.Join(tokens.EncodingNames(), ", ") + ".",
 	}
 	c.Flags().StringVar(&f.encoding, "encoding", "", "the encoding (default "+tokens.DefaultEncoding+")")
 	c.Flags().StringVar(&f.model, "model", "", "count as this model does")
-	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.json, "json", false, cli.JSONUsage)
 	c.MarkFlagsMutuallyExclusive("encoding", "model")
 	return c
 }

@@ -22,12 +22,9 @@ import (
 // group is what the commands of agenthost trace share: the terminal, how data directories
 // are opened, and flags.
 type group struct {
-	term *ui.Terminal
-	dirs *open.Data
-
-	data   cli.DataFlag
-	tenant string
-	json   bool
+	term  *ui.Terminal
+	dirs  *open.Data
+	flags cli.StoredFlags
 }
 
 // New returns the command.
@@ -42,31 +39,30 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().Var(&g.data, "data", "the host's data (required): a directory, or postgres://..., or env:NAME (default: $AGENTHOST_DATA)")
-	c.PersistentFlags().StringVar(&g.tenant, "tenant", "", "whose runs (default: all tenants')")
-	c.PersistentFlags().BoolVar(&g.json, "json", false, "print JSON")
+	g.flags.AddTo(c, "the host's data")
+	g.flags.AddTenantTo(c, "whose runs (default: all tenants')")
 	c.AddCommand(g.show(), g.list())
 	return c
 }
 
 func (g *group) dir(command string) (string, error) {
-	if !g.data.Given() {
+	if !g.flags.Data.Given() {
 		return "", cli.UsageError(errors.New("--data is required: the data directory of the host"), command)
 	}
-	if g.data.At().IsDatabase() {
-		return "", host.Errorf(host.Unimplemented, "traces are kept in a data directory, and %s is a database", g.data.At()).
+	if g.flags.Data.At().IsDatabase() {
+		return "", host.Errorf(host.Unimplemented, "traces are kept in a data directory, and %s is a database", g.flags.Data.At()).
 			WithHint("export the events of runs to a collector of OpenTelemetry")
 	}
-	return datadir.TracesPath(g.data.At().Dir()), nil
+	return datadir.TracesPath(g.flags.Data.At().Dir()), nil
 }
 
 // options have the tenant whose runs are read, and the keys that decrypt them.
 func (g *group) options() (*trace.ReadOptions, error) {
-	keys, err := g.dirs.Keys(g.data.At().Dir())
+	keys, err := g.dirs.Keys(g.flags.Data.At().Dir())
 	if err != nil {
 		return nil, err
 	}
-	return &trace.ReadOptions{Tenant: g.tenant, Keys: keys}, nil
+	return &trace.ReadOptions{Tenant: g.flags.Tenant, Keys: keys}, nil
 }
 
 // hinted adds the command that records runs to the error of a directory without any.
@@ -75,7 +71,7 @@ func (g *group) hinted(err error) error {
 	if e.Code != host.NotFound || e.Hint != "" {
 		return err
 	}
-	return e.WithHint("runs are kept by: agenthost run PROJECT%s", g.data.Words())
+	return e.WithHint("runs are kept by: agenthost run PROJECT%s", g.flags.Data.Words())
 }
 
 func (g *group) show() *cobra.Command {
@@ -102,7 +98,7 @@ func (g *group) show() *cobra.Command {
 			if err != nil {
 				return g.hinted(err)
 			}
-			if g.json {
+			if g.flags.JSON {
 				return ui.PrintTimed(g.term.Out, run)
 			}
 			return run.Write(g.term.Out)
@@ -116,7 +112,7 @@ func (g *group) show() *cobra.Command {
 			if err != nil {
 				return ids, cobra.ShellCompDirectiveNoFileComp
 			}
-			if runs, err := trace.List(datadir.TracesPath(g.data.At().Dir()), opts); err == nil {
+			if runs, err := trace.List(datadir.TracesPath(g.flags.Data.At().Dir()), opts); err == nil {
 				for _, r := range runs {
 					ids = append(ids, r.Run)
 				}
@@ -144,7 +140,7 @@ func (g *group) list() *cobra.Command {
 			if err != nil {
 				return g.hinted(err)
 			}
-			if g.json {
+			if g.flags.JSON {
 				return ui.PrintTimed(g.term.Out, ui.ItemsOf(runs))
 			}
 			return printRuns(g.term.Out, runs)
