@@ -3,8 +3,8 @@ package plugin
 import (
 	"context"
 
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // answerReader turns an export's output into the result for the plugin's caller. Its
@@ -28,7 +28,7 @@ func answerPrice(output []byte, signs int) int64 {
 // No guest code runs any more; the call still holds its quantum, and yields as an
 // operation does.
 func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) error {
-	if err := inst.meter.ChargeReturned(answerPrice(output, strictjson.CountSigns(output))); err != nil {
+	if err := inst.meter.ChargeReturned(answerPrice(output, jsondoc.CountSigns(output))); err != nil {
 		return err
 	}
 	if !inst.meter.YieldAfter(0) {
@@ -60,7 +60,7 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 		return err
 	}
 	var asked struct{ Tool, Processor, Router, Provider string }
-	_ = strictjson.Unmarshal(input, &asked) // a call may be one that no host makes
+	_ = jsondoc.Unmarshal(input, &asked) // a call may be one that no host makes
 	switch {
 	case r.GuestError:
 		_, err = abi.ReadError(p.id, p.module.exportName(e), r.Output)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 func TestReadingAnAnswerEndsWithItsCall(t *testing.T) {
@@ -51,7 +51,7 @@ func TestReadingAnAnswerIsInTheBudget(t *testing.T) {
 	}
 	full := cost(fmt.Sprintf("i32.const 0 i32.const %d call $output_write i32.const 0", len(output)))
 	none := cost("i32.const 0 i32.const 0 call $output_write i32.const 0")
-	want := answerPrice([]byte(output), strictjson.CountSigns([]byte(output))) + int64(len(output))/callmeter.BytesPerInstruction
+	want := answerPrice([]byte(output), jsondoc.CountSigns([]byte(output))) + int64(len(output))/callmeter.BytesPerInstruction
 	if got := full.Instructions - none.Instructions; got != want {
 		t.Errorf("an answer of %d bytes costs %d instructions more than none, want %d", len(output), got, want)
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -167,7 +167,7 @@ func (c *engineCall) operate(ctx context.Context, op string, request []byte) ([]
 	if len(request) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(request), c.limits.ResponseBytes)
 	}
-	if err := checkSigns(op, strictjson.CountSigns(request)); err != nil {
+	if err := checkSigns(op, jsondoc.CountSigns(request)); err != nil {
 		return nil, err
 	}
 	if c.ops == nil {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -137,7 +137,7 @@ func (inst *instance) exited(err error) bool {
 // set, or one with the plugin's text.
 func extismError(text string) []byte {
 	var e host.Error
-	if strictjson.Unmarshal([]byte(text), &e) == nil && e.Message != "" {
+	if jsondoc.Unmarshal([]byte(text), &e) == nil && e.Message != "" {
 		return []byte(text)
 	}
 	return abi.ErrorObject(fault.Disclose(host.Errorf(host.Internal, "%s", clean(text))))

@@ -12,9 +12,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // call is the call in progress as the functions that its guest imports see it: what the
@@ -200,7 +200,7 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 	if !known {
 		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
 	}
-	values := strictjson.CountSigns(req)
+	values := jsondoc.CountSigns(req)
 	c.meter.Charge(price + requestPrice(req, values))
 	c.meter.Check()
 	if len(req) > c.limits.ResponseBytes {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // baseOperations are the operations of every call: the granted ones, and those on the
@@ -150,7 +150,7 @@ func (b *binding) mayState(access Access) error {
 }
 
 func readRequest(op string, req []byte, into any) error {
-	if err := strictjson.Unmarshal(req, into); err != nil {
+	if err := jsondoc.Unmarshal(req, into); err != nil {
 		return host.Errorf(host.InvalidArgument, "request of %s: %v", op, err)
 	}
 	return nil

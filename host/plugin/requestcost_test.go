@@ -2,18 +2,14 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/llm"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // A request that is cheap to write and dear to read is refused, or paid for.
@@ -58,11 +54,11 @@ func BenchmarkHeaviestRequest(b *testing.B) {
 			for b.Loop() {
 				var in struct{ Patch []host.PatchOp }
 				start := time.Now()
-				_ = strictjson.Unmarshal(raw, &in) // texts are no objects, and are read before that is seen
+				_ = jsondoc.Unmarshal(raw, &in) // texts are no objects, and are read before that is seen
 				longest = max(longest, time.Since(start))
 			}
 			b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest")
-			b.ReportMetric(float64(strictjson.CountSigns(raw)), "signs")
+			b.ReportMetric(float64(jsondoc.CountSigns(raw)), "signs")
 		})
 	}
 }
@@ -78,73 +74,4 @@ func cut(list string) int {
 		}
 	}
 	return len(list)
-}
-
-// FuzzReadJSON holds the reader to encoding/json: what the one takes the other
-// does, and both see the same, but for the case of names and a null.
-func FuzzReadJSON(f *testing.F) {
-	for _, s := range []string{
-		`{"op":"a","n":[1,2],"list":[{"op":"b"},{"n":null}],"any":{"x":[{}]}}`, ` { "\u006fp" : "\u0041" , "op":"last" } `, `{"list":null,"any":null}`,
-		`{"list":[null]}`, `{"op":1}`, `[]`, `null`, `{"list":{}}`, `{"":1}`, `{"any":"]}\"["}`, `{"in":{"op":"x"}}`, `{"in":null}`, `{"list":[ {} , {} ]}`,
-	} {
-		f.Add(s)
-	}
-	type inner struct {
-		Op string `json:"op"`
-	}
-	type outer struct {
-		Op     string          `json:"op"`
-		N      []int           `json:"n"`
-		List   []inner         `json:"list"`
-		Any    json.RawMessage `json:"any"`
-		In     *inner          `json:"in"`
-		hidden int
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var mine, theirs outer
-		err := strictjson.Unmarshal([]byte(s), &mine)
-		if mine.hidden != 0 {
-			t.Fatal("a field that is not exported was set")
-		}
-		if err != nil {
-			return
-		}
-		if !json.Valid([]byte(s)) {
-			t.Fatalf("%q was read, and is not JSON", s)
-		}
-		if foldsNames(s) {
-			return
-		}
-		if err := json.Unmarshal([]byte(s), &theirs); err != nil {
-			t.Fatalf("%q was read; encoding/json says %v", s, err)
-		}
-		if diff := cmp.Diff(theirs, mine, cmp.AllowUnexported(outer{}), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("%q (-encoding/json +ours):\n%s", s, diff)
-		}
-	})
-}
-
-// foldsNames reports whether a member's name differs from a field's by its case,
-// or comes twice: there encoding/json does otherwise on purpose.
-func foldsNames(s string) bool {
-	d := json.NewDecoder(strings.NewReader(s))
-	seen := 0
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return false
-		}
-		name, ok := token.(string)
-		if !ok {
-			continue
-		}
-		for _, field := range []string{"op", "n", "list", "any", "in"} {
-			if strings.EqualFold(name, field) {
-				if name != field || seen > 0 && strings.Count(s, name) > 1 || strings.Contains(s, `\u`) {
-					return true
-				}
-			}
-		}
-		seen++
-	}
 }

@@ -12,7 +12,7 @@ import (
 // keep the members that a struct does not know, in order, nor append to a
 // buffer.
 
-// eachMember calls fn for the members of the object b in order. The value
+// EachMember calls fn for the members of the object b in order. The value
 // aliases b.
 func EachMember(b []byte, fn func(name string, value []byte) error) error {
 	b = bytes.TrimLeft(b, Space)
@@ -32,7 +32,7 @@ func EachMember(b []byte, fn func(name string, value []byte) error) error {
 	return nil
 }
 
-// eachElement calls fn for the elements of the array b in order.
+// EachElement calls fn for the elements of the array b in order.
 func EachElement(b []byte, fn func(i int, value []byte) error) error {
 	b = bytes.TrimLeft(b, Space)
 	if len(b) == 0 || b[0] != '[' {
@@ -49,9 +49,16 @@ func EachElement(b []byte, fn func(i int, value []byte) error) error {
 	return nil
 }
 
+// CountElements returns how many elements an array has; 0 for any other value.
+func CountElements(b []byte) (n int) {
+	_ = EachElement(b, func(int, []byte) error { n++; return nil })
+	return n
+}
+
+// Space is the white space of JSON.
 const Space = " \t\r\n"
 
-// Next skips white space and separators.
+// next skips white space and separators.
 func next(b []byte) []byte {
 	for len(b) > 0 {
 		switch b[0] {
@@ -66,6 +73,26 @@ func next(b []byte) []byte {
 
 // valueEnd returns the length of the value at the start of valid JSON.
 func valueEnd(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	switch b[0] {
+	case '"':
+		return StringEnd(b, 0) + 1
+	case '{', '[':
+		return nestedEnd(b)
+	}
+	for i, c := range b {
+		switch c {
+		case ',', ':', '}', ']', ' ', '\t', '\r', '\n':
+			return i
+		}
+	}
+	return len(b)
+}
+
+// nestedEnd returns the length of the object or array at the start of valid JSON.
+func nestedEnd(b []byte) int {
 	depth := 0
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -73,30 +100,34 @@ func valueEnd(b []byte) int {
 			i = StringEnd(b, i)
 		case '{', '[':
 			depth++
-			continue
 		case '}', ']':
-			if depth == 0 {
-				return i
+			if depth--; depth == 0 {
+				return i + 1
 			}
-			depth--
-		case ',', ':', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return i
-			}
-			continue
-		default:
-			continue
-		}
-		if depth == 0 {
-			return i + 1
 		}
 	}
 	return len(b)
 }
 
-// stringEnd returns the index of the quote that closes the string opened at i.
+// shortString is how many bytes of a string are read one by one: a search takes longer
+// to begin than to pass over a short string.
+const shortString = 16
+
+// StringEnd returns the index of the quote that closes the string opened at i.
 func StringEnd(b []byte, i int) int {
-	for i++; i < len(b); {
+	short := min(len(b), i+shortString)
+	for i++; i < short && b[i] != '\\'; i++ {
+		if b[i] == '"' {
+			return i
+		}
+	}
+	return longStringEnd(b, i)
+}
+
+// longStringEnd is StringEnd from an index within the string, at which no escape is
+// half read.
+func longStringEnd(b []byte, i int) int {
+	for i < len(b) {
 		n := bytes.IndexByte(b[i:], '"')
 		if n < 0 {
 			return len(b) - 1
@@ -146,4 +177,10 @@ func Check(b []byte) error {
 		return fmt.Errorf("not valid JSON: %w", json.Unmarshal(b, new(json.RawMessage)))
 	}
 	return nil
+}
+
+// CountSigns counts what separates the values of JSON. It counts signs in strings as
+// well: it is a bound, and fast.
+func CountSigns(raw []byte) int {
+	return bytes.Count(raw, []byte{','}) + bytes.Count(raw, []byte{':'}) + bytes.Count(raw, []byte{'{'}) + bytes.Count(raw, []byte{'['})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 func TestHTTPAccessMeets(t *testing.T) {
@@ -197,7 +197,7 @@ func FuzzGrants(f *testing.F) {
 	f.Add([]byte(`{"kv":"everything"}`), []byte(`{"http":[{"host":"*.*"}]}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var asked, granted Set
-		if strictjson.Unmarshal(a, &asked) != nil || asked.Check() != nil || strictjson.Unmarshal(b, &granted) != nil || granted.Check() != nil {
+		if jsondoc.Unmarshal(a, &asked) != nil || asked.Check() != nil || jsondoc.Unmarshal(b, &granted) != nil || granted.Check() != nil {
 			return
 		}
 		both := asked.Clamp(granted)
@@ -209,7 +209,7 @@ func FuzzGrants(f *testing.F) {
 		}
 		raw, err := json.Marshal(both)
 		var back Set
-		if err != nil || strictjson.Unmarshal(raw, &back) != nil || len(back.Widens(both))+len(both.Widens(back)) > 0 {
+		if err != nil || jsondoc.Unmarshal(raw, &back) != nil || len(back.Widens(both))+len(both.Widens(back)) > 0 {
 			t.Errorf("%+v is written as %s and read as %+v, %v", both, raw, back, err)
 		}
 	})

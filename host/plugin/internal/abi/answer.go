@@ -7,14 +7,15 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // Answers reads the outputs of the exports of one plugin. An output that breaks the ABI is
-// an error of code internal that names the plugin. A long output is read in pieces; between
-// two of them the method Pace of the context is called, if it has one.
+// an error of code internal that names the plugin. A long output is read in pieces, with a
+// [callmeter.Yield] between two of them.
 type Answers struct{ Plugin string }
 
 // Tool reads the answer of a tool, whose content fits a schema; nil is any content.
@@ -52,7 +53,7 @@ func (a Answers) readArtifacts(ctx context.Context, raw json.RawMessage) (list [
 	if err := a.decodable(Tool, "artifacts", raw); err != nil {
 		return nil, err
 	}
-	if err := strictjson.UnmarshalValid(ctx, raw, &list); err != nil {
+	if err := jsondoc.UnmarshalValid(raw, &list, func() error { return callmeter.Yield(ctx) }); err != nil {
 		return nil, a.broken(Tool, fmt.Errorf("artifacts: %w", err))
 	}
 	return list, nil
@@ -188,7 +189,7 @@ type toolOutput struct {
 }
 
 func (a Answers) decode(ctx context.Context, e Export, raw []byte, into any) error {
-	return a.broken(e, strictjson.UnmarshalContext(ctx, raw, into))
+	return a.broken(e, jsondoc.UnmarshalInPieces(raw, into, func() error { return callmeter.Yield(ctx) }))
 }
 
 // broken is the error of an export whose output can not be read.
@@ -228,15 +229,7 @@ func (a Answers) atMost(e Export, what string, n, max int) error {
 
 // decodable fails if a field of an answer has too many values to decode.
 func (a Answers) decodable(e Export, what string, raw []byte) error {
-	return a.atMost(e, "commas, colons and brackets in its "+what, strictjson.CountSigns(raw), maxDecodedSigns)
-}
-
-// countItems returns how many items an array of valid JSON has; 0 for any other value.
-func countItems(raw []byte) (n int) {
-	if len(raw) > 0 && raw[0] == '[' {
-		_ = strictjson.EachItem(raw, func([]byte) error { n++; return nil })
-	}
-	return n
+	return a.atMost(e, "commas, colons and brackets in its "+what, jsondoc.CountSigns(raw), maxDecodedSigns)
 }
 
 // pieceBytes is how much of a long list of messages or edits is read at once. A
@@ -250,7 +243,7 @@ func (a Answers) inPieces(ctx context.Context, e Export, what string, raw json.R
 	if err := a.decodable(e, what, raw); err != nil {
 		return err
 	}
-	if err := a.atMost(e, what, countItems(raw), max); err != nil {
+	if err := a.atMost(e, what, jsondoc.CountElements(raw), max); err != nil {
 		return err
 	}
 	if len(raw) <= pieceBytes || raw[0] != '[' {
@@ -261,11 +254,11 @@ func (a Answers) inPieces(ctx context.Context, e Export, what string, raw json.R
 		piece[len(piece)-1] = ']' // in the place of the last comma
 		err := read(piece)
 		if piece = append(piece[:0], '['); err == nil {
-			err = strictjson.Yield(ctx)
+			err = callmeter.Yield(ctx)
 		}
 		return err
 	}
-	err := strictjson.EachItem(raw, func(item []byte) error {
+	err := jsondoc.EachElement(raw, func(_ int, item []byte) error {
 		if len(piece) > 1 && len(piece)+len(item) >= pieceBytes {
 			if err := flush(); err != nil {
 				return err

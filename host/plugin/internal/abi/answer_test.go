@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // Lists are read in pieces, and are the same as read at once.
@@ -44,7 +44,7 @@ func TestUnknownMembersCostLittle(t *testing.T) {
 	const members = 1000
 	raw := []byte("{" + strings.Repeat(`"nobody":0,`, members) + `"content":1}`)
 	got := testing.AllocsPerRun(10, func() {
-		if err := strictjson.Unmarshal(raw, &toolOutput{}); err != nil {
+		if err := jsondoc.Unmarshal(raw, &toolOutput{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -63,7 +63,7 @@ func BenchmarkHeaviestAnswer(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			raw := []byte("{" + strings.Repeat(item+",", outputBytes/(len(item)+1)-1) + item + "}")
 			for b.Loop() {
-				if err := strictjson.Unmarshal(raw, &toolOutput{}); err != nil {
+				if err := jsondoc.Unmarshal(raw, &toolOutput{}); err != nil {
 					b.Fatal(err)
 				}
 			}

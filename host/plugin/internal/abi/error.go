@@ -6,8 +6,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 )
 
 // ErrorObject is an error as a guest gets it: without the text of drivers and of the
@@ -41,7 +41,7 @@ func ReadError(id, export string, raw []byte) (*host.Error, error) {
 		Message, Hint string
 		Retryable     bool
 	}
-	if err := strictjson.Unmarshal(raw, &e); err != nil || e.Message == "" {
+	if err := jsondoc.Unmarshal(raw, &e); err != nil || e.Message == "" {
 		return nil, host.Errorf(host.Internal, "plugin %q: %s returned an error without a message", id, export)
 	}
 	if !e.Code.Valid() {

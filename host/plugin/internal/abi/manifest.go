@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
 	"github.com/agenthost/agenthost/host/plugin/permission"
 )
 
@@ -140,7 +140,7 @@ func DecodeManifest(raw []byte) (*Manifest, error) {
 		return nil, refuse("manifest is %d bytes, more than %d", len(raw), MaxManifestBytes)
 	}
 	m := &Manifest{raw: bytes.Clone(raw)}
-	if err := strictjson.Unmarshal(raw, m); err != nil {
+	if err := jsondoc.Unmarshal(raw, m); err != nil {
 		return nil, refuse("manifest: %w", err).WithHint("see pdk/ABI.md for what it looks like")
 	}
 	return m, nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
-	"github.com/agenthost/agenthost/host/plugin/internal/strictjson"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // A plugin's HTTP requests are host operations like any other: they pass through
@@ -62,7 +62,7 @@ func (s *State) fetch(head, body uint64) uint64 {
 		s.stopFetch(err)
 	}
 	var res fetchResponse
-	if err := strictjson.Unmarshal(raw, &res); err != nil {
+	if err := jsondoc.Unmarshal(raw, &res); err != nil {
 		s.stopFetch(host.Errorf(host.Internal, "read the response: %v", err))
 	}
 	if limit := s.opts.HTTPBytes; limit > 0 && len(res.Body) > limit {
@@ -86,7 +86,7 @@ var ignoredHeaders = []string{"host", "content-length", "transfer-encoding", "tr
 // fetchRequestOf makes a request of http.fetch of one of Extism's, which follows redirects.
 func fetchRequestOf(raw, body []byte) ([]byte, error) {
 	var in request
-	if err := strictjson.Unmarshal(raw, &in); err != nil {
+	if err := jsondoc.Unmarshal(raw, &in); err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "read the request: %v", err)
 	}
 	out := fetchRequest{Method: strings.ToUpper(in.Method), URL: in.URL, Body: body, Redirects: followedRedirects}

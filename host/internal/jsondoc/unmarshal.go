@@ -1,72 +1,54 @@
-package strictjson
+package jsondoc
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/agenthost/agenthost/host/fault"
 )
 
-// MaxListed bounds the lists that are read item by item.
+// MaxListed bounds the lists that [Unmarshal] reads.
 const MaxListed = 50_000
 
-// Unmarshal reads a document into the struct that into points to. Unlike encoding/json
-// it takes names as case-sensitive, accepts only an object for a struct, and refuses
-// text that is not UTF-8 and a list of more than [MaxListed] items.
+// Unmarshal reads a document of unknown origin into the struct that into points to.
+// Unlike encoding/json it takes names as case-sensitive, accepts only an object for a
+// struct, and refuses text that is not UTF-8 and a list of more than [MaxListed] items.
+// Of several members with one name the last counts.
 func Unmarshal(raw []byte, into any) error {
-	return UnmarshalContext(context.Background(), raw, into)
+	return UnmarshalInPieces(raw, into, func() error { return nil })
 }
 
-// UnmarshalContext is [Unmarshal] that ends with its context, and yields between
-// pieces of some milliseconds if ctx has a method Pace() error.
-func UnmarshalContext(ctx context.Context, raw []byte, into any) error {
-	if !utf8.Valid(raw) {
-		return errors.New("not valid UTF-8")
-	}
-	if !json.Valid(raw) {
-		return json.Unmarshal(raw, into) // it returns the syntax error
-	}
-	if err := Yield(ctx); err != nil {
+// UnmarshalInPieces is [Unmarshal] that calls yield between pieces of some milliseconds,
+// and ends with its error.
+func UnmarshalInPieces(raw []byte, into any, yield func() error) error {
+	if err := Check(raw); err != nil {
 		return err
 	}
-	return UnmarshalValid(ctx, bytes.TrimSpace(raw), into)
+	if err := yield(); err != nil {
+		return err
+	}
+	return UnmarshalValid(bytes.Trim(raw, Space), into, yield)
 }
 
-// UnmarshalValid is [UnmarshalContext] of JSON that is known to be valid and has no
+// UnmarshalValid is [UnmarshalInPieces] of JSON that Check has accepted and that has no
 // white space around it.
-func UnmarshalValid(ctx context.Context, raw []byte, into any) error {
-	r := &reader{ctx: ctx}
+func UnmarshalValid(raw []byte, into any, yield func() error) error {
+	r := &reader{yield: yield}
 	return r.value(raw, reflect.ValueOf(into).Elem())
 }
 
-// reader reads one document. It lives as long as the call with its context.
+// reader reads one document into Go values.
 type reader struct {
-	ctx  context.Context // the lifetime of the reader
-	read int             // bytes since the last yield
+	yield func() error
+	read  int // bytes since the last yield
 }
 
 // pieceBytes is how many bytes a reader reads between two yields: 5 ms with the slowest
 // members.
 const pieceBytes = 256 << 10
-
-// Yield calls the method Pace of ctx, if it has one, and returns the error of a ctx
-// that has ended.
-func Yield(ctx context.Context) error {
-	if p, ok := ctx.(interface{ Pace() error }); ok {
-		return p.Pace()
-	}
-	if ctx.Err() != nil {
-		return fault.ContextError(ctx)
-	}
-	return nil
-}
 
 // took counts the bytes read from a document, and yields after each piece.
 func (r *reader) took(n int) error {
@@ -74,7 +56,7 @@ func (r *reader) took(n int) error {
 		return nil
 	}
 	r.read = 0
-	return Yield(r.ctx)
+	return r.yield()
 }
 
 // value reads a value that is known to be valid JSON without space around it.
@@ -131,7 +113,7 @@ func (r *reader) object(raw []byte, v reflect.Value) error {
 	}
 	names := jsonNames(v.Type())
 	values := make([][]byte, len(names))
-	err := eachMember(raw, func(name string, value []byte) error {
+	err := EachMember(raw, func(name string, value []byte) error {
 		if i := slices.Index(names, name); i >= 0 && name != "" {
 			values[i] = value // the last value of a member counts
 		}
@@ -153,15 +135,12 @@ func (r *reader) list(raw []byte, v reflect.Value) error {
 	if raw[0] != '[' {
 		return json.Unmarshal(raw, v.Addr().Interface()) // null, or the error with the type found
 	}
-	n := 0
-	_ = EachItem(raw, func([]byte) error { n++; return nil })
+	n := CountElements(raw)
 	if n > MaxListed {
 		return errTooMany
 	}
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
-	i := -1
-	return EachItem(raw, func(item []byte) error {
-		i++
+	return EachElement(raw, func(i int, item []byte) error {
 		if err := r.value(item, v.Index(i)); err != nil {
 			return fmt.Errorf("%d: %w", i, err)
 		}
@@ -191,10 +170,4 @@ func jsonName(f reflect.StructField) string {
 		}
 	}
 	return strings.ToLower(f.Name)
-}
-
-// CountSigns counts what separates the values of JSON. It counts signs in strings as
-// well: it is a bound, and fast.
-func CountSigns(raw []byte) int {
-	return bytes.Count(raw, []byte{','}) + bytes.Count(raw, []byte{':'}) + bytes.Count(raw, []byte{'{'}) + bytes.Count(raw, []byte{'['})
 }
