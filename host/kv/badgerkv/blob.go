@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/internal/datakey"
 )
 
 // A value of at least blobBytes is a file of its own, a blob, and Badger has a
@@ -141,10 +142,10 @@ func (b *blobs) relative(path string) string {
 
 // addressOf returns the address of a value under a key; without one, under a key that
 // is derived from the partition's name.
-func addressOf(partition string, key *partitionKey, value []byte) (address [addressBytes]byte, err error) {
+func addressOf(partition string, key *datakey.Key, value []byte) (address [addressBytes]byte, err error) {
 	var derived []byte
 	if key != nil {
-		if derived, err = hkdf.Key(sha256.New, key.raw, nil, addressInfo, sha256.Size); err != nil {
+		if derived, err = hkdf.Key(sha256.New, key.Raw(), nil, addressInfo, sha256.Size); err != nil {
 			return address, err
 		}
 	} else {
@@ -168,7 +169,7 @@ func (b *blobs) read(partition string, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var key *partitionKey
+	var key *datakey.Key
 	if ref.keyID != 0 {
 		if key = b.keys.keyOf(partition, ref.keyID); key == nil {
 			return nil, errNoDataKey
@@ -209,10 +210,10 @@ func readBlobFile(path string, limit int) ([]byte, error) {
 }
 
 // openBlob returns the value in a file's content, unsealed.
-func openBlob(partition string, ref *blobReference, key *partitionKey, content []byte) (value []byte, err error) {
+func openBlob(partition string, ref *blobReference, key *datakey.Key, content []byte) (value []byte, err error) {
 	value = content
 	if key != nil {
-		if value, err = key.open(content, blobPlace(partition, ref.address)); err != nil {
+		if value, err = key.Open(content, blobPlace(partition, ref.address)); err != nil {
 			return nil, err
 		}
 	}
@@ -231,7 +232,7 @@ func openBlob(partition string, ref *blobReference, key *partitionKey, content [
 // also if write fails.
 func (b *blobs) write(partition string, value []byte) (ref *blobReference, path string, err error) {
 	ref = &blobReference{size: len(value)}
-	var key *partitionKey
+	var key *datakey.Key
 	if b.keys.seals() {
 		if ref.keyID, key = b.keys.latestKey(partition); key == nil {
 			return nil, "", errNoDataKey
@@ -247,7 +248,7 @@ func (b *blobs) write(partition string, value []byte) (ref *blobReference, path 
 	}
 	content := value
 	if key != nil {
-		if content, err = key.seal(nil, value, blobPlace(partition, ref.address)); err != nil {
+		if content, err = key.Seal(nil, value, blobPlace(partition, ref.address)); err != nil {
 			return nil, path, err
 		}
 	}
@@ -259,7 +260,7 @@ func (b *blobs) write(partition string, value []byte) (ref *blobReference, path 
 
 // holds reports whether the file at path has the value already, and then makes the file
 // durable: the commit that wrote it may not have ended.
-func (b *blobs) holds(path, partition string, ref *blobReference, key *partitionKey, value []byte) bool {
+func (b *blobs) holds(path, partition string, ref *blobReference, key *datakey.Key, value []byte) bool {
 	content, err := readBlobFile(path, ref.size+sealOverhead)
 	if err != nil {
 		return false

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/internal/datakey"
 )
 
 // KeyFile is the file in a store's directory that has the data keys of its partitions,
@@ -51,7 +52,7 @@ const (
 // tag. A seal of a narrow key adds fewer bytes than sealOverhead.
 const (
 	keyIDBytes   = 8
-	sealOverhead = keyIDBytes + wideOverhead
+	sealOverhead = keyIDBytes + datakey.Overhead
 	leastSealed  = keyIDBytes + 12 + 16
 	// sealedMeta marks a sealed value in Badger. Values of stores made before data keys
 	// existed have 0.
@@ -80,7 +81,7 @@ type dataKeyRecord struct {
 	Partition []byte `json:"partition"`
 	ID        uint64 `json:"id"`
 	Key       []byte `json:"key"`
-	Wide      bool   `json:"wide,omitempty"` // see [partitionKey]
+	Wide      bool   `json:"wide,omitempty"` // see [datakey.Key]
 }
 
 type erasingRecord struct {
@@ -91,7 +92,7 @@ type erasingRecord struct {
 // dataKeys are the data keys of one partition.
 type dataKeys struct {
 	latest uint64
-	byID   map[uint64]*partitionKey
+	byID   map[uint64]*datakey.Key
 }
 
 // keyring holds the data keys of a store's partitions, and which partitions are being
@@ -180,7 +181,7 @@ func (h *keyFileHeader) open(sealed, storeKey []byte) (*keyFileBody, error) {
 		if err != nil {
 			return nil, err
 		}
-		aead, err := newAEAD(own)
+		aead, err := datakey.NewAEAD(own)
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +216,7 @@ func wrapper(storeKey []byte) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newAEAD(derived)
+	return datakey.NewAEAD(derived)
 }
 
 func (b *keyFileBody) keyring(storeKey []byte) (*keyring, error) {
@@ -228,7 +229,7 @@ func (b *keyFileBody) keyring(storeKey []byte) (*keyring, error) {
 		if len(rec.Key) != dataKeyBytes || rec.ID >= r.next {
 			return nil, fmt.Errorf("%w: the key file has a key that no store has; put back a copy of %s", kv.ErrCorrupt, KeyFile)
 		}
-		r.put(string(rec.Partition), rec.ID, newPartitionKey(rec.Key, !rec.Wide))
+		r.put(string(rec.Partition), rec.ID, datakey.New(rec.Key, !rec.Wide))
 	}
 	for _, rec := range b.Erasing {
 		r.erasing[string(rec.Partition)] = rec.Since
@@ -236,10 +237,10 @@ func (b *keyFileBody) keyring(storeKey []byte) (*keyring, error) {
 	return r, nil
 }
 
-func (r *keyring) put(partition string, id uint64, key *partitionKey) {
+func (r *keyring) put(partition string, id uint64, key *datakey.Key) {
 	of := r.keys[partition]
 	if of == nil {
-		of = &dataKeys{byID: map[uint64]*partitionKey{}}
+		of = &dataKeys{byID: map[uint64]*datakey.Key{}}
 		r.keys[partition] = of
 	}
 	of.byID[id] = key
@@ -252,7 +253,7 @@ func (r *keyring) body() *keyFileBody {
 	for _, partition := range slices.Sorted(maps.Keys(r.keys)) {
 		of := r.keys[partition]
 		for _, id := range slices.Sorted(maps.Keys(of.byID)) {
-			b.Keys = append(b.Keys, dataKeyRecord{Partition: []byte(partition), ID: id, Key: of.byID[id].raw, Wide: !of.byID[id].narrow})
+			b.Keys = append(b.Keys, dataKeyRecord{Partition: []byte(partition), ID: id, Key: of.byID[id].Raw(), Wide: !of.byID[id].Narrow()})
 		}
 	}
 	for _, partition := range slices.Sorted(maps.Keys(r.erasing)) {
@@ -279,7 +280,7 @@ func (r *keyring) encode(storeKeys ...[]byte) ([]byte, error) {
 			}
 			h.Wraps = append(h.Wraps, aead.Seal(nil, nil, own, nil))
 		}
-		aead, err := newAEAD(own)
+		aead, err := datakey.NewAEAD(own)
 		if err != nil {
 			return nil, err
 		}
@@ -417,7 +418,7 @@ func (r *keyring) saveAll(wipe bool, storeKeys ...[]byte) error {
 func (r *keyring) newKey(partition string) {
 	raw := make([]byte, dataKeyBytes)
 	_, _ = rand.Read(raw) // never fails
-	r.put(partition, r.next, newPartitionKey(raw, false))
+	r.put(partition, r.next, datakey.New(raw, false))
 	r.next++
 }
 
@@ -435,7 +436,7 @@ func (r *keyring) seal(engineKey []byte, revision uint64, value []byte) ([]byte,
 	}
 	out := make([]byte, keyIDBytes, len(value)+sealOverhead)
 	binary.BigEndian.PutUint64(out, id)
-	return key.seal(out, value, sealedWith(engineKey, revision))
+	return key.Seal(out, value, sealedWith(engineKey, revision))
 }
 
 // errNoDataKey is the error for a value whose data key is destroyed, or in another key
@@ -451,7 +452,7 @@ func (r *keyring) unseal(engineKey []byte, revision uint64, sealed []byte) ([]by
 	if key == nil {
 		return nil, errNoDataKey
 	}
-	value, err := key.open(sealed[keyIDBytes:], sealedWith(engineKey, revision))
+	value, err := key.Open(sealed[keyIDBytes:], sealedWith(engineKey, revision))
 	if err != nil {
 		return nil, fmt.Errorf("%w: a value is not what was sealed there; restore it from a backup", kv.ErrCorrupt)
 	}
@@ -478,7 +479,7 @@ func (r *keyring) sealText(partition, purpose string, text []byte) ([]byte, erro
 	}
 	out := make([]byte, keyIDBytes, len(text)+sealOverhead)
 	binary.BigEndian.PutUint64(out, id)
-	return key.seal(out, text, textPlace(partition, purpose))
+	return key.Seal(out, text, textPlace(partition, purpose))
 }
 
 // openText undoes sealText. The id of the text's data key determines the partition.
@@ -494,7 +495,7 @@ func (r *keyring) openText(purpose string, sealed []byte) ([]byte, error) {
 	if key == nil {
 		return nil, errNoDataKey
 	}
-	text, err := key.open(sealed[keyIDBytes:], textPlace(partition, purpose))
+	text, err := key.Open(sealed[keyIDBytes:], textPlace(partition, purpose))
 	if err != nil {
 		return nil, fmt.Errorf("%w: a text is not what was sealed", kv.ErrCorrupt)
 	}
