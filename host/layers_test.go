@@ -68,7 +68,7 @@ var layers = []layer{
 		"a driver is one technology behind one interface"},
 	{"host/kv/kvcopy", []string{"host/kv"},
 		"entries in, entries out: it knows drivers by their interface alone"},
-	{"host/kv/pgkv", []string{"host/kv"},
+	{"host/kv/pgkv", []string{"host/kv", "host/kv/internal/datakey"},
 		"a driver over a server is a driver like any other"},
 	{"internal/testdriver", []string{"host/kv", "host/kv/badgerkv", "internal/pgkvtest"},
 		"the suites over a store run on every driver, which one variable names"},

@@ -111,7 +111,11 @@ func (b *batch) keep(which []int) {
 func (s *Store) commitBatch(ctx context.Context, b *batch, results []kv.Result) {
 	tries := s.attempts()
 	for lockFirst := false; len(b.txs) > 0; {
-		a := b.arguments()
+		a, err := s.arguments(ctx, b)
+		if err != nil {
+			b.fail(results, err)
+			return
+		}
 		rows, err := s.send(ctx, a, lockFirst)
 		if err == nil {
 			lockFirst = s.settle(ctx, b, a, rows, results)
@@ -261,6 +265,11 @@ type arguments struct {
 	writeTx, writePart []int32
 	writeKey           [][]byte
 	writeValue         [][]byte
+	writeDataKey       []int32
+	writeMark          [][]byte
+
+	expected []int64            // numbers of the partitions in names, 0 for any
+	sealers  map[string]*sealer // nil in a store without a key
 }
 
 func (a *arguments) values(l *lane) []any {
@@ -269,38 +278,69 @@ func (a *arguments) values(l *lane) []any {
 		a.condTx, a.condPart, a.condKey, a.condKind, a.condRevision, a.condValue,
 		a.writeTx, a.writePart, a.writeKey, a.writeValue,
 		l.id[:], l.n,
+		a.expected, a.writeDataKey, a.writeMark,
 	}
 }
 
-// arguments returns the arguments of the batch's remaining Txs.
-func (b *batch) arguments() *arguments {
+// arguments returns the arguments of the batch's remaining Txs, sealed if the store has a
+// key.
+func (s *Store) arguments(ctx context.Context, b *batch) (*arguments, error) {
 	a := &arguments{part: map[string]int32{}, written: [][]byte{}}
 	writes := map[string]bool{}
 	for _, tx := range b.txs {
 		writes[tx.Partition] = writes[tx.Partition] || len(tx.Writes) > 0
 	}
-	for _, name := range slices.Sorted(maps.Keys(writes)) {
+	names := slices.Sorted(maps.Keys(writes))
+	if s.keys.seals() {
+		var err error
+		if a.sealers, err = s.sealers(ctx, b.sealed()); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
 		a.names = append(a.names, []byte(name))
 		a.part[name] = int32(len(a.names))
+		expected := int64(0)
+		if k := a.sealers[name]; k != nil {
+			expected = k.id
+		}
+		a.expected = append(a.expected, expected)
 		if writes[name] {
 			a.written = append(a.written, []byte(name))
 		}
 	}
 	for i, tx := range b.txs {
-		a.add(int32(i), tx)
+		if err := a.add(int32(i), tx); err != nil {
+			return nil, err
+		}
 	}
-	return a
+	return a, nil
 }
 
-func (a *arguments) add(i int32, tx kv.Tx) {
-	part := a.part[tx.Partition]
+// sealed returns the partitions whose values or fences the batch seals.
+func (b *batch) sealed() []string {
+	names := map[string]struct{}{}
+	for _, tx := range b.txs {
+		fenced := slices.ContainsFunc(tx.Conds, func(c kv.Cond) bool { return c.Kind == kv.CondFence })
+		if fenced || len(tx.Writes) > 0 {
+			names[tx.Partition] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (a *arguments) add(i int32, tx kv.Tx) error {
+	part, sealer := a.part[tx.Partition], a.sealers[tx.Partition]
 	for at, c := range tx.Conds {
 		a.condTx, a.condPart = append(a.condTx, i), append(a.condPart, part)
 		a.condKey = append(a.condKey, []byte(c.Key))
 		a.condKind = append(a.condKind, int32(c.Kind))
 		a.condRevision = append(a.condRevision, int64(c.Revision)) // above any revision: negative, which none is
 		var value []byte
-		if c.Kind == kv.CondFence {
+		switch {
+		case c.Kind == kv.CondFence && sealer != nil:
+			value = sealer.markOf(c.Key, c.Value)
+		case c.Kind == kv.CondFence:
 			value = notNil(c.Value)
 		}
 		a.condValue = append(a.condValue, value)
@@ -309,12 +349,27 @@ func (a *arguments) add(i int32, tx kv.Tx) {
 	for _, w := range tx.Writes {
 		a.writeTx, a.writePart = append(a.writeTx, i), append(a.writePart, part)
 		a.writeKey = append(a.writeKey, []byte(w.Key))
-		var value []byte
-		if !w.Delete {
-			value = notNil(w.Value)
+		value, mark, dataKey, err := a.stored(sealer, w)
+		if err != nil {
+			return err
 		}
-		a.writeValue = append(a.writeValue, value)
+		a.writeValue, a.writeMark, a.writeDataKey = append(a.writeValue, value), append(a.writeMark, mark), append(a.writeDataKey, dataKey)
 	}
+	return nil
+}
+
+// stored returns the columns of a write; a nil value is a deletion. In a store with a
+// key, a partition without a data key is being erased: the statement refuses its Txs,
+// and gets none of their values.
+func (a *arguments) stored(sealer *sealer, w kv.Write) (value, mark []byte, dataKey int32, err error) {
+	switch {
+	case w.Delete || a.sealers != nil && sealer == nil:
+		return nil, nil, 0, nil
+	case sealer == nil:
+		return notNil(w.Value), nil, 0, nil
+	}
+	value, err = sealer.seal(w.Key, w.Value)
+	return value, sealer.markOf(w.Key, w.Value), dataKeyID, err
 }
 
 func notNil(b []byte) []byte {
@@ -385,6 +440,7 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 	var names [][]byte
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		names = append(names, []byte(name))
+		s.keys.forget(name)
 	}
 	err := s.repeat(ctx, func(ctx context.Context) error { // repeating it does no harm
 		_, err := s.pool.Exec(ctx, s.sql.ensure, names)

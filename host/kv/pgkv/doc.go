@@ -43,6 +43,26 @@
 // after the death of its sender. A process that takes over work writes under a fence
 // ([kv.Fence]).
 //
+// # Encryption
+//
+// With Options.Key every value is sealed with the data key of its partition
+// (XAES-256-GCM), bound to its partition and key; the data keys are rows of "data_keys",
+// sealed with the store's key. A value is not bound to its revision, which the server
+// gives: who can write to the tables can put an earlier value of the same key back. The
+// fence of a condition is compared by a keyed digest of the value beside it, so who reads
+// the tables sees when a key has the same value again. The keys of entries, the names of
+// partitions, sizes and times are in clear: encrypt the server's disk, too.
+//
+// # Erasure
+//
+// [Store.BeginErase] marks the partition's row and deletes its data key; [Store.Erase]
+// deletes its entries and then its row, of which a salted digest stays. [Store.Prove]
+// counts rows. PostgreSQL keeps deleted rows in its files until it vacuums and in its
+// log and archives, and replicas, dumps and base backups have what they copied: with
+// Options.Key all of these are values without a data key, except where they also have the
+// row of the data key, which only the store's key opens. After an erasure that must be
+// final, VACUUM the schema's tables, and remove backups and archived logs from before.
+//
 // # Rights
 //
 // The role needs no right but usage of the schema, and select, insert, update and delete

@@ -49,17 +49,21 @@ func ApplicationName(s *Store) string {
 }
 
 // oneBatch returns the arguments of a batch, and a lane with a new number.
-func oneBatch(s *Store, tx kv.Tx) (*arguments, *lane) {
+func oneBatch(s *Store, tx kv.Tx) (*arguments, *lane, error) {
 	b := newBatch()
 	b.add(0, tx)
 	l := s.lanes.take()
 	l.n++
-	return b.arguments(), l
+	a, err := s.arguments(context.Background(), b)
+	return a, l, err
 }
 
 // ClaimThenSend asks for the outcome of a batch and then sends it.
 func ClaimThenSend(s *Store, tx kv.Tx) (committed, late bool, err error) {
-	a, l := oneBatch(s, tx)
+	a, l, err := oneBatch(s, tx)
+	if err != nil {
+		return false, false, err
+	}
 	outcome, err := s.resolve(l)
 	if err != nil {
 		return false, false, err
@@ -75,7 +79,10 @@ func ClaimThenSend(s *Store, tx kv.Tx) (committed, late bool, err error) {
 
 // SendThenClaim sends a batch and then asks for its outcome.
 func SendThenClaim(s *Store, tx kv.Tx) (committed bool, err error) {
-	a, l := oneBatch(s, tx)
+	a, l, err := oneBatch(s, tx)
+	if err != nil {
+		return false, err
+	}
 	rows, err := collect(s.pool.Query(context.Background(), s.sql.commit, a.values(l)...))
 	if err != nil {
 		return false, err

@@ -73,6 +73,9 @@ func (s *Store) prepare(ctx context.Context, migrate bool) error {
 			return fmt.Errorf("%w: the tables in schema %q are of version %d, and this program knows %d; use a newer program. Nothing was changed",
 				kv.ErrFormat, s.schema, version, len(migrations))
 		case version == len(migrations):
+			if err := s.checkKey(ctx); err != nil {
+				return err
+			}
 			return s.checkWritable(ctx)
 		case !migrate:
 			return fmt.Errorf("%w: the tables in schema %q are of version %d, not %d; open them once with a role that may change them, or enable migrations",
@@ -141,7 +144,10 @@ func (s *Store) migrate(ctx context.Context, version int) error {
 		}
 		salt := make([]byte, 32)
 		_, _ = rand.Read(salt) // never fails
-		_, err = tx.Exec(ctx, in.Replace(`insert into {schema}.meta (floor, salt) values (0, $1)`), salt)
+		check, err := s.keys.newCheck()
+		if err == nil {
+			_, err = tx.Exec(ctx, in.Replace(`insert into {schema}.meta (floor, salt, key_check) values (0, $1, $2)`), salt, check)
+		}
 		return err
 	})
 }

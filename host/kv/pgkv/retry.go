@@ -54,7 +54,7 @@ func (s *Store) repeat(ctx context.Context, fn func(context.Context) error) erro
 	tries := s.attempts()
 	for {
 		err := s.once(ctx, fn)
-		if err == nil || errors.Is(err, pgx.ErrNoRows) {
+		if err == nil || errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errKeyGone) || isOwn(err) {
 			return err
 		}
 		again := (!answeredError(err) || inTheWay(err)) && tries.again(ctx)

@@ -36,6 +36,11 @@ type Options struct {
 	// MigrationsDisabled leaves the tables unchanged, for a role that may not change
 	// them: Open fails with [kv.ErrFormat] unless they are of this version.
 	MigrationsDisabled bool
+	// Key encrypts the values with AES, each under the data key of its partition, and
+	// the data keys with it: 16, 24 or 32 bytes. nil does not encrypt. Tables keep the
+	// key that they were made with. The keys of entries and the names of partitions are
+	// in clear.
+	Key []byte
 	// Patience is how long a call tries again while the database cannot be reached or
 	// others are in the way. 0 is [DefaultPatience].
 	Patience time.Duration
@@ -64,6 +69,8 @@ type Store struct {
 	logger   *slog.Logger
 	lanes    lanes
 	watcher  *watcher
+	keys     *keyring
+	keyCheck []byte // of the tables, nil in those that are not encrypted
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
 	closed bool
@@ -83,12 +90,17 @@ var _ kv.Driver = (*Store)(nil)
 // not exist; [kv.ErrUnavailable] if no server answers there within Options.Patience;
 // [kv.ErrDenied] if the server refuses the role, or the role lacks a right;
 // [kv.ErrReadOnly] if the database takes no writes; [kv.ErrFormat] if its tables are
-// those of a newer version, or of an older one that may not be migrated.
+// those of a newer version, or of an older one that may not be migrated; [kv.ErrKey] if
+// Options.Key is not the key of the tables.
 func Open(ctx context.Context, address string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
 	config, schema, err := parseAddress(address, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	keys, err := newKeyring(opts.Key)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -99,7 +111,7 @@ func Open(ctx context.Context, address string, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, sql: statementsOf(schema), schema: schema, patience: patienceOf(opts),
-		timeout: statementTimeout(opts) + lockTimeout(opts), logger: opts.Logger,
+		keys: keys, timeout: statementTimeout(opts) + lockTimeout(opts), logger: opts.Logger,
 	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
@@ -169,8 +181,16 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 	}
 	defer s.mu.RUnlock()
 	e := kv.Entry{Key: key}
-	err := s.repeat(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, s.sql.get, []byte(partition), []byte(key)).Scan(&e.Revision, &e.Value)
+	err := unsealed(func() error {
+		return s.repeat(ctx, func(ctx context.Context) error {
+			var id int64
+			var dataKey int
+			err := s.pool.QueryRow(ctx, s.sql.get, []byte(partition), []byte(key)).Scan(&e.Revision, &e.Value, &id, &dataKey)
+			if err == nil {
+				e.Value, err = s.unseal(ctx, partition, id, dataKey, key, e.Value)
+			}
+			return err
+		})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = kv.ErrNotFound
@@ -191,9 +211,11 @@ func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 	}
 	defer s.mu.RUnlock()
 	var page kv.Page
-	err := s.repeat(ctx, func(ctx context.Context) (err error) {
-		page, err = s.scan(ctx, partition, r)
-		return err
+	err := unsealed(func() error {
+		return s.repeat(ctx, func(ctx context.Context) (err error) {
+			page, err = s.scan(ctx, partition, r)
+			return err
+		})
 	})
 	if err != nil {
 		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
@@ -222,18 +244,40 @@ func (s *Store) scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 	}
 	defer rows.Close()
 	b := kv.NewPageBuilder(r)
+	var read []sealedEntry
 	for rows.Next() {
-		if !b.Room() {
-			break
-		}
-		var e kv.Entry
+		var e sealedEntry
 		var key []byte
-		if err := rows.Scan(&key, &e.Revision, &e.Value); err != nil {
+		if err := rows.Scan(&key, &e.Revision, &e.Value, &e.partition, &e.dataKey); err != nil {
 			return kv.Page{}, err
 		}
 		e.Key = kv.Key(key)
-		b.Add(e)
+		read = append(read, e)
 	}
 	rows.Close()
-	return b.Page(), rows.Err()
+	if err := rows.Err(); err != nil {
+		return kv.Page{}, err
+	}
+	for _, e := range read { // the connection is free for the statement that reads a data key
+		if !b.Room() {
+			break
+		}
+		value, err := s.unseal(ctx, partition, e.partition, e.dataKey, e.Key, e.Value)
+		if errors.Is(err, kv.ErrCorrupt) {
+			err = &kv.EntryError{Key: e.Key, Err: err}
+		}
+		if err != nil {
+			return kv.Page{}, err
+		}
+		e.Value = value
+		b.Add(e.Entry)
+	}
+	return b.Page(), nil
+}
+
+// sealedEntry is an entry as its row has it.
+type sealedEntry struct {
+	kv.Entry
+	partition int64
+	dataKey   int
 }
