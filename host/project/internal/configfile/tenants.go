@@ -1,10 +1,12 @@
 package configfile
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/usage"
 )
@@ -71,11 +73,26 @@ func (c *Config) Usage(opts *usage.Options) error {
 	opts.Default, opts.Tenants = *c.AnyTenant.Budget.plan(), map[string]*usage.Plan{}
 	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
 		opts.Tenants[name] = c.Tenants[name].Budget.plan()
-		if err := opts.Tenants[name].Check(); err != nil {
+		if err := cmp.Or(c.Tenants[name].Budget.checkSigns(name), opts.Tenants[name].Check()); err != nil {
 			return c.Wrap(err, Keys("tenants", name, "budget"))
 		}
 	}
-	return c.Wrap(opts.Default.Check(), Keys("any_tenant", "budget"))
+	return c.Wrap(cmp.Or(c.AnyTenant.Budget.checkSigns(""), opts.Default.Check()), Keys("any_tenant", "budget"))
+}
+
+// checkSigns refuses negative numbers in the budget of a tenant's runs.
+func (b Budget) checkSigns(tenant string) error {
+	for _, f := range []struct {
+		name string
+		v    int64
+	}{
+		{"Window", int64(b.Window)}, {"Tokens", b.Tokens}, {"ToolCalls", b.ToolCalls}, {"Time", int64(b.Time)}, {"ModelCalls", int64(b.ModelCalls)},
+	} {
+		if f.v < 0 {
+			return fault.Errorf(fault.InvalidArgument, "%s of the budget of tenant %q is %d", f.name, tenant, f.v).WithHint("leave it out for the default")
+		}
+	}
+	return nil
 }
 
 // plan returns the plan of usage of a budget.
