@@ -234,7 +234,7 @@ var layers = []layer{
 		"every command opens the same things in the same way"},
 	{"cmd/agenthost/internal/cli/threadcmd", []string{"cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/files", "cmd/agenthost/internal/cli/lookup", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/ui", "host", "host/datadir", "host/fault", "host/sessions", "host/threads", "host/threads/...", "host/trace", "internal/termtext"},
 		"conversations are read and changed without a host"},
-	{"cmd/agenthost/internal/cli/datacmd", []string{"cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/control", "cmd/agenthost/internal/cli/files", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/ui", "host", "host/datadir", "host/erasure", "host/fault", "host/kv", "host/kv/badgerkv", "host/kv/kvcopy", "host/project", "internal/termtext"},
+	{"cmd/agenthost/internal/cli/datacmd", []string{"cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/control", "cmd/agenthost/internal/cli/files", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/ui", "examples/postgreshistory", "host", "host/chat", "host/datadir", "host/erasure", "host/fault", "host/kv", "host/kv/badgerkv", "host/kv/kvcopy", "host/project", "host/threads", "host/threads/transfer", "internal/termtext"},
 		"works on a data directory, or asks the host that has it open"},
 	{"cmd/agenthost/internal/cli/queuecmd", []string{"host/datadir", "host/plugin", "host/queue", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/ui", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/lookup"},
 		"shows jobs and runs none"},

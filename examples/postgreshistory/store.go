@@ -1,6 +1,7 @@
 package postgreshistory
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"regexp"
@@ -68,8 +69,8 @@ type Options struct {
 
 // Open connects to the database that dsn names, as a URL or in keyword form,
 // and brings its tables up to date. pool_max_conns in dsn bounds the
-// connections; behind PgBouncer add default_query_exec_mode=exec. The store must
-// be closed.
+// connections, and schema is Options.Schema; behind PgBouncer add
+// default_query_exec_mode=exec. The store must be closed.
 //
 // Code invalid_argument for a dsn that cannot be read, unavailable when the
 // server does not answer, unauthenticated when it refuses the role,
@@ -80,6 +81,15 @@ func Open(ctx context.Context, dsn string, opts *Options) (*Store, error) {
 		// pgx quotes the dsn, with its password masked only where it finds it.
 		return nil, host.Errorf(host.InvalidArgument, "the address of the database cannot be read").
 			WithHint("it is like postgres://user:password@host:5432/database")
+	}
+	if name := config.ConnConfig.RuntimeParams["schema"]; name != "" { // as an address of pgkv has it
+		delete(config.ConnConfig.RuntimeParams, "schema")
+		own := Options{}
+		if opts != nil {
+			own = *opts
+		}
+		own.Schema = cmp.Or(own.Schema, name)
+		opts = &own
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

@@ -198,7 +198,7 @@ func (c *Config) unknownKey(tk *token.Token) error {
 func replacementOf(in reflect.Type, name string) string {
 	if in == reflect.TypeFor[History]() && name == "address_env" {
 		return "a command's --data says where conversations are kept: remove the key, and write --data env:NAME with the name that stood here, " +
-			"or set AGENTHOST_DATA to the address; the tables that it has made are moved by: agenthost data copy --help"
+			"or set AGENTHOST_DATA to the address; the tables that it has made are moved by: agenthost data copy --history"
 	}
 	return ""
 }

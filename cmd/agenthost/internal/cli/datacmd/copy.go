@@ -20,6 +20,7 @@ import (
 
 func (g *group) copy() *cobra.Command {
 	var fromKeyFile string
+	var history bool
 	c := &cobra.Command{
 		Use:   "copy FROM TO",
 		Short: "Copy all data to another directory or database",
@@ -34,10 +35,17 @@ Nothing changes in FROM, which stays as it is when the copy has ended.
 
 TO is encrypted with the key that is set, if one is; FROM is read with that key, or with
 the one in --from-key-file. Not copied: the traces of runs, and the list of tenants that
-were deleted.`,
+were deleted.
+
+With --history FROM is a database with the tables that the flag --history of earlier
+versions made (examples/postgreshistory). Its conversations are added to TO, each
+compared with what was stored; of a thread that is there already, what is missing.`,
 		Example: "  agenthost data copy ./data env:DATABASE_URL",
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
+			if history {
+				return g.printHistory(g.copyHistory(c.Context(), list[0], list[1]))
+			}
 			report, err := g.copyData(c.Context(), list[0], list[1], fromKeyFile)
 			if err != nil {
 				return err
@@ -55,7 +63,22 @@ were deleted.`,
 	}
 	g.dirs.AddWaitLock(c.Flags())
 	c.Flags().StringVar(&fromKeyFile, "from-key-file", "", "a file with the key of FROM, if it is another than the one that is set")
+	c.Flags().BoolVar(&history, "history", false, "copy the conversations in the tables that earlier versions made of their flag --history")
+	c.MarkFlagsMutuallyExclusive("history", "from-key-file")
 	return c
+}
+
+// printHistory prints the result of copyHistory.
+func (g *group) printHistory(r *historyReport, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case g.json:
+		return ui.PrintJSON(g.term.Out, r)
+	}
+	_, err = fmt.Fprintf(g.term.Out, "Copied %s of %s with %s from %s to %s: each is what was stored. %s had not been copied before.\n",
+		ui.Plural(r.Threads, "thread"), ui.Plural(r.Tenants, "tenant"), ui.Plural(r.Messages, "message"), r.From, r.To, ui.Plural(r.Written, "message"))
+	return err
 }
 
 // copyReport is the output of data copy.

@@ -207,7 +207,7 @@ func (f *runFlags) checkHistory() error {
 		return nil
 	}
 	return errors.New("there is no --history any more: --data takes the address of a database, postgres://...; " +
-		"agenthost data copy moves the tables that --history has made")
+		"agenthost data copy --history moves the tables that --history has made")
 }
 
 // projectOptions are those of the project that the flags ask for.
