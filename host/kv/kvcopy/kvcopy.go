@@ -1,7 +1,5 @@
 // Package kvcopy copies a store of one driver to a store of another, entry by entry, and
-// compares the two at the end.
-//
-//	report, err := kvcopy.Copy(ctx, to, from, &kvcopy.Options{Source: "./data"})
+// compares the two at the end: see [Copy].
 //
 // Values are copied as they are stored, digests included; revisions are the target's own.
 // A copy that was interrupted is resumed by copying again: entries that the target has

@@ -73,7 +73,7 @@ func (g *group) printHistory(r *historyReport, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case g.json:
+	case g.flags.JSON:
 		return ui.PrintJSON(g.term.Out, r)
 	}
 	_, err = fmt.Fprintf(g.term.Out, "Copied %s of %s with %s from %s to %s: each is what was stored. %s had not been copied before.\n",
