@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/trace"
 )
@@ -79,6 +80,9 @@ func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue, open *threads.Store
 			EraseFunc: func(_ context.Context, tenant string) error { return traces.EraseTenant(tenant) },
 			FindFunc:  func(_ context.Context, tenant string) (int, error) { return traces.CountTenant(tenant) }})
 	}
+	parts = append(parts, erasure.Func{What: "index of runs",
+		EraseFunc: func(ctx context.Context, tenant string) error { return runs.EraseTenant(ctx, d.Driver, tenant) },
+		FindFunc:  func(ctx context.Context, tenant string) (int, error) { return runs.CountTenant(ctx, d.Driver, tenant) }})
 	parts = append(parts, erasure.Func{What: "queue", EraseFunc: forget,
 		FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, d.Driver, tenant) }})
 	if open != nil {

@@ -50,7 +50,8 @@ type Project struct {
 	messages *messageSet
 	builder  *builder
 
-	host *host.Host
+	host  *host.Host
+	hosts hosts
 	// The options of sessions' own hosts, and the views of their clients.
 	hostOptions    host.Options
 	historyOptions host.HistoryOptions
@@ -137,6 +138,7 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 		p.makeHost,
 		p.checkTargets,
 		func() error { return p.startQueue(ctx) },
+		func() error { return p.openRuns(ctx) },
 		func() error { return p.resumeErasures(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -222,7 +224,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	if dataErr != nil {
 		return dataErr
 	}
-	if err := p.openLedger(data); err != nil {
+	if err := errors.Join(p.hosts.join(p, data), p.openLedger(data)); err != nil {
 		return errors.Join(err, data.Close(), pluginErr)
 	}
 	p.closers.addLast(data.Close) // after the plugins, which write to it
@@ -230,7 +232,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	if p.traces, dataErr = data.OpenTraces(p.logger); dataErr != nil {
 		return errors.Join(dataErr, pluginErr)
 	}
-	p.threads = threads.New(data.Driver, datadir.ThreadOptions(p.traces))
+	p.threads = threads.New(data.Driver, p.hosts.lockThreads(datadir.ThreadOptions(p.traces)))
 	p.openQueue(data)
 	p.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing())
 	p.giveStores()
@@ -309,6 +311,7 @@ func (p *Project) makeHost() error {
 		Terms:   terms,
 		Ledger:  p.ledger,
 		Queue:   p.queue,
+		Journal: p.hosts.ownJournal(p.threads),
 	}
 	if p.traces != nil {
 		p.hostOptions.Trace = p.traces

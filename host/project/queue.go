@@ -16,7 +16,7 @@ const drainTimeout = 5 * time.Second
 
 // openQueue makes the queue, on the threads' store.
 func (p *Project) openQueue(driver kv.Driver) {
-	p.queue = queue.New(driver, &queue.Options{RunStatus: p.threads.RunStatus, Logger: p.logger})
+	p.queue = queue.New(driver, &queue.Options{RunStatus: p.threads.RunStatus, Member: p.hosts.member, Logger: p.logger})
 }
 
 // startQueue starts running jobs, including those that earlier commands have left.

@@ -33,6 +33,7 @@ func variableMeanings() []variableMeaning {
 		{datadir.Variable, "where commands without --data keep and find data: a directory, or postgres://user:password@host:5432/database"},
 		{datadir.KeyFileVariable, "the file with the key that data directories are encrypted with"},
 		{datadir.KeyVariable, "that key itself: 64 hexadecimal digits, or base64"},
+		{"AGENTHOST_PEER_LISTEN", "host:port at which other hosts of a database reach this one (default: a free port of this machine alone)"},
 		{"AGENTHOST_CACHE", "the directory of compiled and built plugins (default: agenthost in this user's cache directory)"},
 		{"NO_COLOR", "set to anything: no colour on a terminal"},
 		{"TERM", "dumb: no colour, and nothing that is drawn again"},
