@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/modulecache"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -78,10 +79,10 @@ func (e *engine) checkImports() error {
 		}
 		switch {
 		case have == nil:
-			return unsupported("it imports %q %q, which this host does not have", clean(module), clean(name)).
+			return refusal.Unsupported("it imports %q %q, which this host does not have", clean(module), clean(name)).
 				WithHint("update the host, or build the plugin without it")
 		case !slices.Equal(f.ParamTypes(), have.ParamTypes()) || !slices.Equal(f.ResultTypes(), have.ResultTypes()):
-			return refuse("it imports %q %q with the type (%s) -> (%s), not (%s) -> (%s)", module, name,
+			return refusal.Invalid("it imports %q %q with the type (%s) -> (%s), not (%s) -> (%s)", module, name,
 				wasmmeter.TypeNames(f.ParamTypes()), wasmmeter.TypeNames(f.ResultTypes()), wasmmeter.TypeNames(have.ParamTypes()), wasmmeter.TypeNames(have.ResultTypes())).
 				WithHint("see pdk/ABI.md for the types of what plugins import")
 		}
@@ -100,14 +101,14 @@ func (e *engine) close() error {
 func compileModule(ctx context.Context, wasm wazero.Runtime, metered []byte) (_ wazero.CompiledModule, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
-			refused := refuse("compile: the compiler breaks on the module").WithHint("report it with the module, and build the module in another way")
+			refused := refusal.Invalid("compile: the compiler breaks on the module").WithHint("report it with the module, and build the module in another way")
 			refused.Err = fmt.Errorf("%v", broken) // Go's words, which are not for the author of the module
 			err = refused
 		}
 	}()
 	compiled, err := wasm.CompileModule(ctx, metered)
 	if err != nil {
-		return nil, refuse("compile: %v", err)
+		return nil, refusal.Invalid("compile: %v", err)
 	}
 	return compiled, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -68,7 +69,7 @@ func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	}
 	m := guestmodule.Module{Wasm: structure}
 	if m.Convention() != guestmodule.Extism {
-		return guestmodule.Module{}, unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
+		return guestmodule.Module{}, refusal.Unsupported("it is not an Extism plugin, and engine %q is for those", opts.Engine).WithHint("leave the engine out")
 	}
 	p.module.digest = digestName(structure.Digest[:])
 	p.module.setExtism(m, opts, &p.limits)

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
 
 const (
@@ -84,16 +85,16 @@ func ReadExtismManifest(raw []byte, dir string, maxBytes int) (*ExtismManifest, 
 
 func readExtismManifest(raw []byte, dir string, maxBytes int) (*ExtismManifest, error) {
 	if most := maxExtismManifest + maxBytes/3*4 + 4; len(raw) > most {
-		return nil, refuse("it has %d bytes, more than %d", len(raw), most)
+		return nil, refusal.Invalid("it has %d bytes, more than %d", len(raw), most)
 	}
 	var in extismManifestJSON
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return nil, refuse("%v", err).WithHint("see https://extism.org/docs/concepts/manifest")
+		return nil, refusal.Invalid("%v", err).WithHint("see https://extism.org/docs/concepts/manifest")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, refuse("something follows it")
+		return nil, refusal.Invalid("something follows it")
 	}
 	out := &ExtismManifest{}
 	if err := in.module(out, dir, maxBytes); err != nil {
@@ -113,20 +114,20 @@ func readExtismManifest(raw []byte, dir string, maxBytes int) (*ExtismManifest, 
 func (in *extismManifestJSON) module(out *ExtismManifest, dir string, maxBytes int) error {
 	switch {
 	case len(in.Wasm) == 0:
-		return refuse("it names no module").WithHint("it needs an entry in wasm")
+		return refusal.Invalid("it names no module").WithHint("it needs an entry in wasm")
 	case len(in.Wasm) > 1:
-		return unsupported("it links %d modules", len(in.Wasm)).
+		return refusal.Unsupported("it links %d modules", len(in.Wasm)).
 			WithHint("link them into one when you build, or in Go, run a plugin that you trust on the engine extismsdk")
 	}
 	w := in.Wasm[0]
 	switch {
 	case w.URL != "":
-		return unsupported("its module is at the url %q, and this host fetches no code", clean(w.URL)).
+		return refusal.Unsupported("its module is at the url %q, and this host fetches no code", clean(w.URL)).
 			WithHint("download it, and name it by path with its hash")
 	case len(w.Data) > 0 && w.Path != "":
-		return refuse("its module has both data and a path")
+		return refusal.Invalid("its module has both data and a path")
 	case len(w.Data) > maxBytes:
-		return refuse("its module has %d bytes, more than the limit ModuleBytes of %d", len(w.Data), maxBytes)
+		return refusal.Invalid("its module has %d bytes, more than the limit ModuleBytes of %d", len(w.Data), maxBytes)
 	case len(w.Data) > 0:
 		out.Wasm = w.Data
 	case w.Path != "":
@@ -135,11 +136,11 @@ func (in *extismManifestJSON) module(out *ExtismManifest, dir string, maxBytes i
 			return err
 		}
 	default:
-		return refuse("its module has neither data nor a path")
+		return refusal.Invalid("its module has neither data nor a path")
 	}
 	out.Name = w.Name
 	if sum := sha256.Sum256(out.Wasm); w.Hash != "" && !strings.EqualFold(w.Hash, hex.EncodeToString(sum[:])) {
-		return refuse("its module has the SHA-256 %x, not %q", sum, clean(w.Hash)).WithHint("fetch it again, and find out who changed it")
+		return refusal.Invalid("its module has the SHA-256 %x, not %q", sum, clean(w.Hash)).WithHint("fetch it again, and find out who changed it")
 	}
 	return nil
 }
@@ -157,14 +158,14 @@ func readBelow(dir, name string, maxBytes int) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, refuse("its module %q is not a file", clean(name))
+		return nil, refusal.Invalid("its module %q is not a file", clean(name))
 	}
 	wasm, err := io.ReadAll(io.LimitReader(f, int64(maxBytes)+1))
 	switch {
 	case err != nil:
 		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
 	case len(wasm) > maxBytes:
-		return nil, refuse("its module %q has more bytes than the limit ModuleBytes of %d", clean(name), maxBytes)
+		return nil, refusal.Invalid("its module %q has more bytes than the limit ModuleBytes of %d", clean(name), maxBytes)
 	}
 	return wasm, nil
 }
@@ -180,7 +181,7 @@ func (in *extismManifestJSON) limits(out *LoadOptions) error {
 		{"max_var_bytes", m.MaxVarBytes, extism.MaxBlockBytes}, {"timeout_ms", &in.TimeoutMS, maxExtismTimeout.Milliseconds()},
 	} {
 		if f.v != nil && (*f.v < 0 || *f.v > f.most) {
-			return refuse("%s is %d, not from 0 to %d", f.name, *f.v, f.most)
+			return refusal.Invalid("%s is %d, not from 0 to %d", f.name, *f.v, f.most)
 		}
 	}
 	l.Timeout = time.Duration(in.TimeoutMS) * time.Millisecond
@@ -199,7 +200,7 @@ func (in *extismManifestJSON) limits(out *LoadOptions) error {
 
 func (in *extismManifestJSON) grants(out *LoadOptions) error {
 	if len(in.AllowedPaths) > 0 {
-		return unsupported("it allows paths, and plugins have no files here").
+		return refusal.Unsupported("it allows paths, and plugins have no files here").
 			WithHint("give the plugin what it reads as its input or its config, or in Go, run one that you trust on the engine extismsdk")
 	}
 	if m := in.Memory.MaxHTTPResponseBytes; m != nil && *m == 0 {
@@ -207,13 +208,13 @@ func (in *extismManifestJSON) grants(out *LoadOptions) error {
 	}
 	for _, name := range in.AllowedHosts {
 		if strings.ContainsAny(strings.TrimPrefix(name, "*"), "*?[]{}!,\\/: ") || name == "" {
-			return unsupported("it allows the hosts %q", clean(name)).
+			return refusal.Unsupported("it allows the hosts %q", clean(name)).
 				WithHint("write a host's name, *.example.com for all below it, or * for all")
 		}
 		out.Granted.HTTP = append(out.Granted.HTTP, HTTPAccess{Scheme: "https", Host: name})
 	}
 	if err := out.Granted.Check(); err != nil {
-		return refuse("allowed_hosts: %w", err)
+		return refusal.Invalid("allowed_hosts: %w", err)
 	}
 	return nil
 }

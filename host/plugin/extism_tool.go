@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
 
 // Extism plugins that know nothing of this host. Each of their functions takes
@@ -108,10 +109,10 @@ func (x *extismPlugin) plainManifest(id string) (*Manifest, error) {
 	switch {
 	case len(m.Tools) > 0:
 	case slices.Contains(x.exports, guestmodule.CommandExport):
-		return nil, unsupported("it is a command: its only function is %s, which ends the instance that it runs in", guestmodule.CommandExport).
+		return nil, refusal.Unsupported("it is a command: its only function is %s, which ends the instance that it runs in", guestmodule.CommandExport).
 			WithHint("name it as a tool, with Export %s in ExtismOptions.Tools or under functions in agenthost.yaml, if each call may start it again; or export a function", guestmodule.CommandExport)
 	default:
-		return nil, unsupported("it exports no function that a host could call").WithHint("export one without parameters")
+		return nil, refusal.Unsupported("it exports no function that a host could call").WithHint("export one without parameters")
 	}
 	return m, m.Complete()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -165,6 +166,6 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 }
 
 func noManifest() error {
-	return unsupported("it has no manifest: neither a custom section %s nor an export %s", wasmmeter.ManifestSection, exportDescribe).
+	return refusal.Unsupported("it has no manifest: neither a custom section %s nor an export %s", wasmmeter.ManifestSection, exportDescribe).
 		WithHint("in Go, build it with: agenthost plugin build; in other languages put the manifest's JSON into that section, or export %s", exportDescribe)
 }

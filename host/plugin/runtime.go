@@ -22,6 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
@@ -386,7 +387,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	if p.manifest, err = p.readManifest(ctx, module.Wasm.Manifest()); err == nil {
-		err = first(module.OfferProblems(p.manifest))
+		err = refusal.First(module.OfferProblems(p.manifest))
 	}
 	if err == nil {
 		err = p.compileSchemas(ctx, opts.tenants())
@@ -437,14 +438,6 @@ func (rt *Runtime) startLoad() error {
 	}
 	rt.loads.Add(1)
 	return nil
-}
-
-// first returns the first of several problems, nil for an empty list.
-func first(problems []error) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	return problems[0]
 }
 
 func (rt *Runtime) register(p *Plugin) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/permission"
 )
 
@@ -49,9 +50,9 @@ func (m *Manifest) JSON() json.RawMessage { return m.raw }
 // its fields. It returns the first of its problems.
 func (m *Manifest) Complete() (err error) {
 	if m.raw, err = json.Marshal(m); err != nil {
-		return refuse("manifest: %w", err)
+		return refusal.Invalid("manifest: %w", err)
 	}
-	return first(m.Problems())
+	return refusal.First(m.Problems())
 }
 
 // ToolInfo is a tool in a manifest.
@@ -128,7 +129,7 @@ func ReadManifest(raw []byte) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := first(m.Problems()); err != nil {
+	if err := refusal.First(m.Problems()); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -137,11 +138,11 @@ func ReadManifest(raw []byte) (*Manifest, error) {
 // DecodeManifest reads a manifest that may have problems.
 func DecodeManifest(raw []byte) (*Manifest, error) {
 	if len(raw) > MaxManifestBytes {
-		return nil, refuse("manifest is %d bytes, more than %d", len(raw), MaxManifestBytes)
+		return nil, refusal.Invalid("manifest is %d bytes, more than %d", len(raw), MaxManifestBytes)
 	}
 	m := &Manifest{raw: bytes.Clone(raw)}
 	if err := jsondoc.Unmarshal(raw, m); err != nil {
-		return nil, refuse("manifest: %w", err).WithHint("see pdk/ABI.md for what it looks like")
+		return nil, refusal.Invalid("manifest: %w", err).WithHint("see pdk/ABI.md for what it looks like")
 	}
 	return m, nil
 }
@@ -150,22 +151,22 @@ func DecodeManifest(raw []byte) (*Manifest, error) {
 func (m *Manifest) Problems() (list []error) {
 	switch {
 	case m.ABI == 0:
-		list = append(list, refuse("manifest has no abi").WithHint("it must say \"abi\":%d", Version))
+		list = append(list, refusal.Invalid("manifest has no abi").WithHint("it must say \"abi\":%d", Version))
 	case m.ABI != Version:
-		list = append(list, unsupported("manifest says abi %d; this host speaks %d", m.ABI, Version).
+		list = append(list, refusal.Unsupported("manifest says abi %d; this host speaks %d", m.ABI, Version).
 			WithHint("update the host, or build the plugin for version %d", Version))
 	}
 	if strings.TrimSpace(m.Name) == "" {
-		list = append(list, refuse("manifest has no name"))
+		list = append(list, refusal.Invalid("manifest has no name"))
 	}
 	list = append(list, m.nameProblems()...)
 	if err := m.Permissions.Check(); err != nil {
-		list = append(list, refuse("manifest: %w", err))
+		list = append(list, refusal.Invalid("manifest: %w", err))
 	}
 	list = append(list, m.healthProblems()...)
 	for _, op := range m.Requires {
 		if !slices.Contains(Operations(), op) {
-			list = append(list, unsupported("plugin needs the operation %q, which this host does not have", guesttext.Clean(op)).WithHint("update the host"))
+			list = append(list, refusal.Unsupported("plugin needs the operation %q, which this host does not have", guesttext.Clean(op)).WithHint("update the host"))
 		}
 	}
 	return list
@@ -173,11 +174,11 @@ func (m *Manifest) Problems() (list []error) {
 
 func (m *Manifest) healthProblems() (list []error) {
 	if len(m.Health) > maxHealthCalls {
-		list = append(list, refuse("manifest declares %d health calls, more than %d", len(m.Health), maxHealthCalls))
+		list = append(list, refusal.Invalid("manifest declares %d health calls, more than %d", len(m.Health), maxHealthCalls))
 	}
 	for _, c := range m.Health {
 		if e, ok := ExportNamed(c.Export); !ok || e == Describe {
-			list = append(list, refuse("manifest: health call of %q", guesttext.Clean(c.Export)).WithHint("use tool, process, route, provide or observe"))
+			list = append(list, refusal.Invalid("manifest: health call of %q", guesttext.Clean(c.Export)).WithHint("use tool, process, route, provide or observe"))
 		}
 	}
 	return list
@@ -189,15 +190,15 @@ var ToolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func (m *Manifest) nameProblems() (list []error) {
 	for _, t := range m.Tools {
 		if t.Name != "" && !ToolName.MatchString(t.Name) {
-			list = append(list, refuse("manifest: tool name %q is not of 1 to 64 letters, digits, _ and -", guesttext.Clean(t.Name)))
+			list = append(list, refusal.Invalid("manifest: tool name %q is not of 1 to 64 letters, digits, _ and -", guesttext.Clean(t.Name)))
 		}
 	}
 	for _, p := range m.Processors {
 		if p.Tokens != nil && !p.Tokens.chosen() {
-			list = append(list, refuse("manifest: tokens of processor %q needs exactly one of encoding, config_key and model", guesttext.Clean(p.Name)))
+			list = append(list, refusal.Invalid("manifest: tokens of processor %q needs exactly one of encoding, config_key and model", guesttext.Clean(p.Name)))
 		}
 		if p.Input != "" && p.Input != "messages" && p.Input != "outline" {
-			list = append(list, refuse("manifest: input of processor %q is %q, not messages or outline", guesttext.Clean(p.Name), guesttext.Clean(p.Input)))
+			list = append(list, refusal.Invalid("manifest: input of processor %q is %q, not messages or outline", guesttext.Clean(p.Name), guesttext.Clean(p.Input)))
 		}
 	}
 	for _, kind := range []struct {
@@ -210,13 +211,13 @@ func (m *Manifest) nameProblems() (list []error) {
 		{"provider", names(m.Providers, func(p PartInfo) string { return p.Name })},
 	} {
 		if len(kind.names) > MaxParts {
-			list = append(list, refuse("manifest has %d %ss, more than %d", len(kind.names), kind.name, MaxParts).
+			list = append(list, refusal.Invalid("manifest has %d %ss, more than %d", len(kind.names), kind.name, MaxParts).
 				WithHint("make several plugins of it"))
 		}
 		slices.Sort(kind.names)
 		for i, n := range kind.names {
 			if n == "" || i > 0 && kind.names[i-1] == n {
-				list = append(list, refuse("manifest: %s name %q is empty or given twice", kind.name, guesttext.Clean(n)))
+				list = append(list, refusal.Invalid("manifest: %s name %q is empty or given twice", kind.name, guesttext.Clean(n)))
 			}
 		}
 	}
@@ -266,4 +267,12 @@ func (m *Manifest) Processor(name string) *ProcessorInfo {
 		}
 	}
 	return nil
+}
+
+func names[T any](list []T, name func(T) string) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = name(v)
+	}
+	return out
 }

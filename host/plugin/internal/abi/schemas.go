@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
 
 // Schemas are those of a manifest, compiled when the plugin is loaded and kept with
@@ -67,7 +68,7 @@ func (c *schemaCompiler) compile(what, name string, raw json.RawMessage) *host.S
 	}
 	s, err := host.CompileSchemaContext(c.ctx, raw)
 	if err != nil {
-		c.problems = append(c.problems, refuse("%s %q: %w", what, guesttext.Clean(name), err))
+		c.problems = append(c.problems, refusal.Invalid("%s %q: %w", what, guesttext.Clean(name), err))
 	}
 	runtime.Gosched()
 	return s
@@ -90,7 +91,7 @@ func (s *Schemas) Of(info *ToolInfo) (ToolSchemas, error) {
 	}
 	c := &schemaCompiler{ctx: context.Background()}
 	made := c.tool(info)
-	return made, first(c.problems)
+	return made, refusal.First(c.problems)
 }
 
 // Tool returns the schemas of a tool of the manifest; those of no tool allow anything.

@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -20,7 +21,7 @@ func (m Module) extismProblems() (list []error) {
 	for e := range abi.ExportCount {
 		sig, ok := m.signature(e.String())
 		if ok && (len(sig.Params) > 0 || len(sig.Results) > 1) {
-			list = append(list, refuse("its export %s is of type %s; in an Extism plugin it is () -> (i32)", e, sig))
+			list = append(list, refusal.Invalid("its export %s is of type %s; in an Extism plugin it is () -> (i32)", e, sig))
 		}
 	}
 	return list
@@ -33,7 +34,7 @@ func (m Module) extismImportProblem(imp wasmmeter.Import) error {
 	case extism.UserModule:
 		offered = extism.UserFunctions()
 	case abi.ImportModule:
-		return refuse("it imports from both %s and %s", abi.ImportModule, extism.EnvModule).WithHint("build it for one of them")
+		return refusal.Invalid("it imports from both %s and %s", abi.ImportModule, extism.EnvModule).WithHint("build it for one of them")
 	default:
 		if !strings.HasPrefix(imp.Module, "extism:") {
 			return nil
@@ -43,17 +44,17 @@ func (m Module) extismImportProblem(imp wasmmeter.Import) error {
 	i := slices.IndexFunc(offered, func(f extism.Function) bool { return f.Name == imp.Name })
 	switch {
 	case i < 0 && imp.Module == extism.UserModule:
-		return unsupported("it imports %q %q, a function of another host", imp.Module, guesttext.Clean(imp.Name)).
+		return refusal.Unsupported("it imports %q %q, a function of another host", imp.Module, guesttext.Clean(imp.Name)).
 			WithHint("this host offers agenthost_call; see pdk/ABI.md")
 	case i < 0:
-		return unsupported("it imports %q %q, which this host does not offer to plugins", imp.Module, guesttext.Clean(imp.Name)).
+		return refusal.Unsupported("it imports %q %q, which this host does not offer to plugins", imp.Module, guesttext.Clean(imp.Name)).
 			WithHint("it is for hosts, or of another version of Extism; 1.x is known here")
 	}
 	if imp.Kind != wasmmeter.ExternFunc {
 		return nil // checkImport has said so
 	}
 	if sig, want := m.Wasm.Types[imp.TypeIndex].String(), extismSignature(offered[i]); sig != want {
-		return refuse("it imports %q %q with the type %s, not %s", imp.Module, imp.Name, sig, want).WithHint("update its Extism kit")
+		return refusal.Invalid("it imports %q %q with the type %s, not %s", imp.Module, imp.Name, sig, want).WithHint("update its Extism kit")
 	}
 	return nil
 }

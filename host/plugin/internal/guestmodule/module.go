@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -60,7 +61,7 @@ func (m Module) HasFunction(name string) bool {
 
 // Check refuses a module that no call could be made to.
 func (m Module) Check() error {
-	return first(m.Problems())
+	return refusal.First(m.Problems())
 }
 
 // Problems lists why no call could be made to a module.
@@ -72,11 +73,11 @@ func (m Module) Problems() (list []error) {
 	}
 	list = append(list, m.importProblems()...)
 	if m.Convention() == None {
-		return append(list, unsupported("it is not a plugin: it has neither the imports of %s nor a manifest", abi.ImportModule).
+		return append(list, refusal.Unsupported("it is not a plugin: it has neither the imports of %s nor a manifest", abi.ImportModule).
 			WithHint("%s", m.pluginHint()))
 	}
 	if !m.exportsMemory() {
-		list = append(list, refuse("it exports no memory").WithHint("export its linear memory under the name memory"))
+		list = append(list, refusal.Invalid("it exports no memory").WithHint("export its linear memory under the name memory"))
 	}
 	if m.Convention() == Extism {
 		return append(list, m.extismProblems()...)
@@ -93,16 +94,16 @@ func (m Module) OfferProblems(manifest *abi.Manifest) (list []error) {
 	for _, t := range manifest.Tools {
 		switch {
 		case t.Export != "" && m.Convention() != Extism:
-			list = append(list, refuse("its manifest names a function for tool %q, which only an Extism plugin can", guesttext.Clean(t.Name)).
+			list = append(list, refusal.Invalid("its manifest names a function for tool %q, which only an Extism plugin can", guesttext.Clean(t.Name)).
 				WithHint("answer agenthost_tool, and leave export out of the manifest"))
 		case t.Export != "" && !slices.Contains(m.Functions(), t.Export):
-			list = append(list, refuse("its manifest offers the function %q as a tool, which it does not export, or with parameters", guesttext.Clean(t.Export)).
+			list = append(list, refusal.Invalid("its manifest offers the function %q as a tool, which it does not export, or with parameters", guesttext.Clean(t.Export)).
 				WithHint("export it, or leave that out of the manifest"))
 		}
 	}
 	for _, e := range manifest.Needs() {
 		if !m.HasFunction(e.String()) {
-			list = append(list, refuse("its manifest offers what is called through %s, which it does not export", e).
+			list = append(list, refusal.Invalid("its manifest offers what is called through %s, which it does not export", e).
 				WithHint("export it, or leave that out of the manifest"))
 		}
 	}
@@ -113,7 +114,7 @@ func (m Module) OfferProblems(manifest *abi.Manifest) (list []error) {
 func (m Module) signatureProblems() (list []error) {
 	check := func(name, params, results string) {
 		if sig, ok := m.signature(name); ok && (wasmmeter.TypeNames(sig.Params) != params || wasmmeter.TypeNames(sig.Results) != results) {
-			list = append(list, refuse("its export %s is of type %s, not (%s) -> (%s)", name, sig, params, results))
+			list = append(list, refusal.Invalid("its export %s is of type %s, not (%s) -> (%s)", name, sig, params, results))
 		}
 	}
 	check(abi.Initialize, "", "")
@@ -140,11 +141,11 @@ func checkImport(i wasmmeter.Import) error {
 	switch {
 	case i.Module == abi.ImportModule, i.Module == wasiModule, i.Module == extism.EnvModule, strings.HasPrefix(i.Module, "extism:"):
 		if i.Kind != wasmmeter.ExternFunc {
-			return refuse("it imports the %s %s; only functions can be imported", i.Kind, name)
+			return refusal.Invalid("it imports the %s %s; only functions can be imported", i.Kind, name)
 		}
 		return nil
 	case strings.HasPrefix(i.Module, importPrefix):
-		return unsupported("it imports %s, a later version of the ABI; this host speaks %s", name, abi.ImportModule).
+		return refusal.Unsupported("it imports %s, a later version of the ABI; this host speaks %s", name, abi.ImportModule).
 			WithHint("update the host, or build the plugin for %s", abi.ImportModule)
 	}
 	return nil

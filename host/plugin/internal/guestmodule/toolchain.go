@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -121,7 +122,7 @@ func (g *importGroup) problem(m Module) error {
 	for _, i := range g.imports {
 		names = append(names, guesttext.Clean(i.Name))
 	}
-	err := refuse("it imports from %s: %s: %s (%s)", shortList(g.modules), n, g.from.built, shortList(names))
+	err := refusal.Invalid("it imports from %s: %s: %s (%s)", shortList(g.modules), n, g.from.built, shortList(names))
 	if g.from.next != "" {
 		return err.WithHint("%s", g.from.next)
 	}

@@ -3,6 +3,8 @@ package wasmmeter
 import (
 	"fmt"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
 
 // This file reports the problems of a well-formed module: limits that it exceeds, names
@@ -10,7 +12,7 @@ import (
 
 // tooMany refuses a module that has more of something than a limit allows.
 func tooMany(subject string, n int, what string, limit int) error {
-	return refuse("%s %d %s, and the limit is %d", subject, n, what, limit).
+	return refusal.Invalid("%s %d %s, and the limit is %d", subject, n, what, limit).
 		WithHint("make the module smaller (strip it, drop what it does not use), or raise the limit if you trust its author")
 }
 
@@ -64,7 +66,7 @@ func (m *Module) nameProblems(l *Limits) (list []error) {
 		}
 		switch {
 		case imp.Module == ImportModule || strings.HasPrefix(imp.Module, exportPrefix):
-			list = append(list, refuse("the module imports %q %q, and names that begin with %s belong to the host's meter", imp.Module, imp.Name, ImportModule).
+			list = append(list, refusal.Invalid("the module imports %q %q, and names that begin with %s belong to the host's meter", imp.Module, imp.Name, ImportModule).
 				WithHint("import something else; a module that was metered already is not accepted again, so give the original"))
 		case imp.Kind != ExternFunc:
 			others = append(others, imp)
@@ -78,7 +80,7 @@ func (m *Module) nameProblems(l *Limits) (list []error) {
 		case len(e.Name) > l.NameBytes:
 			list = append(list, tooMany("an export's name has", len(e.Name), "bytes", l.NameBytes))
 		case strings.HasPrefix(e.Name, exportPrefix):
-			list = append(list, refuse("the module exports %q, and names that begin with %s belong to the host's meter", e.Name, exportPrefix).
+			list = append(list, refusal.Invalid("the module exports %q, and names that begin with %s belong to the host's meter", e.Name, exportPrefix).
 				WithHint("rename the export; a module that was metered already is not accepted again, so give the original"))
 		}
 	}
@@ -92,7 +94,7 @@ func importedOthers(list []Import) error {
 		more = fmt.Sprintf(" and %d more that are no functions", len(list)-1)
 	}
 	i := list[0]
-	return unsupported("the module imports the %s %q %q%s, and this host provides functions only", i.Kind, i.Module, i.Name, more).
+	return refusal.Unsupported("the module imports the %s %q %q%s, and this host provides functions only", i.Kind, i.Module, i.Name, more).
 		WithHint("let the module define and export its own %s", i.Kind)
 }
 
@@ -108,7 +110,7 @@ func pagesSize(pages uint32) string {
 func (m *Module) sizeProblems(l *Limits) (list []error) {
 	for _, mem := range m.memories {
 		if mem.Min > l.MemoryPages {
-			e := refuse("the module's memory begins with %d pages (%s), and the limit is %d pages (%s)",
+			e := refusal.Invalid("the module's memory begins with %d pages (%s), and the limit is %d pages (%s)",
 				mem.Min, pagesSize(mem.Min), l.MemoryPages, pagesSize(l.MemoryPages)).
 				WithHint("build it with a smaller initial memory or stack, or raise the memory limit")
 			e.Err = ErrInitialMemory
@@ -117,7 +119,7 @@ func (m *Module) sizeProblems(l *Limits) (list []error) {
 	}
 	for i, t := range m.Tables {
 		if t.Min > l.TableEntries {
-			list = append(list, refuse("table %d begins with %d entries, and the limit is %d", i, t.Min, l.TableEntries).
+			list = append(list, refusal.Invalid("table %d begins with %d entries, and the limit is %d", i, t.Min, l.TableEntries).
 				WithHint("build the module with fewer functions that are used as values, or raise the limit"))
 		}
 	}

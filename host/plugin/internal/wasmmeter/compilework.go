@@ -1,6 +1,10 @@
 package wasmmeter
 
-import "time"
+import (
+	"time"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
+)
 
 // This file estimates how long wazero takes to compile a function, because some
 // small ones take minutes: 400 nested loops with 400 locals are 6 kB and 81 s.
@@ -121,12 +125,12 @@ func newBudget(m *Module, l *Limits) *budget {
 func (b *budget) add(s *codeScan) error {
 	w := s.work(b.mutable)
 	if allowed := b.limits.allowedWork(s.size()); w > allowed {
-		return refuse("function %d would take about %s to compile, and the limit CompileWork allows %s for its size; it has %d locals, %d blocks, %d loops (%d in one another), %d entries in jump tables",
+		return refusal.Invalid("function %d would take about %s to compile, and the limit CompileWork allows %s for its size; it has %d locals, %d blocks, %d loops (%d in one another), %d entries in jump tables",
 			s.index, round(w), round(allowed), s.locals, s.shape.blocks, s.shape.loops, s.shape.nested, s.shape.labels).
 			WithHint("split the function into smaller ones, optimise for size, or raise the limit if you trust the author")
 	}
 	if b.total += w; b.total > b.allowed {
-		return refuse("the module would take more than %s to compile, which is what the limit CompileWork allows for its size", round(b.allowed)).
+		return refusal.Invalid("the module would take more than %s to compile, which is what the limit CompileWork allows for its size", round(b.allowed)).
 			WithHint("split its largest functions, optimise for size, or raise the limit if you trust the author")
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
 
 // This file reads a module section by section, and checks the rules that involve
@@ -17,23 +19,23 @@ var wasmMagic = []byte("\x00asm")
 func checkPreamble(wasm []byte) error {
 	switch {
 	case len(wasm) == 0:
-		return refuse("the file is empty").WithHint("check that the build wrote its output")
+		return refusal.Invalid("the file is empty").WithHint("check that the build wrote its output")
 	case len(wasm) < 4 && bytes.HasPrefix(wasmMagic, wasm):
-		return refuse("the module is cut off after %d bytes", len(wasm)).WithHint("build or fetch it again")
+		return refusal.Invalid("the module is cut off after %d bytes", len(wasm)).WithHint("build or fetch it again")
 	case !bytes.HasPrefix(wasm, wasmMagic):
-		return refuse("this is not a WebAssembly module: it begins with %s", describeStart(wasm)).
+		return refusal.Invalid("this is not a WebAssembly module: it begins with %s", describeStart(wasm)).
 			WithHint("give the .wasm file that the compiler wrote")
 	case len(wasm) < 8:
-		return refuse("the module is cut off after %d bytes", len(wasm)).WithHint("build or fetch it again")
+		return refusal.Invalid("the module is cut off after %d bytes", len(wasm)).WithHint("build or fetch it again")
 	}
 	version, layer := binary.LittleEndian.Uint16(wasm[4:]), binary.LittleEndian.Uint16(wasm[6:])
 	switch {
 	case layer == 1:
-		return unsupported("this is a WebAssembly component, and this host runs core modules").
+		return refusal.Unsupported("this is a WebAssembly component, and this host runs core modules").
 			WithHint("build a core module: for Go GOOS=wasip1 -buildmode=c-shared, for Rust --crate-type cdylib with --target wasm32-wasip1, for TinyGo -target=wasip1, " +
 				"for C --target=wasm32-wasip1, without a componentizing step; componentizers of JavaScript and Python make no core modules")
 	case layer != 0 || version != 1:
-		return unsupported("the module has WebAssembly version %d, layer %d; this host runs version 1, layer 0", version, layer).
+		return refusal.Unsupported("the module has WebAssembly version %d, layer %d; this host runs version 1, layer 0", version, layer).
 			WithHint("build a core module of version 1")
 	}
 	return nil
@@ -97,7 +99,7 @@ func parse(wasm []byte) (*Module, error) {
 func (m *Module) orderSection(r *reader, id, last int) int {
 	if id >= len(sectionOrder) {
 		if id == 13 {
-			r.err = unsupported("the module declares exception tags, and this host runs WebAssembly 2.0 without exceptions").
+			r.err = refusal.Unsupported("the module declares exception tags, and this host runs WebAssembly 2.0 without exceptions").
 				WithHint("build without exception handling, for example with -fno-exceptions or panic=abort")
 			return last
 		}
@@ -170,7 +172,7 @@ func (m *Module) checkWhole() error {
 		r.fail("its start function is %d, but it has %d functions", m.start, len(m.funcs))
 	}
 	if n := len(m.memories); n > 1 && r.err == nil {
-		return unsupported("the module has %d memories, and this host runs modules with one", n).WithHint("link it into one memory")
+		return refusal.Unsupported("the module has %d memories, and this host runs modules with one", n).WithHint("link it into one memory")
 	}
 	if r.err != nil {
 		return r.err

@@ -1,5 +1,7 @@
 package wasmmeter
 
+import "github.com/agenthost/agenthost/host/plugin/internal/refusal"
+
 // This file reads the entries of sections.
 
 func (m *Module) readType(r *reader) {
@@ -70,10 +72,10 @@ func (r *reader) limits(what string) (l Bounds) {
 	case r.err != nil:
 		return l
 	case flags&^3 != 0 && flags < 8:
-		r.err = unsupported("the module has a 64-bit %s, and this host runs 32-bit ones", what).WithHint("build for wasm32")
+		r.err = refusal.Unsupported("the module has a 64-bit %s, and this host runs 32-bit ones", what).WithHint("build for wasm32")
 		return l
 	case flags&2 != 0 && flags < 4:
-		r.err = unsupported("the module has a shared %s, and this host runs no threads", what).WithHint("build without threads, atomics and shared memory")
+		r.err = refusal.Unsupported("the module has a shared %s, and this host runs no threads", what).WithHint("build without threads, atomics and shared memory")
 		return l
 	case flags > 1:
 		r.fail("the bounds of a %s have unknown flags 0x%02x", what, flags)

@@ -3,6 +3,8 @@ package wasmmeter
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
 
 // This file reads bytes, numbers and names of the WebAssembly binary format.
@@ -19,7 +21,7 @@ type reader struct {
 // fail records an error, with the position where it was found.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
-		r.err = refuse("the module is damaged at byte %d: %s", r.pos, fmt.Sprintf(format, args...)).
+		r.err = refusal.Invalid("the module is damaged at byte %d: %s", r.pos, fmt.Sprintf(format, args...)).
 			WithHint("rebuild it, or fetch it again and compare its digest")
 	}
 	r.pos = r.end

@@ -104,7 +104,7 @@ func linkReal(ctx context.Context, r wazero.Runtime) error {
 	if _, err := meter.Instantiate(ctx); err != nil {
 		return err
 	}
-	const refused = 1<<63 | uint64(len(refusal)) // an error object of this length
+	const refused = 1<<63 | uint64(len(permissionDenied)) // an error object of this length
 	b := r.NewHostModuleBuilder("agenthost_v1")
 	for name, fn := range map[string]any{
 		"input_read": func(ctx context.Context, m api.Module, ptr, offset, n uint32) uint32 {
@@ -126,7 +126,7 @@ func linkReal(ctx context.Context, r wazero.Runtime) error {
 			return refused
 		},
 		"host_read": func(_ context.Context, m api.Module, ptr, offset, n uint32) uint32 {
-			chunk := refusal[min(int(offset), len(refusal)):]
+			chunk := permissionDenied[min(int(offset), len(permissionDenied)):]
 			chunk = chunk[:min(int(n), len(chunk))]
 			m.Memory().WriteString(ptr, chunk)
 			return uint32(len(chunk))
@@ -139,7 +139,7 @@ func linkReal(ctx context.Context, r wazero.Runtime) error {
 	return err
 }
 
-const refusal = `{"code":"permission_denied","message":"a test grants nothing"}`
+const permissionDenied = `{"code":"permission_denied","message":"a test grants nothing"}`
 
 // realCall is what can be seen of a call.
 type realCall struct {

@@ -3,6 +3,8 @@ package wasmmeter
 import (
 	"math"
 	"strconv"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
 
 // This file reads the instructions of a function once, checks every index in them, and
@@ -481,7 +483,7 @@ func (s *codeScan) illegal(at int, op byte) {
 		s.fail("function %d has the unknown instruction 0x%02x", s.index, op)
 		return
 	}
-	s.err = unsupported("function %d uses %s (instruction 0x%02x at byte %d), which this host does not run", s.index, what, op, at).WithHint("%s", hint)
+	s.err = refusal.Unsupported("function %d uses %s (instruction 0x%02x at byte %d), which this host does not run", s.index, what, op, at).WithHint("%s", hint)
 }
 
 // prefixed reads an instruction after 0xfc or 0xfd.
