@@ -2,6 +2,7 @@ package callmeter
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
@@ -19,6 +20,67 @@ type Operation struct {
 func (m *Meter) BeginOperation() (*Operation, context.CancelFunc) {
 	ctx, cancel := context.WithDeadline(m.deadline.caller, m.deadline.at)
 	return &Operation{Context: ctx, meter: m, since: time.Now()}, cancel
+}
+
+// BeginReading is BeginOperation for work that rarely waits: the timer of its context is
+// made when something asks for Done. A timer is most of what reading a short answer costs.
+func (m *Meter) BeginReading() (*Operation, context.CancelFunc) {
+	ctx := &untimedContext{Context: m.deadline.caller, at: m.deadline.at}
+	return &Operation{Context: ctx, meter: m, since: time.Now()}, ctx.end
+}
+
+// untimedContext is a context with a deadline that it looks up by the clock, until
+// something waits for it.
+type untimedContext struct {
+	context.Context // the caller's
+	at              time.Time
+
+	mu     sync.Mutex
+	timed  context.Context // made by Done
+	cancel context.CancelFunc
+	ended  bool
+}
+
+// Deadline implements context.Context.
+func (c *untimedContext) Deadline() (time.Time, bool) { return c.at, true }
+
+// Done implements context.Context.
+func (c *untimedContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		c.timed, c.cancel = context.WithDeadline(c.Context, c.at)
+		if c.ended {
+			c.cancel()
+		}
+	}
+	return c.timed.Done()
+}
+
+// Err implements context.Context.
+func (c *untimedContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.timed != nil:
+		return c.timed.Err()
+	case c.Context.Err() != nil:
+		return c.Context.Err()
+	case c.ended:
+		return context.Canceled
+	case !time.Now().Before(c.at):
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// end cancels the context.
+func (c *untimedContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended = true; c.cancel != nil {
+		c.cancel()
+	}
 }
 
 // End counts the time of the operation since it was last counted, and lets other calls
