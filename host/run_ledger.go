@@ -112,7 +112,8 @@ func (l *runLedger) countInput(ctx context.Context, model string, req *llm.Reque
 func (l *runLedger) bookTokens(call *ModelCall, u Usage) {
 	l.spent.tokens.Add(int64(u.Total()))
 	if call != nil {
-		l.record.SettleModel(call, &u)
+		kept := u // u itself would be allocated without a record too
+		l.record.SettleModel(call, &kept)
 	}
 }
 
