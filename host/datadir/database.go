@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
@@ -16,11 +15,7 @@ func openDatabase(ctx context.Context, at Address, opts Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key != nil {
-		return nil, host.Errorf(host.Unimplemented, "database %s: a data key is set, and data in a database is not encrypted with it", at).
-			WithHint("unset %s and %s, and encrypt the server's disk", KeyFileVariable, KeyVariable)
-	}
-	store, err := pgkv.Open(ctx, at.Text(), &pgkv.Options{Logger: opts.Logger})
+	store, err := pgkv.Open(ctx, at.Text(), &pgkv.Options{Key: key, Logger: opts.Logger})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, fault.ContextError(ctx)

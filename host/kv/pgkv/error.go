@@ -128,6 +128,14 @@ func answeredError(err error) bool {
 	return !unknown && sql.Severity != "FATAL" && sql.Severity != "PANIC"
 }
 
+// refusedError reports whether err is the refusal of a connection that is refused again
+// when it is repeated: the role, its password or the database does not exist.
+func refusedError(err error) bool {
+	var connect *pgconn.ConnectError
+	var sql *pgconn.PgError
+	return errors.As(err, &connect) && errors.As(err, &sql) && (strings.HasPrefix(sql.Code, "28") || strings.HasPrefix(sql.Code, "3D"))
+}
+
 // inTheWay reports whether the same statement may succeed when it is repeated.
 func inTheWay(err error) bool {
 	var sql *pgconn.PgError

@@ -57,7 +57,7 @@ func (s *Store) repeat(ctx context.Context, fn func(context.Context) error) erro
 		if err == nil || errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errKeyGone) || isOwn(err) {
 			return err
 		}
-		again := (!answeredError(err) || inTheWay(err)) && tries.again(ctx)
+		again := !refusedError(err) && (!answeredError(err) || inTheWay(err)) && tries.again(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

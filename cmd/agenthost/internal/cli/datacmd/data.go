@@ -285,7 +285,7 @@ directory open. Every tenant gets a new data key as well, for what is written fr
 on. Backups keep the key that they were made with.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := open.CheckDirectory(&g.flags.Data, "agenthost data rekey", "encrypt the disk of the database's server; its rows are not encrypted with a data key"); err != nil {
+			if err := open.CheckDirectory(&g.flags.Data, "agenthost data rekey", "copy the data to another schema with the new key set: agenthost data copy --from-key-file OLD "+copyWord(&g.flags.Data)+" TO"); err != nil {
 				return err
 			}
 			if file == "" {
