@@ -3,6 +3,8 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
@@ -95,9 +97,10 @@ func (j *Journal) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 	}
 	own := *rec
 	own.Host = j.member.ID()
+	j.setOpen(rec.Ref, true) // before the store has it: see stranded
 	err := j.store.CreateRun(ctx, &own)
-	if err == nil {
-		j.setOpen(rec.Ref, true)
+	if err != nil {
+		j.setOpen(rec.Ref, false)
 	}
 	return err
 }
@@ -133,9 +136,10 @@ func (j *Journal) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
 		return 0, err
 	}
 	ref.Host = j.member.ID()
+	j.setOpen(ref, true)
 	fence, err := j.store.TakeRun(ctx, ref)
-	if err == nil {
-		j.setOpen(ref, true)
+	if err != nil {
+		j.setOpen(ref, false)
 	}
 	return fence, err
 }
@@ -234,6 +238,26 @@ type ownerEntry struct {
 	owner, tenant string
 	key           kv.Key
 	revision      uint64
+}
+
+// stranded returns the runs that are this member's in the store, and that it does not run:
+// their last commits failed.
+func (j *Journal) stranded(ctx context.Context) (found []*host.RunRecord, err error) {
+	j.mu.Lock()
+	tenants := slices.Collect(maps.Keys(j.tenants))
+	j.mu.Unlock()
+	for _, tenant := range tenants {
+		records, err := j.store.RunsOf(ctx, tenant, j.member.ID())
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range records {
+			if !j.owns(rec.Tenant, rec.Run) {
+				found = append(found, rec)
+			}
+		}
+	}
+	return found, nil
 }
 
 // forget removes an entry whose owner has no more runs of the tenant.

@@ -281,6 +281,9 @@ func (r *Registry) awaitStart(ctx context.Context, l *liveRun) (*Run, error) {
 	case <-ctx.Done():
 	}
 	if err := l.accept(); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.remove(l) // retire does that as well, and maybe later
 		return nil, err
 	}
 	return l.snapshot(), nil

@@ -90,7 +90,8 @@ func (r *Registry) watch(released <-chan struct{}) {
 	}
 }
 
-// takeOverAll takes over the runs of all members that are gone.
+// takeOverAll takes over the runs of all members that are gone, and continues the runs
+// of this member that ended because the store did not answer.
 func (r *Registry) takeOverAll(ctx context.Context) error {
 	entries, err := r.shared.owners(ctx)
 	if err != nil {
@@ -106,6 +107,11 @@ func (r *Registry) takeOverAll(ctx context.Context) error {
 			}
 		}
 		failed = append(failed, r.takeOverOf(ctx, e))
+	}
+	stranded, err := r.shared.stranded(ctx)
+	failed = append(failed, err)
+	for _, rec := range stranded {
+		failed = append(failed, r.takeOver(ctx, rec))
 	}
 	return errors.Join(failed...)
 }

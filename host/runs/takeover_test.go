@@ -22,6 +22,7 @@ import (
 type pausing struct {
 	kv.Driver
 	stopped atomic.Pointer[chan struct{}]
+	failing atomic.Bool // commits fail
 }
 
 func (p *pausing) stop() { c := make(chan struct{}); p.stopped.Store(&c) }
@@ -50,7 +51,14 @@ func (p *pausing) Scan(ctx context.Context, partition string, r kv.Range) (kv.Pa
 
 func (p *pausing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	p.wait()
-	return p.Driver.Commit(ctx, txs...)
+	if !p.failing.Load() {
+		return p.Driver.Commit(ctx, txs...)
+	}
+	out := make([]kv.Result, len(txs))
+	for i := range out {
+		out[i].Err = kv.ErrUnavailable
+	}
+	return out
 }
 
 // node is a host of a cluster.
@@ -263,6 +271,30 @@ func TestARunThatEndsItsHostsIsGivenUp(t *testing.T) {
 		}
 		if rec, err := journal.ReadRun(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
 			t.Errorf("the journal has %+v, %v; want that it ended", rec, err)
+		}
+	})
+}
+
+// A run whose step could not be written down continues on its own host when the store
+// answers again.
+func TestARunThatLostTheStoreContinues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		release := make(chan struct{})
+		a := newNode(t, store, "a", release)
+		a.begin(t, "r1")
+		a.driver.failing.Store(true)
+		close(release)
+		if _, err := a.registry.Wait(t.Context(), "acme", "r1"); host.CodeOf(err) != host.Unavailable {
+			t.Errorf("the run without a store: %v, want unavailable", err)
+		}
+		a.driver.failing.Store(false)
+		time.Sleep(20 * time.Second)
+		if got := answers(t, store); len(got) != 1 || got[0] != "done by a" || a.calls.Load() != 1 {
+			t.Errorf("the thread's answers are %q after %d calls, want one of each", got, a.calls.Load())
+		}
+		if run, err := a.registry.Get(t.Context(), "acme", "r1"); err != nil || run.Status != runs.Completed {
+			t.Errorf("the run: %+v, %v; want it completed", run, err)
 		}
 	})
 }
