@@ -122,7 +122,7 @@ func (p *Plugin) toolHandler(info *ToolInfo, provider string, config json.RawMes
 	return func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 		s := p.bindings.of(call.Scope.Tenant)
 		out := &host.ToolOutput{}
-		cost, err := p.call(ctx, call.Scope.Tenant, exportTool, abi.ToolInput(info.Name, call, provider, config, s.rights().granted.State.Allows(Read)), s.toolOperations(call),
+		cost, err := p.call(ctx, call.Scope.Tenant, abi.Tool, abi.ToolInput(info.Name, call, provider, config, s.rights().granted.State.Allows(Read)), s.toolOperations(call),
 			func(ctx context.Context, raw []byte) error {
 				got, err := s.toolResult(ctx, raw, result)
 				if err == nil {
@@ -198,7 +198,7 @@ func (pr *processor) Process(ctx context.Context, view *host.View) (*llm.Process
 	}
 	ops := viewOperations{baseOperations{binding: p.bindings.of(view.Scope.Tenant), scope: view.Scope}, view, false}
 	var done *llm.Processed
-	cost, err := p.call(ctx, view.Scope.Tenant, exportProcess, input, ops, func(ctx context.Context, raw []byte) (err error) {
+	cost, err := p.call(ctx, view.Scope.Tenant, abi.Process, input, ops, func(ctx context.Context, raw []byte) (err error) {
 		done, err = p.answers.Process(ctx, pr.info.Name, raw)
 		return err
 	})
@@ -250,7 +250,7 @@ func (r *router) Route(ctx context.Context, req *host.RouteRequest) (*host.Route
 		ops.view = req.View()
 	}
 	var route *host.Route
-	cost, err := p.call(ctx, req.Scope.Tenant, exportRoute, input, ops, func(ctx context.Context, raw []byte) (err error) {
+	cost, err := p.call(ctx, req.Scope.Tenant, abi.Route, input, ops, func(ctx context.Context, raw []byte) (err error) {
 		route, err = p.answers.Route(ctx, r.name, raw)
 		return err
 	})
@@ -279,7 +279,7 @@ func (p *Plugin) provider(name string, opts *PartOptions, own func(tool string) 
 		pr.tools = opts.Tools
 	}
 	wanted := info.Observe == nil || *info.Observe
-	if wanted && p.module.exportsFunc(exportObserve) {
+	if wanted && p.module.exportsFunc(abi.Observe) {
 		return &observingProvider{pr}, nil
 	}
 	return pr, nil
@@ -305,7 +305,7 @@ func (pr *provider) ReadsOnly() {}
 func (pr *provider) Provide(ctx context.Context, req *host.ProvideRequest) (*host.Provided, error) {
 	p := pr.plugin
 	var out *host.Provided
-	cost, err := p.call(ctx, req.Scope.Tenant, exportProvide, abi.ProvideInput(pr.name, pr.config, req), pr.operations(req),
+	cost, err := p.call(ctx, req.Scope.Tenant, abi.Provide, abi.ProvideInput(pr.name, pr.config, req), pr.operations(req),
 		func(ctx context.Context, raw []byte) (err error) {
 			out, err = pr.read(ctx, raw)
 			return err
@@ -380,7 +380,7 @@ type observingProvider struct{ *provider }
 
 func (pr *observingProvider) Observe(ctx context.Context, req *host.ObserveRequest) (*host.Cost, error) {
 	p := pr.plugin
-	return p.call(ctx, req.Scope.Tenant, exportObserve, abi.ObserveInput(pr.name, pr.config, req), pr.operations(&req.ProvideRequest),
+	return p.call(ctx, req.Scope.Tenant, abi.Observe, abi.ObserveInput(pr.name, pr.config, req), pr.operations(&req.ProvideRequest),
 		func(ctx context.Context, raw []byte) error {
 			return p.answers.Observe(ctx, raw)
 		})

@@ -64,17 +64,17 @@ func (p *Plugin) CheckAnswer(name string, input []byte, r *CallResult) error {
 	switch {
 	case r.GuestError:
 		_, err = abi.ReadError(p.id, p.module.exportName(e), r.Output)
-	case e == exportTool:
+	case e == abi.Tool:
 		_, err = p.answers.Tool(context.Background(), r.Output, p.schemas.Tool(asked.Tool).Result)
-	case e == exportProcess:
+	case e == abi.Process:
 		_, err = p.answers.Process(context.Background(), asked.Processor, r.Output)
-	case e == exportRoute:
+	case e == abi.Route:
 		_, err = p.answers.Route(context.Background(), asked.Router, r.Output)
-	case e == exportProvide:
+	case e == abi.Provide:
 		_, _, err = p.answers.Provide(context.Background(), asked.Provider, r.Output)
-	case e == exportObserve:
+	case e == abi.Observe:
 		err = p.answers.Observe(context.Background(), r.Output)
-	case e == exportDescribe:
+	case e == abi.Describe:
 		_, err = abi.ReadManifest(r.Output)
 	default: // a function of an Extism plugin
 		_, err = plainContent(p.id, p.module.exportName(e), r.Output)

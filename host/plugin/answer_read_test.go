@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
@@ -22,13 +23,13 @@ func TestReadingAnAnswerEndsWithItsCall(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	_, err := p.call(t.Context(), "a", exportTool, nil, nil, wait)
+	_, err := p.call(t.Context(), "a", abi.Tool, nil, nil, wait)
 	if host.CodeOf(err) != host.DeadlineExceeded || !strings.Contains(err.Error(), "limit Timeout of 20ms") {
 		t.Errorf("an answer that is read without end: %v, want deadline_exceeded that names Timeout", err)
 	}
 	p = loadHand(t, `i32.const 0`, Limits{Timeout: time.Hour})
 	ctx, leave := context.WithCancel(t.Context())
-	_, err = p.call(ctx, "a", exportTool, nil, nil, func(ctx context.Context, out []byte) error {
+	_, err = p.call(ctx, "a", abi.Tool, nil, nil, func(ctx context.Context, out []byte) error {
 		leave()
 		return wait(ctx, out)
 	})
@@ -43,7 +44,7 @@ func TestReadingAnAnswerIsInTheBudget(t *testing.T) {
 	cost := func(body string) *host.Cost {
 		t.Helper()
 		p := loadHand(t, fmt.Sprintf("data 0 %q\n---\n%s", output, body), Limits{})
-		c, err := p.call(t.Context(), "a", exportTool, nil, nil, read)
+		c, err := p.call(t.Context(), "a", abi.Tool, nil, nil, read)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestReadingAnAnswerGivesWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan error)
-	_, err = p.call(t.Context(), "greedy", exportTool, nil, nil, func(ctx context.Context, _ []byte) error {
+	_, err = p.call(t.Context(), "greedy", abi.Tool, nil, nil, func(ctx context.Context, _ []byte) error {
 		go func() {
 			_, err := p.Call(context.Background(), "modest", "tool", nil, nil)
 			done <- err
@@ -91,7 +92,7 @@ func TestReadingAnAnswerGivesWay(t *testing.T) {
 func TestSchemasAreCompiledOnce(t *testing.T) {
 	const manifest = `{"abi":1,"name":"n","tools":[{"name":"t","parameters":{"type":"object"},"result":{"type":"object"}}],` +
 		`"providers":[{"name":"c","config":{"type":"object"}}],"permissions":{}}`
-	p := loadConstant(t, startRuntime(t, nil), manifest, map[export]answer{exportProvide: {`{"tools":["t"]}`, 0}})
+	p := loadConstant(t, startRuntime(t, nil), manifest, map[abi.Export]answer{abi.Provide: {`{"tools":["t"]}`, 0}})
 	info := p.manifest.Tool("t")
 	first, err := toolSchemas(p.id, p.schemas, info)
 	if err != nil || first.Parameters == nil || first.Result == nil || p.schemas.Config("provider", "c") == nil {

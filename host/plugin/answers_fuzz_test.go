@@ -28,20 +28,20 @@ func (e *sayingEngine) Close() error { return nil }
 // FuzzAnswers has a guest say anything in each export: what comes of it is an
 // error with a code, unless it is one JSON object, and never a panic.
 func FuzzAnswers(f *testing.F) {
-	for e, output := range map[export]string{
-		exportTool:    `{"content":{"a":1},"state":[{"op":"add","path":"/a","value":1}],"artifacts":[{"name":"n","parts":[{"type":"text","text":"x"}]}]}`,
-		exportProcess: `{"edits":[{"drop":[0,1]},{"insert":{"at":0,"message":{"role":"user","parts":[{"type":"text","text":"x"}]}}}],"report":{"n":1}}`,
-		exportRoute:   `{"next":["a"],"reason":"b","state":[]}`,
-		exportProvide: `{"instructions":"x","messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}],"tools":[]}`,
-		exportObserve: `{"state":[{"op":"remove","path":"/a"}]}`,
+	for e, output := range map[abi.Export]string{
+		abi.Tool:    `{"content":{"a":1},"state":[{"op":"add","path":"/a","value":1}],"artifacts":[{"name":"n","parts":[{"type":"text","text":"x"}]}]}`,
+		abi.Process: `{"edits":[{"drop":[0,1]},{"insert":{"at":0,"message":{"role":"user","parts":[{"type":"text","text":"x"}]}}}],"report":{"n":1}}`,
+		abi.Route:   `{"next":["a"],"reason":"b","state":[]}`,
+		abi.Provide: `{"instructions":"x","messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}],"tools":[]}`,
+		abi.Observe: `{"state":[{"op":"remove","path":"/a"}]}`,
 	} {
 		f.Add(uint8(e), []byte(output), false)
 		f.Add(uint8(e), []byte(`{"code":"not_found","message":"none","hint":"look","retryable":true}`), true)
 	}
-	f.Add(uint8(exportProcess), []byte(`{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]}`), false)
-	f.Add(uint8(exportProcess), []byte(`{"edits":[{"drop_part":[0,0]},{"replace":{"at":0,"message":{"role":"user","parts":[]}}}]}`), false)
-	f.Add(uint8(exportTool), []byte(`{"question":{"text":"sure?"}}`), false)
-	f.Add(uint8(exportRoute), []byte(`{"delegate":"default"}`), false)
+	f.Add(uint8(abi.Process), []byte(`{"messages":[{"role":"user","parts":[{"type":"text","text":"x"}]}]}`), false)
+	f.Add(uint8(abi.Process), []byte(`{"edits":[{"drop_part":[0,0]},{"replace":{"at":0,"message":{"role":"user","parts":[]}}}]}`), false)
+	f.Add(uint8(abi.Tool), []byte(`{"question":{"text":"sure?"}}`), false)
+	f.Add(uint8(abi.Route), []byte(`{"delegate":"default"}`), false)
 
 	p := loadConstant(f, startRuntime(f, &Options{Logger: slog.New(slog.DiscardHandler)}), everyKind, nil)
 	engine := &sayingEngine{}
@@ -50,7 +50,7 @@ func FuzzAnswers(f *testing.F) {
 		p.module.offers[e] = true
 	}
 	f.Fuzz(func(t *testing.T, n uint8, output []byte, failed bool) {
-		e := exportTool + export(n)%(exportCount-exportTool)
+		e := abi.Tool + abi.Export(n)%(abi.ExportCount-abi.Tool)
 		engine.output, engine.failed = output, failed
 		_, err := ask(t, p, e, nil)
 		switch code := host.CodeOf(err); {

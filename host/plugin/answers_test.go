@@ -31,13 +31,13 @@ const everyKind = `{"abi":1,"name":"constant","tools":[{"name":"t","description"
 
 // constantGuest assembles a guest with a manifest section, or none, that has
 // every export and gives the answers; other exports trap.
-func constantGuest(t testing.TB, manifest string, answers map[export]answer) []byte {
+func constantGuest(t testing.TB, manifest string, answers map[abi.Export]answer) []byte {
 	t.Helper()
 	var text, functions strings.Builder
 	at := 16
-	for e := range exportCount {
+	for e := range abi.ExportCount {
 		params := "i32 "
-		if e == exportDescribe {
+		if e == abi.Describe {
 			params = ""
 		}
 		fmt.Fprintf(&functions, "func $f%d %s %s-> i32\n", e, e, params)
@@ -58,7 +58,7 @@ func constantGuest(t testing.TB, manifest string, answers map[export]answer) []b
 }
 
 // loadConstant loads a constant guest that is granted what it asks for.
-func loadConstant(t testing.TB, rt *Runtime, manifest string, answers map[export]answer) *Plugin {
+func loadConstant(t testing.TB, rt *Runtime, manifest string, answers map[abi.Export]answer) *Plugin {
 	t.Helper()
 	p, err := rt.Load(context.Background(), "constant", constantGuest(t, manifest, answers),
 		&LoadOptions{Granted: Permissions{State: Write, Messages: true}})
@@ -70,7 +70,7 @@ func loadConstant(t testing.TB, rt *Runtime, manifest string, answers map[export
 }
 
 // ask has a constant guest answer through the adapter of an export.
-func ask(t testing.TB, p *Plugin, e export, opts *PartOptions) (any, error) {
+func ask(t testing.TB, p *Plugin, e abi.Export, opts *PartOptions) (any, error) {
 	t.Helper()
 	ctx := context.Background()
 	state, err := host.NewState(nil, 0)
@@ -79,31 +79,31 @@ func ask(t testing.TB, p *Plugin, e export, opts *PartOptions) (any, error) {
 	}
 	scope := host.Scope{Tenant: "a"}
 	switch e {
-	case exportTool:
+	case abi.Tool:
 		handler, err := p.toolHandler(p.manifest.Tool("t"), "", opts.config())
 		if err != nil {
 			return nil, err
 		}
 		return handler(ctx, host.NewCall("t", json.RawMessage("{}"), state))
-	case exportProcess:
+	case abi.Process:
 		pr, err := p.Processor("p", opts)
 		if err != nil {
 			return nil, err
 		}
 		return pr.Process(ctx, &host.View{Scope: scope, Messages: []*host.Message{host.UserText("a")}})
-	case exportRoute:
+	case abi.Route:
 		r, err := p.Router("", opts)
 		if err != nil {
 			return nil, err
 		}
 		return r.Route(ctx, &host.RouteRequest{Scope: scope, State: state})
-	case exportProvide:
+	case abi.Provide:
 		c, err := p.Provider("", opts)
 		if err != nil {
 			return nil, err
 		}
 		return c.Provide(ctx, &host.ProvideRequest{Scope: scope, State: state})
-	case exportObserve:
+	case abi.Observe:
 		c, err := p.Provider("", opts)
 		if err != nil {
 			return nil, err
@@ -118,39 +118,39 @@ func TestBrokenAnswersAreErrors(t *testing.T) {
 	rt := startRuntime(t, nil)
 	for _, c := range []struct {
 		name   string
-		export export
+		export abi.Export
 		answer answer
 		want   host.Code
 		says   string
 	}{
-		{"no output", exportTool, answer{"", 0}, host.Internal, "the output of agenthost_tool is not what the ABI says"},
-		{"null", exportTool, answer{"null", 0}, host.Internal, "not an object"},
-		{"not UTF-8", exportTool, answer{"{\"content\":\"\xff\"}", 0}, host.Internal, "not valid UTF-8"},
-		{"a byte order mark", exportTool, answer{"\ufeff{}", 0}, host.Internal, "not what the ABI says"},
-		{"two values", exportTool, answer{"{}{}", 0}, host.Internal, "not what the ABI says"},
-		{"a NUL at the end", exportTool, answer{"{}\x00", 0}, host.Internal, "not what the ABI says"},
-		{"deep nesting", exportTool, answer{`{"content":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "}", 0}, host.Internal, "depth"},
-		{"an operation on the state that is none", exportTool, answer{`{"content":1,"state":[{"op":"fly"}]}`, 0}, host.Internal, "state"},
-		{"an artifact that is none", exportTool, answer{`{"content":1,"artifacts":[{"parts":[{"type":""}]}]}`, 0}, host.Internal, "artifact"},
-		{"both messages and edits", exportProcess, answer{`{"messages":[],"edits":[]}`, 0}, host.Internal, "both messages and edits"},
-		{"messages of an unknown role", exportProcess, answer{`{"messages":[{"role":"robot","parts":[]}]}`, 0}, host.Internal, "role"},
-		{"an unknown edit", exportProcess, answer{`{"edits":[{"redact":[0,1]}]}`, 0}, host.Internal, "edit"},
-		{"both next and delegate", exportRoute, answer{`{"next":["a"],"delegate":"default"}`, 0}, host.Internal, "both names agents and delegates"},
-		{"next of numbers", exportRoute, answer{`{"next":[1]}`, 0}, host.Internal, "next"},
-		{"a tool that nobody has", exportProvide, answer{`{"tools":["rm"]}`, 0}, host.Internal, `offers the tool "rm"`},
-		{"messages that are none", exportProvide, answer{`{"messages":[{}]}`, 0}, host.Internal, `output of provider "c"`},
-		{"an observer that is not JSON", exportObserve, answer{`done`, 0}, host.Internal, "agenthost_observe"},
+		{"no output", abi.Tool, answer{"", 0}, host.Internal, "the output of agenthost_tool is not what the ABI says"},
+		{"null", abi.Tool, answer{"null", 0}, host.Internal, "not an object"},
+		{"not UTF-8", abi.Tool, answer{"{\"content\":\"\xff\"}", 0}, host.Internal, "not valid UTF-8"},
+		{"a byte order mark", abi.Tool, answer{"\ufeff{}", 0}, host.Internal, "not what the ABI says"},
+		{"two values", abi.Tool, answer{"{}{}", 0}, host.Internal, "not what the ABI says"},
+		{"a NUL at the end", abi.Tool, answer{"{}\x00", 0}, host.Internal, "not what the ABI says"},
+		{"deep nesting", abi.Tool, answer{`{"content":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "}", 0}, host.Internal, "depth"},
+		{"an operation on the state that is none", abi.Tool, answer{`{"content":1,"state":[{"op":"fly"}]}`, 0}, host.Internal, "state"},
+		{"an artifact that is none", abi.Tool, answer{`{"content":1,"artifacts":[{"parts":[{"type":""}]}]}`, 0}, host.Internal, "artifact"},
+		{"both messages and edits", abi.Process, answer{`{"messages":[],"edits":[]}`, 0}, host.Internal, "both messages and edits"},
+		{"messages of an unknown role", abi.Process, answer{`{"messages":[{"role":"robot","parts":[]}]}`, 0}, host.Internal, "role"},
+		{"an unknown edit", abi.Process, answer{`{"edits":[{"redact":[0,1]}]}`, 0}, host.Internal, "edit"},
+		{"both next and delegate", abi.Route, answer{`{"next":["a"],"delegate":"default"}`, 0}, host.Internal, "both names agents and delegates"},
+		{"next of numbers", abi.Route, answer{`{"next":[1]}`, 0}, host.Internal, "next"},
+		{"a tool that nobody has", abi.Provide, answer{`{"tools":["rm"]}`, 0}, host.Internal, `offers the tool "rm"`},
+		{"messages that are none", abi.Provide, answer{`{"messages":[{}]}`, 0}, host.Internal, `output of provider "c"`},
+		{"an observer that is not JSON", abi.Observe, answer{`done`, 0}, host.Internal, "agenthost_observe"},
 
-		{"a guest's error", exportTool, answer{`{"code":"not_found","message":"no order","hint":"look again","retryable":true}`, 1}, host.NotFound, "no order; look again"},
-		{"a guest's error of an unknown code", exportTool, answer{`{"code":"on_holiday","message":"gone"}`, 1}, host.Internal, "gone"},
-		{"a guest's error with colours", exportTool, answer{`{"code":"not_found","message":"a\u001b[31mb"}`, 1}, host.NotFound, "a [31mb"},
-		{"a guest's error without a message", exportRoute, answer{`{"code":"not_found"}`, 1}, host.Internal, "returned an error without a message"},
-		{"a guest's error whose names are shouted", exportRoute, answer{`{"CODE":"not_found","Message":"gone"}`, 1}, host.Internal, "returned an error without a message"},
-		{"a guest's error that is not JSON", exportProcess, answer{`oops`, 1}, host.Internal, "returned an error without a message"},
-		{"a guest's error that is not UTF-8", exportProcess, answer{"{\"code\":\"conflict\",\"message\":\"\xff\"}", 1}, host.Internal, "returned an error without a message"},
+		{"a guest's error", abi.Tool, answer{`{"code":"not_found","message":"no order","hint":"look again","retryable":true}`, 1}, host.NotFound, "no order; look again"},
+		{"a guest's error of an unknown code", abi.Tool, answer{`{"code":"on_holiday","message":"gone"}`, 1}, host.Internal, "gone"},
+		{"a guest's error with colours", abi.Tool, answer{`{"code":"not_found","message":"a\u001b[31mb"}`, 1}, host.NotFound, "a [31mb"},
+		{"a guest's error without a message", abi.Route, answer{`{"code":"not_found"}`, 1}, host.Internal, "returned an error without a message"},
+		{"a guest's error whose names are shouted", abi.Route, answer{`{"CODE":"not_found","Message":"gone"}`, 1}, host.Internal, "returned an error without a message"},
+		{"a guest's error that is not JSON", abi.Process, answer{`oops`, 1}, host.Internal, "returned an error without a message"},
+		{"a guest's error that is not UTF-8", abi.Process, answer{"{\"code\":\"conflict\",\"message\":\"\xff\"}", 1}, host.Internal, "returned an error without a message"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := loadConstant(t, rt, everyKind, map[export]answer{c.export: c.answer})
+			p := loadConstant(t, rt, everyKind, map[abi.Export]answer{c.export: c.answer})
 			_, err := ask(t, p, c.export, nil)
 			if host.CodeOf(err) != c.want || !strings.Contains(fmt.Sprint(err), c.says) {
 				t.Errorf("code %q, error %v; want %q, %q", host.CodeOf(err), err, c.want, c.says)
@@ -166,9 +166,9 @@ func TestBrokenAnswersAreErrors(t *testing.T) {
 
 // checkAlike wants an answer to be refused where a run refused it. What a provider
 // may offer only a run knows.
-func checkAlike(t *testing.T, p *Plugin, e export, inRun error) {
+func checkAlike(t *testing.T, p *Plugin, e abi.Export, inRun error) {
 	t.Helper()
-	name := e.String()[len(exportPrefix):]
+	name := e.String()[len(abi.ExportPrefix):]
 	r, err := p.Call(t.Context(), "a", name, []byte(`{}`), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -184,16 +184,16 @@ func checkAlike(t *testing.T, p *Plugin, e export, inRun error) {
 }
 
 func TestNamesInAnswersAreCaseSensitive(t *testing.T) {
-	p := loadConstant(t, startRuntime(t, nil), everyKind, map[export]answer{
-		exportRoute: {`{"next":["a"],"Next":["b"],"REASON":"c"}`, 0}, exportTool: {`{"Content":1,"content":2,"CONTENT":3}`, 0}})
-	got, err := ask(t, p, exportRoute, nil)
+	p := loadConstant(t, startRuntime(t, nil), everyKind, map[abi.Export]answer{
+		abi.Route: {`{"next":["a"],"Next":["b"],"REASON":"c"}`, 0}, abi.Tool: {`{"Content":1,"content":2,"CONTENT":3}`, 0}})
+	got, err := ask(t, p, abi.Route, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r := got.(*host.Route); len(r.Next) != 1 || r.Next[0] != "a" || r.Reason != "" {
 		t.Errorf("route %+v, want the agent a and no reason", r)
 	}
-	got, err = ask(t, p, exportTool, nil)
+	got, err = ask(t, p, abi.Tool, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,8 +211,8 @@ func TestResultsAreHeldToTheirSchema(t *testing.T) {
 		`{}`:                               host.Internal,
 		`{"interrupt":{"reason":"well?"}}`: "",
 	} {
-		p := loadConstant(t, rt, manifest, map[export]answer{exportTool: {output, 0}})
-		_, err := ask(t, p, exportTool, nil)
+		p := loadConstant(t, rt, manifest, map[abi.Export]answer{abi.Tool: {output, 0}})
+		_, err := ask(t, p, abi.Tool, nil)
 		if host.CodeOf(err) != want {
 			t.Errorf("%s: %v, want code %q", output, err, want)
 		}
@@ -229,8 +229,8 @@ func TestProvidersOfferWhatIsTheirs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := loadConstant(t, startRuntime(t, nil), everyKind, map[export]answer{exportProvide: {`{"tools":["clock","t"]}`, 0}})
-	got, err := ask(t, p, exportProvide, &PartOptions{Tools: []*host.Tool{granted}})
+	p := loadConstant(t, startRuntime(t, nil), everyKind, map[abi.Export]answer{abi.Provide: {`{"tools":["clock","t"]}`, 0}})
+	got, err := ask(t, p, abi.Provide, &PartOptions{Tools: []*host.Tool{granted}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestManifestsAreChecked(t *testing.T) {
 		for _, described := range []bool{false, true} {
 			wasm := constantGuest(t, c.manifest, nil)
 			if described {
-				wasm = constantGuest(t, "", map[export]answer{exportDescribe: {c.manifest, 0}})
+				wasm = constantGuest(t, "", map[abi.Export]answer{abi.Describe: {c.manifest, 0}})
 			}
 			_, err := rt.Load(t.Context(), "x", wasm, nil)
 			if host.CodeOf(err) != c.want || !strings.Contains(fmt.Sprint(err), c.says) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 )
 
@@ -31,7 +32,7 @@ type binding struct {
 	usage        *usage
 	current      atomic.Pointer[rights]
 	pools        atomic.Int32 // of instances that use it
-	usageRecords [exportCount]atomic.Pointer[usagereport.Record]
+	usageRecords [abi.ExportCount]atomic.Pointer[usagereport.Record]
 }
 
 // rights returns the present rights. The first call after a change of settings

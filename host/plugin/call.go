@@ -77,7 +77,7 @@ func (p *Plugin) callRaw(ctx context.Context, tenant, name string, input []byte,
 // the guest first asks for one, which most calls never do.
 type rawOperations struct {
 	binding *binding
-	export  export
+	export  abi.Export
 	opts    *CallOptions
 	made    operations
 }
@@ -109,22 +109,22 @@ func (o *rawOperations) make() (err error) {
 	}
 	base := baseOperations{binding: s, scope: scope, state: state}
 	switch {
-	case o.export == exportProvide || o.export == exportObserve:
+	case o.export == abi.Provide || o.export == abi.Observe:
 		if base.own = o.opts.Own; base.own == nil {
 			base.own = host.NewProviderState(nil)
 		}
 		o.made = base
-	case o.export == exportTool, o.export >= exportCount:
+	case o.export == abi.Tool, o.export >= abi.ExportCount:
 		call := host.NewCall("", nil, state)
 		call.Scope = scope
 		o.made = emittingOperations{s.toolOperations(call), o.opts.Emit}
-	case o.export == exportProcess && o.opts.View != nil:
+	case o.export == abi.Process && o.opts.View != nil:
 		o.made = viewOperations{baseOperations{binding: s, scope: scope}, o.opts.View, false}
-	case o.export == exportProcess:
+	case o.export == abi.Process:
 		o.made = baseOperations{binding: s, scope: scope}
-	case o.export == exportRoute && !s.rights().granted.Messages:
+	case o.export == abi.Route && !s.rights().granted.Messages:
 		o.made = viewOperations{base, nil, true}
-	case o.export == exportRoute && o.opts.View != nil:
+	case o.export == abi.Route && o.opts.View != nil:
 		o.made = viewOperations{base, o.opts.View, true}
 	default:
 		o.made = base
@@ -155,9 +155,9 @@ func (o emittingOperations) operate(ctx context.Context, op string, req []byte) 
 }
 
 // completeInput adds the conversation to an input that has none.
-func (o *CallOptions) completeInput(ctx context.Context, p *Plugin, tenant string, e export, input []byte) ([]byte, error) {
+func (o *CallOptions) completeInput(ctx context.Context, p *Plugin, tenant string, e abi.Export, input []byte) ([]byte, error) {
 	view := o.View
-	if view == nil || e != exportProcess && (e != exportRoute || !p.bindings.of(tenant).rights().granted.Messages) {
+	if view == nil || e != abi.Process && (e != abi.Route || !p.bindings.of(tenant).rights().granted.Messages) {
 		return input, nil
 	}
 	return abi.AddConversation(ctx, e, p.manifest, input, view)

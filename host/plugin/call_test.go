@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -38,7 +39,7 @@ func asking(t testing.TB, operation, request string) []byte {
 		export memory memory 0
 		custom agenthost.manifest ` + quote(everyKind) + `
 		data 0 ` + quote(operation+request) + "\n"
-	for e := exportTool; e < exportCount; e++ {
+	for e := abi.Tool; e < abi.ExportCount; e++ {
 		text += fmt.Sprintf("func $f%d %s i32 -> i32 : i64\n%s\n", e, e, body)
 	}
 	return wasmtest.Assemble(t, text)

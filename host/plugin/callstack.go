@@ -7,6 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -180,7 +181,7 @@ func stackOf(fn api.Function) (base uintptr, size int) {
 // shrink drops the stacks of functions, of an instance whose call went deep. A stack
 // that is known to be no larger than smallStack stays: it counts for nothing, and the
 // next call would allocate the like again.
-func (s *callStack) shrink(functions *[exportCount]api.Function) {
+func (s *callStack) shrink(functions *[abi.ExportCount]api.Function) {
 	last := s.fn
 	s.fn = nil
 	if s.depth == nil {

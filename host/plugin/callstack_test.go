@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -43,7 +44,7 @@ func TestStackIsMeasured(t *testing.T) {
 	if len(inst) == 0 {
 		inst = p.instances.byTenant["a"].idle
 	}
-	fn := inst[0].guest.function(exportTool)
+	fn := inst[0].guest.function(abi.Tool)
 	if base, size := stackOf(fn); base == 0 || size < 10_000 || size > smallStack {
 		t.Errorf("the stack of a function is %d bytes at %x, want wazero's first one", size, base)
 	}
@@ -93,9 +94,9 @@ func TestSmallStackStaysWithItsInstance(t *testing.T) {
 	calls(t, p, "a", "\x00")
 	used := rt.memories.Used()
 	inst := p.instances.byTenant["a"].idle[0]
-	fn := inst.guest.functions[exportTool]
+	fn := inst.guest.functions[abi.Tool]
 	calls(t, p, "a", "\x01")
-	if fn == nil || inst.guest.functions[exportTool] != fn {
+	if fn == nil || inst.guest.functions[abi.Tool] != fn {
 		t.Error("the function of a call that used little of its stack is dropped")
 	}
 	if now := rt.memories.Used(); now != used {
@@ -165,10 +166,10 @@ func TestIdleInstanceKeepsOneLargeStack(t *testing.T) {
 	for _, c := range []struct{ frame, kept int64 }{{smallStack, 1}, {128, 2}} {
 		inst := &instance{callStack: callStack{depth: &depthGlobal{}}}
 		inst.callStack.start(1000, c.frame)
-		for _, e := range []export{exportTool, exportProcess} {
+		for _, e := range []abi.Export{abi.Tool, abi.Process} {
 			inst.guest.functions[e] = &struct {
 				api.Function
-				export
+				abi.Export
 			}{nil, e}
 			inst.callStack.use(inst.guest.functions[e])
 		}
@@ -179,7 +180,7 @@ func TestIdleInstanceKeepsOneLargeStack(t *testing.T) {
 				kept++
 			}
 		}
-		if kept != c.kept || inst.guest.functions[exportProcess] == nil {
+		if kept != c.kept || inst.guest.functions[abi.Process] == nil {
 			t.Errorf("frames of %d bytes: %d stacks are kept, want %d, the last among them", c.frame, kept, c.kept)
 		}
 	}

@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // What a plugin said under internal, and its traps, are for the tenant that it was
 // loaded for; what it said on purpose is for whoever called it.
 func TestErrorsOfPluginsAreForTheirOwner(t *testing.T) {
 	own := &LoadOptions{Tenants: []string{"acme"}}
-	panics := map[export]answer{exportTool: {`{"code":"internal","message":"panic: key=hunter2"}`, 1}}
-	denies := map[export]answer{exportTool: {`{"code":"not_found","message":"no order 7"}`, 1}}
+	panics := map[abi.Export]answer{abi.Tool: {`{"code":"internal","message":"panic: key=hunter2"}`, 1}}
+	denies := map[abi.Export]answer{abi.Tool: {`{"code":"not_found","message":"no order 7"}`, 1}}
 	for name, c := range map[string]struct {
-		answers map[export]answer
+		answers map[abi.Export]answer
 		load    *LoadOptions
 		want    string
 	}{
@@ -33,7 +34,7 @@ func TestErrorsOfPluginsAreForTheirOwner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = p.call(t.Context(), "acme", exportTool, []byte("{}"), nil, func(context.Context, []byte) error { return nil })
+			_, err = p.call(t.Context(), "acme", abi.Tool, []byte("{}"), nil, func(context.Context, []byte) error { return nil })
 			if got := fault.ForClient(err, "r"); got == nil || !strings.Contains(got.Message, c.want) {
 				t.Errorf("a client reads %v, want %q", got, c.want)
 			}

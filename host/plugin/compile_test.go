@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -41,7 +42,7 @@ func TestCompileSlotsAreFair(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	load := func(id, tenant string) {
-		wasm := wasmtest.Assemble(t, "memory 1\nexport memory memory 0\nfunc $f "+exportTool.String()+" i32 -> i32\n i32.const 0\nfunc $name "+id+"\n nop\ncustom agenthost.manifest "+strconv.Quote(doorManifests[exportTool]))
+		wasm := wasmtest.Assemble(t, "memory 1\nexport memory memory 0\nfunc $f "+abi.Tool.String()+" i32 -> i32\n i32.const 0\nfunc $name "+id+"\n nop\ncustom agenthost.manifest "+strconv.Quote(doorManifests[abi.Tool]))
 		wg.Go(func() {
 			if _, err := rt.Load(context.Background(), id, wasm, &LoadOptions{Tenants: []string{tenant}}); host.CodeOf(err) != host.ResourceExhausted {
 				t.Errorf("load %s with a compiler that fails: %v", id, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // waiting is the host's side of a call whose operations end only with their
@@ -67,7 +68,7 @@ func TestOneDeadlineCoversACall(t *testing.T) {
 	for _, ph := range callPhases() {
 		ops := waiting{make(chan string, 1)}
 		call := func(ctx context.Context, limits Limits) error {
-			cost, err := loadHand(t, ph.code, limits).call(ctx, "a", exportTool, nil, ops, nil)
+			cost, err := loadHand(t, ph.code, limits).call(ctx, "a", abi.Tool, nil, ops, nil)
 			if err == nil || cost == nil {
 				t.Errorf("%s: error %v, cost %v", ph.name, err, cost)
 			}

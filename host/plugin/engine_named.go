@@ -74,7 +74,7 @@ func (p *Plugin) setEngine(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	p.module.digest = digestName(structure.Digest[:])
 	p.module.setExtism(m, opts, &p.limits)
 	for e := range p.module.offers {
-		p.module.offers[e] = m.HasFunction(export(e).String())
+		p.module.offers[e] = m.HasFunction(abi.Export(e).String())
 	}
 	given := *opts
 	given.Limits = p.limits
@@ -107,17 +107,17 @@ func engineError(ctx context.Context, plugin, what string, err error) error {
 func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arrived time.Time, cost *host.Cost) (output []byte, guestErr bool, err error) {
 	defer p.instances.exit(pl)
 	rights, name := pl.binding.rights(), p.module.exportName(r.export)
-	if r.export < exportCount && !p.module.offers[r.export] {
+	if r.export < abi.ExportCount && !p.module.offers[r.export] {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", p.id, name)
 	}
 	timeout := rights.limits.Timeout
-	if r.export == exportDescribe {
+	if r.export == abi.Describe {
 		timeout = rights.limits.StartTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := &engineCall{plugin: p, export: name, limits: &rights.limits, binding: pl.binding, ops: r.ops}
-	if r.raw != nil && r.export != exportDescribe {
+	if r.raw != nil && r.export != abi.Describe {
 		c.ops = &rawOperations{binding: pl.binding, export: r.export, opts: r.raw}
 	}
 	started := time.Now()

@@ -157,7 +157,7 @@ func startFunctions(mod api.Module, extism bool) []api.Function {
 		return true
 	}
 	add(wasmmeter.StartExport, 0)
-	found := add(initializeExport, 0)
+	found := add(abi.Initialize, 0)
 	if !extism {
 		return list
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
@@ -40,7 +41,7 @@ func TestCallsOfHostOperationsGiveWay(t *testing.T) {
 	var calls sync.WaitGroup
 	begun := make(chan struct{})
 	calls.Go(func() {
-		_, err := p.call(ctx, "greedy", exportTool, nil, counted{&n, func() {
+		_, err := p.call(ctx, "greedy", abi.Tool, nil, counted{&n, func() {
 			close(begun)
 			for rt.waiting() == 0 { // the other is not in line yet
 				runtime.Gosched()
@@ -51,7 +52,7 @@ func TestCallsOfHostOperationsGiveWay(t *testing.T) {
 		}
 	})
 	<-begun
-	_, _ = p.call(t.Context(), "modest", exportTool, nil, counted{new(atomic.Int64), func() {
+	_, _ = p.call(t.Context(), "modest", abi.Tool, nil, counted{new(atomic.Int64), func() {
 		seen.Store(n.Load())
 		leave()
 	}}, nil)
@@ -93,7 +94,7 @@ func TestCallsOfFewInstructionsGiveWay(t *testing.T) {
 			for range 4 {
 				calls.Go(func() {
 					for range c.each {
-						_, _ = greedy.call(t.Context(), "greedy", exportTool, nil, nil, nil)
+						_, _ = greedy.call(t.Context(), "greedy", abi.Tool, nil, nil, nil)
 						ended.Add(1)
 					}
 				})
@@ -102,7 +103,7 @@ func TestCallsOfFewInstructionsGiveWay(t *testing.T) {
 				runtime.Gosched()
 			}
 			calls.Go(func() {
-				_, err := modest.call(t.Context(), "modest", exportTool, nil, nil, nil)
+				_, err := modest.call(t.Context(), "modest", abi.Tool, nil, nil, nil)
 				before.Store(ended.Load())
 				if err != nil {
 					t.Error(err)

@@ -95,7 +95,7 @@ func TestSlotWithNothingToRollBackToIsNotCalled(t *testing.T) {
 
 func TestGuestErrorsAndCancellationsAreNoFaults(t *testing.T) {
 	ctx := context.Background()
-	s := newSlot(t, startRuntime(t, nil), describing(t, everyKind, map[export]answer{exportTool: {`{"code":"internal","message":"no"}`, 1}}), nil)
+	s := newSlot(t, startRuntime(t, nil), describing(t, everyKind, map[abi.Export]answer{abi.Tool: {`{"code":"internal","message":"no"}`, 1}}), nil)
 	router, err := s.Router("", nil) // it traps
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 )
 
@@ -14,13 +15,13 @@ type guest struct {
 	memory    api.Memory
 	linear    *linearmem.Memory   // that holds memory
 	globals   []api.MutableGlobal // that an image saves besides memory
-	functions [exportCount]api.Function
+	functions [abi.ExportCount]api.Function
 	stack     [1]uint64 // of a call: its parameter, then its result
 }
 
 // function returns an export, nil if the module has none. Each comes with a stack of
 // its own, so those that are never called are never made.
-func (g *guest) function(e export) api.Function {
+func (g *guest) function(e abi.Export) api.Function {
 	if g.functions[e] == nil {
 		g.functions[e] = g.module.ExportedFunction(e.String())
 	}

@@ -32,7 +32,7 @@ func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	if _, err := wasi_snapshot_preview1.Instantiate(experimental.WithFunctionListenerFactory(ctx, wasiPrices{}), wasm); err != nil {
 		return err
 	}
-	b := wasm.NewHostModuleBuilder(importModule)
+	b := wasm.NewHostModuleBuilder(abi.ImportModule)
 	for _, f := range []struct {
 		name    string
 		params  []api.ValueType

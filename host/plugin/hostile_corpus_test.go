@@ -40,7 +40,7 @@ type hostileCase struct {
 	budget  Budget // of its tenant
 	granted Permissions
 	input   int
-	door    export // exportDescribe is the raw tool
+	door    abi.Export // abi.Describe is the raw tool
 	engines []string
 	text    string
 }
@@ -165,7 +165,7 @@ var caseHeaders = map[string]func(c *hostileCase, value string) error{
 	},
 	"door": func(c *hostileCase, value string) error {
 		c.door, _ = abi.ExportNamed(value)
-		if c.door < exportTool {
+		if c.door < abi.Tool {
 			return fmt.Errorf("there is no door %s", value)
 		}
 		return nil
@@ -208,8 +208,8 @@ func assembleNative(t testing.TB, c *hostileCase) []byte {
 		others += fmt.Sprintf("custom agenthost.manifest %q\n", doorManifests[c.door])
 	}
 	name := c.door
-	if name == exportDescribe {
-		name = exportTool
+	if name == abi.Describe {
+		name = abi.Tool
 	}
 	return wasmtest.Assemble(t, imports+`
 		import agenthost_v1 input_read i32 i32 i32 -> i32 as $input_read
@@ -283,23 +283,23 @@ func hasLine(text, prefix string) bool {
 const hostilePermissions = `"permissions":{"state":"write","messages":true,"clock":true,"random":true}}`
 
 // doorManifests are the manifests of plugins that one part is asked for.
-var doorManifests = map[export]string{
-	exportDescribe: `{"abi":1,"name":"hand","tools":[{"name":"t","description":""}],` + hostilePermissions,
-	exportTool:     `{"abi":1,"name":"hand","tools":[{"name":"t","description":""}],"permissions":{}}`,
-	exportProcess:  `{"abi":1,"name":"hand","processors":[{"name":"p"}],` + hostilePermissions,
-	exportRoute:    `{"abi":1,"name":"hand","routers":[{"name":"r"}],` + hostilePermissions,
-	exportProvide:  `{"abi":1,"name":"hand","providers":[{"name":"c"}],` + hostilePermissions,
+var doorManifests = map[abi.Export]string{
+	abi.Describe: `{"abi":1,"name":"hand","tools":[{"name":"t","description":""}],` + hostilePermissions,
+	abi.Tool:     `{"abi":1,"name":"hand","tools":[{"name":"t","description":""}],"permissions":{}}`,
+	abi.Process:  `{"abi":1,"name":"hand","processors":[{"name":"p"}],` + hostilePermissions,
+	abi.Route:    `{"abi":1,"name":"hand","routers":[{"name":"r"}],` + hostilePermissions,
+	abi.Provide:  `{"abi":1,"name":"hand","providers":[{"name":"c"}],` + hostilePermissions,
 }
 
 // callNative calls a case through its door.
 func callNative(t testing.TB, p *Plugin, c *hostileCase) (string, error) {
 	t.Helper()
-	if c.door == exportDescribe {
+	if c.door == abi.Describe {
 		r, err := p.Call(context.Background(), c.name, "tool", make([]byte, c.input), nil)
 		return string(r.Output), err
 	}
 	answer, err := ask(t, p, c.door, nil)
-	if err == nil && c.door == exportProcess {
+	if err == nil && c.door == abi.Process {
 		_, err = chat.ApplyEdits([]*host.Message{host.UserText("a")}, answer.(*llm.Processed).Edits)
 	}
 	if out, ok := answer.(*host.ToolOutput); ok && err == nil {

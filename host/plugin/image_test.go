@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
@@ -31,8 +32,8 @@ func stateOf(inst *instance) (state []byte) {
 // runTool runs the tool of an instance outside the pools. A trap is no failure.
 func runTool(t testing.TB, inst *instance, input string) error {
 	t.Helper()
-	inst.beginCall(t.Context(), &callRequest{export: exportTool, input: []byte(input)}, inst.plugin.runtime.began.Add(1<<60))
-	_, _, err := inst.run(exportTool)
+	inst.beginCall(t.Context(), &callRequest{export: abi.Tool, input: []byte(input)}, inst.plugin.runtime.began.Add(1<<60))
+	_, _, err := inst.run(abi.Tool)
 	return err
 }
 

@@ -41,7 +41,7 @@ type Extern struct {
 
 // The values of [Inspection.ABI], apart from later versions of the native one.
 const (
-	ABINative = importModule
+	ABINative = abi.ImportModule
 	ABIExtism = string(guestmodule.Extism)
 	ABINone   = string(guestmodule.None)
 )
@@ -149,7 +149,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestmodule.Module
 	raw := module.Wasm.Manifest()
 	switch {
 	case raw != nil:
-	case !module.HasFunction(exportDescribe.String()):
+	case !module.HasFunction(abi.Describe.String()):
 		if p.module.extism == nil {
 			return []error{noManifest()}
 		}
@@ -161,7 +161,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestmodule.Module
 	case !loadable:
 		return nil // it cannot be asked
 	default:
-		_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, func(_ context.Context, out []byte) error {
+		_, err := p.call(ctx, describeTenant, abi.Describe, nil, nil, func(_ context.Context, out []byte) error {
 			raw = out
 			return nil
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -126,17 +127,17 @@ func TestCheckAgreesWithLoad(t *testing.T) {
 	ctx := context.Background()
 	rt := startRuntime(t, nil)
 	const manifest = `{"abi":1,"name":"n","tools":[{"name":"t","description":""}]}`
-	tool := map[export]answer{exportTool: {`{}`, 0}}
+	tool := map[abi.Export]answer{abi.Tool: {`{}`, 0}}
 	for name, row := range map[string]struct {
 		wasm []byte
 		ok   bool
 	}{
 		"a plugin":               {constantGuest(t, manifest, tool), true},
 		"one of every kind":      {constantGuest(t, everyKind, nil), true},
-		"one that describes":     {constantGuest(t, "", map[export]answer{exportDescribe: {manifest, 0}}), true},
-		"an error as manifest":   {constantGuest(t, "", map[export]answer{exportDescribe: {`{"code":"internal","message":"no"}`, 1}}), false},
+		"one that describes":     {constantGuest(t, "", map[abi.Export]answer{abi.Describe: {manifest, 0}}), true},
+		"an error as manifest":   {constantGuest(t, "", map[abi.Export]answer{abi.Describe: {`{"code":"internal","message":"no"}`, 1}}), false},
 		"a trap as manifest":     {constantGuest(t, "", nil), false},
-		"text as manifest":       {constantGuest(t, "", map[export]answer{exportDescribe: {`hello`, 0}}), false},
+		"text as manifest":       {constantGuest(t, "", map[abi.Export]answer{abi.Describe: {`hello`, 0}}), false},
 		"a name given twice":     {constantGuest(t, `{"abi":1,"name":"n","routers":[{"name":"r"},{"name":"r"}]}`, nil), false},
 		"another version":        {constantGuest(t, `{"abi":3,"name":"n"}`, nil), false},
 		"no code":                {wasmtest.Assemble(t, "memory 1\nexport memory memory 0\ncustom agenthost.manifest \"{\\\"abi\\\":1,\\\"name\\\":\\\"n\\\"}\""), true},

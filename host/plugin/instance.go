@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
@@ -221,12 +222,12 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 		Context: ctx, Export: inst.plugin.module.exportName(r.export), Start: now,
 		Timeout: limits.Timeout, Instructions: limits.Instructions, Limits: &callLimits,
 	}
-	if r.export == exportDescribe {
+	if r.export == abi.Describe {
 		c.Timeout, c.Limits = limits.StartTimeout, &describeLimits
 	}
 	inst.begin(limits, r.input, &c)
 	inst.call.ops = r.ops
-	if r.raw != nil && r.export != exportDescribe {
+	if r.raw != nil && r.export != abi.Describe {
 		inst.call.raw = rawOperations{binding: inst.call.binding, export: r.export, opts: r.raw}
 		inst.call.ops = &inst.call.raw
 	}
@@ -251,7 +252,7 @@ func (inst *instance) rest() {
 }
 
 // run calls one export. Any error means that the instance must be closed.
-func (inst *instance) run(e export) (output []byte, guestErr bool, err error) {
+func (inst *instance) run(e abi.Export) (output []byte, guestErr bool, err error) {
 	if inst.extism != nil {
 		return inst.runExtism(inst.plugin.module.exportName(e))
 	}

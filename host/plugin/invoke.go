@@ -25,7 +25,7 @@ func gone(ctx context.Context, format string, args ...any) error {
 // callRequest describes one call.
 type callRequest struct {
 	tenant string
-	export export
+	export abi.Export
 	input  []byte
 	ops    operations   // that the guest may use; nil: as raw says
 	raw    *CallOptions // of a raw call
@@ -100,7 +100,7 @@ func unserved(ctx context.Context, plugin string, timeout time.Duration, err err
 
 // call is invoke with the guest's error as an error. read scheduler the output
 // into the caller's result, within the limits of the call.
-func (p *Plugin) call(ctx context.Context, tenant string, e export, input []byte, ops operations, read answerReader) (*host.Cost, error) {
+func (p *Plugin) call(ctx context.Context, tenant string, e abi.Export, input []byte, ops operations, read answerReader) (*host.Cost, error) {
 	cost := &host.Cost{}
 	r := &callRequest{tenant: tenant, export: e, input: input, ops: ops, read: read}
 	_, guestErr, begun, err := p.invoke(ctx, r, cost)
@@ -151,14 +151,14 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 	if section != nil {
 		return abi.ReadManifest(section)
 	}
-	if !p.module.exportsFunc(exportDescribe) {
+	if !p.module.exportsFunc(abi.Describe) {
 		if p.module.extism != nil {
 			return p.module.extism.plainManifest(p.id)
 		}
 		return nil, noManifest()
 	}
 	var m *Manifest
-	_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, func(_ context.Context, out []byte) (err error) {
+	_, err := p.call(ctx, describeTenant, abi.Describe, nil, nil, func(_ context.Context, out []byte) (err error) {
 		m, err = abi.ReadManifest(out)
 		return err
 	})
@@ -166,6 +166,6 @@ func (p *Plugin) readManifest(ctx context.Context, section []byte) (*Manifest, e
 }
 
 func noManifest() error {
-	return refusal.Unsupported("it has no manifest: neither a custom section %s nor an export %s", wasmmeter.ManifestSection, exportDescribe).
-		WithHint("in Go, build it with: agenthost plugin build; in other languages put the manifest's JSON into that section, or export %s", exportDescribe)
+	return refusal.Unsupported("it has no manifest: neither a custom section %s nor an export %s", wasmmeter.ManifestSection, abi.Describe).
+		WithHint("in Go, build it with: agenthost plugin build; in other languages put the manifest's JSON into that section, or export %s", abi.Describe)
 }

@@ -1,6 +1,10 @@
 package plugin
 
-import "github.com/agenthost/agenthost/host"
+import (
+	"github.com/agenthost/agenthost/host"
+
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+)
 
 // Isolation says what a call may find of the calls before it. Calls of different
 // tenants never find anything of one another.
@@ -20,9 +24,9 @@ const (
 )
 
 // fresh reports whether a call of an export begins with the state after start-up.
-func (i Isolation) fresh(e export) bool {
+func (i Isolation) fresh(e abi.Export) bool {
 	if i == IsolationDefault {
-		return e == exportProcess || e == exportRoute || e == exportDescribe
+		return e == abi.Process || e == abi.Route || e == abi.Describe
 	}
 	return i == IsolationFresh
 }

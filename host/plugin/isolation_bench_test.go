@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
@@ -50,8 +51,8 @@ func BenchmarkRestore(b *testing.B) {
 			other := make([]byte, c.size)
 			n := 0
 			for b.Loop() {
-				inst.beginCall(b.Context(), &callRequest{export: exportTool}, time.Now())
-				if _, _, err := inst.run(exportTool); err != nil {
+				inst.beginCall(b.Context(), &callRequest{export: abi.Tool}, time.Now())
+				if _, _, err := inst.run(abi.Tool); err != nil {
 					b.Fatal(err)
 				}
 				t := time.Now()

@@ -12,23 +12,23 @@ import (
 // loadedModule runs the calls of a plugin: compiled code in the sandbox, or an
 // engine that the options name. It does not change once the plugin is loaded.
 type loadedModule struct {
-	digest    string            // "sha256:" and the hex digest of the file
-	code      *code             // nil with an engine
-	engine    Engine            // nil: the sandbox
-	offers    [exportCount]bool // functions of the contract; set with engine
-	extism    *extismPlugin     // nil for a native plugin
+	digest    string                // "sha256:" and the hex digest of the file
+	code      *code                 // nil with an engine
+	engine    Engine                // nil: the sandbox
+	offers    [abi.ExportCount]bool // functions of the contract; set with engine
+	extism    *extismPlugin         // nil for a native plugin
 	isolation Isolation
 }
 
 // exportsFunc reports whether a function of the contract can be called.
-func (m *loadedModule) exportsFunc(e export) bool {
+func (m *loadedModule) exportsFunc(e abi.Export) bool {
 	if m.engine != nil {
 		return m.offers[e]
 	}
 	return m.code.exports(e.String())
 }
 
-func (m *loadedModule) exportNamed(name string) (export, error) {
+func (m *loadedModule) exportNamed(name string) (abi.Export, error) {
 	if e, ok := abi.ExportNamed(name); ok {
 		return e, nil
 	}
@@ -42,17 +42,17 @@ func (m *loadedModule) exportNamed(name string) (export, error) {
 // exportName returns the name that the module has for an export: one of the
 // contract's, or one of an Extism plugin's own functions, which are counted on
 // from there.
-func (m *loadedModule) exportName(e export) string {
-	if e < exportCount {
+func (m *loadedModule) exportName(e abi.Export) string {
+	if e < abi.ExportCount {
 		return e.String()
 	}
-	return m.extism.exports[e-exportCount]
+	return m.extism.exports[e-abi.ExportCount]
 }
 
 // exportOf finds an Extism plugin's own function.
-func (m *loadedModule) exportOf(name string) (export, bool) {
+func (m *loadedModule) exportOf(name string) (abi.Export, bool) {
 	i := slices.Index(m.plainExports(), name)
-	return exportCount + export(i), i >= 0
+	return abi.ExportCount + abi.Export(i), i >= 0
 }
 
 func (m *loadedModule) plainExports() []string {
@@ -72,8 +72,8 @@ func (m *loadedModule) setExtism(g guestmodule.Module, opts *LoadOptions, limits
 
 // startsFresh reports whether a call of an export begins with the state after
 // start-up. A command's does, whatever the isolation, because it ends its instance.
-func (m *loadedModule) startsFresh(e export) bool {
-	return m.isolation.fresh(e) || e >= exportCount && m.exportName(e) == guestmodule.CommandExport
+func (m *loadedModule) startsFresh(e abi.Export) bool {
+	return m.isolation.fresh(e) || e >= abi.ExportCount && m.exportName(e) == guestmodule.CommandExport
 }
 
 // hasImages reports whether instances of the plugin can be restored.

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
@@ -62,10 +63,10 @@ const routerManifest = `{"abi":1,"name":"constant","routers":[{"name":"r"}]}`
 func TestWhatGuestRoutersSay(t *testing.T) {
 	rt := startRuntime(t, &Options{Limits: Limits{Instructions: 1_000_000}})
 	says := func(output string) []byte {
-		return constantGuest(t, routerManifest, map[export]answer{exportRoute: {output, 0}})
+		return constantGuest(t, routerManifest, map[abi.Export]answer{abi.Route: {output, 0}})
 	}
 	fails := func(output string) []byte {
-		return constantGuest(t, routerManifest, map[export]answer{exportRoute: {output, 1}})
+		return constantGuest(t, routerManifest, map[abi.Export]answer{abi.Route: {output, 1}})
 	}
 	for _, c := range []struct {
 		name string
@@ -132,7 +133,7 @@ func TestPatchesOfGuestTools(t *testing.T) {
 		{"is none", `[{"op":"fly","path":"/n"}]`, `{"n":1}`, "state"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := loadConstant(t, rt, everyKind, map[export]answer{exportTool: {`{"content":1,"state":` + c.patch + `}`, 0}})
+			p := loadConstant(t, rt, everyKind, map[abi.Export]answer{abi.Tool: {`{"content":1,"state":` + c.patch + `}`, 0}})
 			tools, err := p.Tools(nil)
 			if err != nil {
 				t.Fatal(err)
@@ -231,8 +232,8 @@ func TestAGuestToolThatWasOvertaken(t *testing.T) {
 // several tenants, which share nothing.
 func TestRunsOfGuestsAtOnceShareNothing(t *testing.T) {
 	rt := startRuntime(t, nil)
-	routers := loadConstant(t, rt, everyKind, map[export]answer{exportRoute: {`{"next":["a"]}`, 0}})
-	tools := loadConstant(t, rt, everyKind, map[export]answer{exportTool: {`{"content":1,"state":[{"op":"add","path":"/list/-","value":1}],"schedule":["b"]}`, 0}})
+	routers := loadConstant(t, rt, everyKind, map[abi.Export]answer{abi.Route: {`{"next":["a"]}`, 0}})
+	tools := loadConstant(t, rt, everyKind, map[abi.Export]answer{abi.Tool: {`{"content":1,"state":[{"op":"add","path":"/list/-","value":1}],"schedule":["b"]}`, 0}})
 	router, err := routers.Router("", nil)
 	if err != nil {
 		t.Fatal(err)

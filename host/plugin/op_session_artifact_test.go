@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -79,7 +80,7 @@ func (s *artifactSession) turn(t *testing.T, op, request string) map[string]any 
 	}
 	var out map[string]any
 	inTurn(t, s.history, s.tenant, s.thread, func(ctx context.Context, call *host.Call) {
-		s.cost, err = p.call(ctx, s.tenant, exportTool, []byte(op+" "+request), p.bindings.of(s.tenant).toolOperations(call),
+		s.cost, err = p.call(ctx, s.tenant, abi.Tool, []byte(op+" "+request), p.bindings.of(s.tenant).toolOperations(call),
 			func(_ context.Context, raw []byte) error { return json.Unmarshal(raw, &out) })
 		if err != nil {
 			out = map[string]any{"code": string(host.CodeOf(err))}

@@ -60,7 +60,7 @@ func opsGuest(t testing.TB, manifest string) []byte {
 		memory 64
 		export memory memory 0
 		custom agenthost.manifest ` + quote(manifest) + "\n"
-	for _, e := range []export{exportTool, exportProcess, exportRoute, exportProvide} {
+	for _, e := range []abi.Export{abi.Tool, abi.Process, abi.Route, abi.Provide} {
 		text += fmt.Sprintf("func $f%d %s i32 -> i32 : i32 i64\n%s\n", e, e, opsBody)
 	}
 	return wasmtest.Assemble(t, text)

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
@@ -31,7 +32,7 @@ func TestChangesOfAGuestAreToldWhenItMakesThem(t *testing.T) {
 		ops := p.bindings.of("acme").toolOperations(call)
 		guest := func(op, request string) error {
 			var out struct{ Error *host.Error }
-			_, err := p.call(ctx, "acme", exportTool, []byte(op+" "+request), ops, func(_ context.Context, raw []byte) error { return json.Unmarshal(raw, &out) })
+			_, err := p.call(ctx, "acme", abi.Tool, []byte(op+" "+request), ops, func(_ context.Context, raw []byte) error { return json.Unmarshal(raw, &out) })
 			if err == nil && out.Error != nil {
 				return out.Error
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // Two tenants may use one id, and neither learns of the other's plugin: not from an
@@ -15,7 +16,7 @@ import (
 func TestPluginsOfTenantsShareNoIDs(t *testing.T) {
 	rt := startRuntime(t, nil)
 	wasm := func(says string) []byte {
-		return describing(t, everyKind, map[export]answer{exportTool: {`{"content":"` + says + `"}`, 0}})
+		return describing(t, everyKind, map[abi.Export]answer{abi.Tool: {`{"content":"` + says + `"}`, 0}})
 	}
 	open := func(owner, says string, tenants []string) (*Slot, error) {
 		return rt.NewSlot(context.Background(), "crm", wasm(says), &SlotOptions{LoadOptions: LoadOptions{Owner: owner, Tenants: tenants}})
@@ -80,7 +81,7 @@ func charged(b *UsageReport) string {
 // Of a plugin that a tenant alone has, sums over tenants do not say the id.
 func TestSumsWithoutTenantsHaveNoIDsOfTenants(t *testing.T) {
 	rt := startRuntime(t, nil)
-	s, err := rt.NewSlot(context.Background(), "secret-project", describing(t, everyKind, map[export]answer{exportTool: {`{"content":1}`, 0}}),
+	s, err := rt.NewSlot(context.Background(), "secret-project", describing(t, everyKind, map[abi.Export]answer{abi.Tool: {`{"content":1}`, 0}}),
 		&SlotOptions{LoadOptions: LoadOptions{Owner: "acme"}})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestSumsWithoutTenantsHaveNoIDsOfTenants(t *testing.T) {
 // tenant has.
 func TestATenantThatIsDeletedHasNothing(t *testing.T) {
 	rt := startRuntime(t, &Options{AnyTenant: &Tenant{Grants: map[string]Permissions{"p": {State: Write}}}})
-	p, err := rt.Load(context.Background(), "p", describing(t, everyKind, map[export]answer{exportTool: {`{"content":1}`, 0}}), nil)
+	p, err := rt.Load(context.Background(), "p", describing(t, everyKind, map[abi.Export]answer{abi.Tool: {`{"content":1}`, 0}}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

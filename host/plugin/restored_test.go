@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 )
 
@@ -30,8 +31,8 @@ func NewRestored(ctx context.Context, p *Plugin) (*Restored, error) {
 // copy memory of the same size.
 func (r *Restored) Call(b *testing.B, input []byte) (restoring, copying time.Duration) {
 	b.Helper()
-	r.inst.beginCall(b.Context(), &callRequest{export: exportTool, input: input}, time.Now())
-	if _, _, err := r.inst.run(exportTool); err != nil {
+	r.inst.beginCall(b.Context(), &callRequest{export: abi.Tool, input: input}, time.Now())
+	if _, _, err := r.inst.run(abi.Tool); err != nil {
 		b.Fatal(err)
 	}
 	began := time.Now()

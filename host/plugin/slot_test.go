@@ -16,24 +16,25 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // numbered assembles a guest of every kind whose tool answers with a number.
 func numbered(t testing.TB, n int) []byte {
 	t.Helper()
-	return describing(t, everyKind, map[export]answer{
-		exportTool:    {fmt.Sprintf(`{"content":%d}`, n), 0},
-		exportProcess: {`{"messages":[]}`, 0},
-		exportRoute:   {fmt.Sprintf(`{"next":["a%d"]}`, n), 0},
-		exportProvide: {fmt.Sprintf(`{"instructions":"%d","tools":["t"]}`, n), 0},
-		exportObserve: {`{}`, 0},
+	return describing(t, everyKind, map[abi.Export]answer{
+		abi.Tool:    {fmt.Sprintf(`{"content":%d}`, n), 0},
+		abi.Process: {`{"messages":[]}`, 0},
+		abi.Route:   {fmt.Sprintf(`{"next":["a%d"]}`, n), 0},
+		abi.Provide: {fmt.Sprintf(`{"instructions":"%d","tools":["t"]}`, n), 0},
+		abi.Observe: {`{}`, 0},
 	})
 }
 
 // describing assembles a constant guest that describes itself too.
-func describing(t testing.TB, manifest string, answers map[export]answer) []byte {
+func describing(t testing.TB, manifest string, answers map[abi.Export]answer) []byte {
 	t.Helper()
-	all := map[export]answer{exportDescribe: {manifest, 0}}
+	all := map[abi.Export]answer{abi.Describe: {manifest, 0}}
 	maps.Copy(all, answers)
 	return constantGuest(t, manifest, all)
 }
@@ -168,7 +169,7 @@ func TestSlotKeepsServingWhenAVersionIsBad(t *testing.T) {
 			---
 			i32.const 0`), host.FailedPrecondition, "its start: "},
 		{"one whose own health call traps", describing(t, unhealthy, nil), host.FailedPrecondition, "its health call of tool: "},
-		{"one whose own health call answers an error", describing(t, unhealthy, map[export]answer{exportTool: {`{"code":"unavailable","message":"no"}`, 1}}),
+		{"one whose own health call answers an error", describing(t, unhealthy, map[abi.Export]answer{abi.Tool: {`{"code":"unavailable","message":"no"}`, 1}}),
 			host.FailedPrecondition, "its health call of tool: no"},
 		{"one that the operator's check refuses", numbered(t, 2), host.FailedPrecondition, "it is Friday"},
 	} {
@@ -274,7 +275,7 @@ func TestSlotHoldsBackWhatAsksForMore(t *testing.T) {
 	ctx := context.Background()
 	asks := func(n int, permissions string) []byte {
 		manifest := strings.Replace(everyKind, `{"state":"write","messages":true}`, permissions, 1)
-		return describing(t, manifest, map[export]answer{exportTool: {fmt.Sprintf(`{"content":%d}`, n), 0}})
+		return describing(t, manifest, map[abi.Export]answer{abi.Tool: {fmt.Sprintf(`{"content":%d}`, n), 0}})
 	}
 	s := newSlot(t, startRuntime(t, nil), asks(1, `{"clock":true}`), nil)
 	wantAnswer(t, ctx, s, "1") // the first version serves without it, as with Load
@@ -332,7 +333,7 @@ func TestSlotHoldsBackWhatAsksForMore(t *testing.T) {
 func TestSlotHoldsBackSecretsForMoreHosts(t *testing.T) {
 	asks := func(hosts string) []byte {
 		manifest := strings.Replace(everyKind, `{"state":"write","messages":true}`, `{"secrets":[{"name":"KEY","hosts":[`+hosts+`]}]}`, 1)
-		return describing(t, manifest, map[export]answer{exportTool: {`{"content":1}`, 0}})
+		return describing(t, manifest, map[abi.Export]answer{abi.Tool: {`{"content":1}`, 0}})
 	}
 	s := newSlot(t, startRuntime(t, nil), asks(`"a.example","b.example"`), nil)
 	if _, err := s.Replace(t.Context(), asks(`"a.example","c.example"`)); host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "secret=KEY@https://a.example,https://c.example") {
@@ -513,7 +514,7 @@ func TestAgentsHaveTheToolsOfTheVersionThatServes(t *testing.T) {
 	}
 	described := strings.Replace(everyKind, `"description":"","parameters":{}`, `"description":"Better.","parameters":{"type":"object"}`, 1)
 	result, told := runOnce(t, ctx, &host.AgentOptions{Tools: tools}, func() {
-		replace(t, s, describing(t, described, map[export]answer{exportTool: {`{"content":"two"}`, 0}}))
+		replace(t, s, describing(t, described, map[abi.Export]answer{abi.Tool: {`{"content":"two"}`, 0}}))
 	})
 	if string(result.Content) != `"two"` || told[0].Description != "Better." {
 		t.Errorf("the tool answers %s and is told as %+v, want version 2", result.Content, told[0])

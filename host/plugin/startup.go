@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 )
 
 // StartUp says what a plugin's code has done that runs before its first call: its
@@ -36,7 +37,7 @@ func (p *Plugin) StartUp(ctx context.Context) (StartUp, error) {
 		return did, nil
 	}
 	// Without the export the call fails after the instance was made.
-	_, err := p.call(ctx, describeTenant, exportDescribe, nil, nil, nil)
+	_, err := p.call(ctx, describeTenant, abi.Describe, nil, nil, nil)
 	if did, known := p.module.code.images.startUp.get(); known {
 		return did, nil
 	}

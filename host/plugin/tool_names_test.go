@@ -10,13 +10,14 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
 func TestToolsTakeAPrefixAndOtherNames(t *testing.T) {
 	rt := startRuntime(t, nil)
 	const manifest = `{"abi":1,"name":"crm","tools":[{"name":"find","description":""},{"name":"add","description":""}]}`
-	wasm := constantGuest(t, manifest, map[export]answer{exportTool: {`{"content":"found"}`, 0}, exportDescribe: {manifest, 0}})
+	wasm := constantGuest(t, manifest, map[abi.Export]answer{abi.Tool: {`{"content":"found"}`, 0}, abi.Describe: {manifest, 0}})
 	p, err := rt.Load(t.Context(), "crm", wasm, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 )
 
@@ -67,14 +68,14 @@ func (b *binding) billed() string {
 }
 
 // usageRecord returns the one of an export's calls in this binding.
-func (b *binding) usageRecord(e export) *usagereport.Record {
-	if e >= exportCount { // a function of an Extism plugin: not kept here
+func (b *binding) usageRecord(e abi.Export) *usagereport.Record {
+	if e >= abi.ExportCount { // a function of an Extism plugin: not kept here
 		return b.plugin.runtime.usageBook.Record(b.billed(), b.plugin.id, b.plugin.module.exportName(e), b.plugin.owner != "")
 	}
 	if t := b.usageRecords[e].Load(); t != nil {
 		return t
 	}
-	t := b.plugin.runtime.usageBook.Record(b.billed(), b.plugin.id, strings.TrimPrefix(b.plugin.module.exportName(e), exportPrefix), b.plugin.owner != "")
+	t := b.plugin.runtime.usageBook.Record(b.billed(), b.plugin.id, strings.TrimPrefix(b.plugin.module.exportName(e), abi.ExportPrefix), b.plugin.owner != "")
 	b.usageRecords[e].Store(t)
 	return t
 }

@@ -126,13 +126,13 @@ func TestVectorsOfAnswers(t *testing.T) {
 	manifest := strings.Replace(everyKind, `{"name":"t"`, `{"name":"forecast","description":""},{"name":"clock","description":""},{"name":"t"`, 1)
 	for _, c := range []struct {
 		file, kind string
-		export     export
+		export     abi.Export
 	}{
-		{"tool.json", "tool_result", exportTool}, {"process.json", "process_out", exportProcess},
-		{"route.json", "route_out", exportRoute}, {"provide.json", "provide_out", exportProvide},
+		{"tool.json", "tool_result", abi.Tool}, {"process.json", "process_out", abi.Process},
+		{"route.json", "route_out", abi.Route}, {"provide.json", "provide_out", abi.Provide},
 	} {
 		eachVector(t, c.file, c.kind, func(t *testing.T, v *golden) {
-			p := loadConstant(t, rt, manifest, map[export]answer{c.export: {string(v.document()), 0}})
+			p := loadConstant(t, rt, manifest, map[abi.Export]answer{c.export: {string(v.document()), 0}})
 			got, err := ask(t, p, c.export, nil)
 			if sameError(t, v, err) {
 				sameJSON(t, rewritten(t, got, v.document()), v.document())
@@ -207,8 +207,8 @@ func withoutEmpty(t *testing.T, raw []byte) json.RawMessage {
 func TestVectorsOfErrors(t *testing.T) {
 	rt := startRuntime(t, nil)
 	eachVector(t, "error.json", "error", func(t *testing.T, v *golden) {
-		p := loadConstant(t, rt, everyKind, map[export]answer{exportTool: {string(v.document()), 1}})
-		_, err := ask(t, p, exportTool, nil)
+		p := loadConstant(t, rt, everyKind, map[abi.Export]answer{abi.Tool: {string(v.document()), 1}})
+		_, err := ask(t, p, abi.Tool, nil)
 		var guest *GuestError
 		if errors.As(err, &guest) != v.Valid {
 			t.Fatalf("%v is the guest's: %t, want %t", err, !v.Valid, v.Valid)
