@@ -76,6 +76,8 @@ func instanceOf(ctx context.Context) *instance {
 // The instance is never nil; with an error it is to be closed.
 func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Flow) (*instance, error) {
 	inst := b.emptyInstance(flow)
+	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: startPayer{b}, Flow: flow})
+	defer inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: b.payer(), Flow: flow})
 	inst.beginStart(ctx, p.limits.StartInstructions)
 	defer inst.leave()
 	if err := inst.payInstance(); err != nil {
@@ -115,7 +117,7 @@ func (b *binding) emptyInstance(flow *fairsched.Flow) *instance {
 // assign gives the instance to the tenant of a binding, for a call of that flow.
 func (inst *instance) assign(b *binding, flow *fairsched.Flow) {
 	inst.tenant, inst.call.binding = b.account.id, b
-	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: b.account, Flow: flow})
+	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: b.payer(), Flow: flow})
 }
 
 // release takes a restored instance from its tenant.

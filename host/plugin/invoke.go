@@ -86,7 +86,7 @@ func (b *binding) affordable(r *callRequest, now time.Time) error {
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
 			b.plugin.id, b.plugin.module.exportName(r.export), len(r.input), limit))
 	}
-	return b.account.open(now)
+	return b.payer().open(now)
 }
 
 // unserved returns the error of a call that the scheduler did not run.

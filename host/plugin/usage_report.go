@@ -19,7 +19,9 @@ type UsageReport = usagereport.Report
 // Outcome and by Latency, and sums: Instructions, Duration (wall time inside the sandbox),
 // Wait (until calls began), Throttled (the part of Duration in which others ran), Compile
 // (of a tenant's own plugins, on the line "(compile)" of each), HostCalls, InputBytes and
-// OutputBytes. PeakMemory is that of the largest call.
+// OutputBytes. PeakMemory is that of the largest call. The instructions of starts of
+// instances are on the line "(start)" of each plugin, so that the instructions of a tenant
+// are those that its budget counts.
 type LineItem = usagereport.Item
 
 // Outcome is how a call ended.
@@ -65,6 +67,28 @@ func (b *binding) billed() string {
 		return b.plugin.owner
 	}
 	return b.account.id
+}
+
+// payer returns the account that pays for these calls: see billed.
+func (b *binding) payer() *account {
+	if b.account.id != describeTenant || b.plugin.owner == "" {
+		return b.account
+	}
+	return b.plugin.runtime.tenants.account(b.plugin.owner, func(*account) {})
+}
+
+// startLine is the line of a report with the instructions of the starts of instances, which
+// belong to no export.
+const startLine = "(start)"
+
+// startPayer pays for the start of an instance, and has it in the report.
+type startPayer struct{ binding *binding }
+
+// ChargeInstructions implements [callmeter.Account].
+func (p startPayer) ChargeInstructions(n int64, now time.Time) error {
+	b := p.binding
+	b.plugin.runtime.usageBook.Record(b.billed(), b.plugin.id, startLine, b.plugin.owner != "").Started(n)
+	return b.payer().ChargeInstructions(n, now)
 }
 
 // usageRecord returns the one of an export's calls in this binding.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -188,7 +189,7 @@ func TestUsageReportIsBounded(t *testing.T) {
 		}
 	}
 	report := rt.UsageReport()
-	if c := lineItem(report, OtherTenants, "p", "tool"); c.Calls() != 8 || len(report.Items) != 3 {
+	if c := lineItem(report, OtherTenants, "p", "tool"); c.Calls() != 8 || len(report.Items) != 6 { // calls and starts of each
 		t.Errorf("the report is %+v, want 2 tenants and 8 calls of others", report.Items)
 	}
 	if _, err := NewRuntime(ctx, &Options{ReportedTenants: -1}); host.CodeOf(err) != host.InvalidArgument {
@@ -218,5 +219,33 @@ func TestUsageReportSurvivesVersionsAndRaces(t *testing.T) {
 	sum := rt.UsageReport().Sum(false, true, true)
 	if c := lineItem(sum, "", "p", "tool"); c.Calls() != callers*calls {
 		t.Errorf("the report has %d calls, want %d", c.Calls(), callers*calls)
+	}
+}
+
+// A bill must not differ from the budget that was charged: the starts of instances are in
+// both, also those of instances that are thrown away.
+func TestTheReportHasTheInstructionsOfTheBudget(t *testing.T) {
+	ctx := context.Background()
+	rt := startRuntime(t, nil)
+	good, err := rt.Load(ctx, "good", asking(t, "emit", `{"kind":"k","data":1}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, err := rt.Load(ctx, "bad", handWritten(t, `unreachable`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := good.Call(ctx, "acme", "tool", []byte("in"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bad.Call(ctx, "acme", "tool", nil, nil); err == nil {
+			t.Fatal("a plugin that traps has answered")
+		}
+	}
+	sum := rt.UsageReport().Sum(true, false, false)
+	budget := rt.BudgetUse("acme").Spent.Instructions
+	if i := slices.IndexFunc(sum.Items, func(i LineItem) bool { return i.Tenant == "acme" }); i < 0 || sum.Items[i].Instructions != budget || budget < 5*instancePrice {
+		t.Errorf("the report says %+v, the budget is charged %d instructions", sum.Items, budget)
 	}
 }

@@ -62,6 +62,13 @@ func (r *Record) Refuse(waited time.Duration) {
 	r.sum.Wait += waited
 }
 
+// Started counts instructions that a plugin has used beside calls: to start an instance.
+func (r *Record) Started(instructions int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sum.Instructions += instructions
+}
+
 // Compiled counts the time to compile a plugin.
 func (r *Record) Compiled(took time.Duration) {
 	r.mu.Lock()
