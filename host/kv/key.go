@@ -45,22 +45,26 @@ func (k Key) With(elems ...string) Key {
 	for _, e := range elems {
 		size += len(e) + 2
 	}
-	b := append(make([]byte, 0, size), k...)
+	var b strings.Builder // its string is not copied again
+	b.Grow(size)
+	b.WriteString(string(k))
 	for _, e := range elems {
-		b = appendString(b, e)
+		writeString(&b, e)
 	}
-	return Key(b)
+	return Key(b.String())
 }
 
-func appendString(b []byte, s string) []byte {
-	b = append(b, tagString)
+func writeString(b *strings.Builder, s string) {
+	b.WriteByte(tagString)
 	for {
 		i := nextEscape(s)
-		b = append(b, s[:i]...)
+		b.WriteString(s[:i])
 		if i == len(s) {
-			return append(b, terminator)
+			b.WriteByte(terminator)
+			return
 		}
-		b = append(b, escape, s[i]+1)
+		b.WriteByte(escape)
+		b.WriteByte(s[i] + 1)
 		s = s[i+1:]
 	}
 }
@@ -79,9 +83,14 @@ func nextEscape(s string) int {
 // WithUint returns k with a number added at its end. For descending order in
 // an ascending scan, add ^n.
 func (k Key) WithUint(n uint64) Key {
-	b := append(make([]byte, 0, len(k)+uintLen), k...)
-	b = append(b, tagUint)
-	return Key(binary.BigEndian.AppendUint64(b, n))
+	var b strings.Builder
+	b.Grow(len(k) + uintLen)
+	b.WriteString(string(k))
+	b.WriteByte(tagUint)
+	var number [8]byte
+	binary.BigEndian.PutUint64(number[:], n)
+	b.Write(number[:])
+	return Key(b.String())
 }
 
 // CutPrefix returns the rest of k after prefix, for reading the elements of a key from

@@ -47,10 +47,20 @@ func (m *Memory) Get(ctx context.Context, partition string, key Key) (Entry, err
 	}
 	e, err := m.lookup(partition, key)
 	if err != nil {
-		return Entry{}, fmt.Errorf("get %s: %w", key, err)
+		return Entry{}, &getError{key, err}
 	}
 	return e.clone(), nil
 }
+
+// getError is the error of a Get. Most callers ask whether a key is missing, and do not
+// read the text.
+type getError struct {
+	key Key
+	err error
+}
+
+func (e *getError) Error() string { return fmt.Sprintf("get %s: %v", e.key, e.err) }
+func (e *getError) Unwrap() error { return e.err }
 
 func (m *Memory) lookup(partition string, key Key) (Entry, error) {
 	m.mu.RLock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // formatJSON is the first byte of a record that is plain JSON. Other bytes are
@@ -15,6 +16,9 @@ const formatJSON = 0x01
 // EncodeRecord returns v as a value to store: a byte that names the format,
 // then v as JSON.
 func EncodeRecord(v any) ([]byte, error) {
+	if n, ok := v.(uint64); ok {
+		return strconv.AppendUint([]byte{formatJSON}, n, 10), nil
+	}
 	var b bytes.Buffer
 	b.WriteByte(formatJSON)
 	enc := json.NewEncoder(&b)

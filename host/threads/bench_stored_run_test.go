@@ -49,6 +49,22 @@ func BenchmarkStoredRun(b *testing.B) {
 	})
 }
 
+// What a stored run costs in counts, which no machine changes; times are the benchmark's.
+func TestStoredRunStaysLean(t *testing.T) {
+	const maxKeys, maxCommits, maxAllocs = 17, 2, 400
+	rec := &recorder{Driver: kv.NewMemory()}
+	stored, alone := newClerk(t, threads.New(rec, nil)), newClerk(t, nil)
+	stored.run(t, "")
+	txs := rec.stop()
+	if keys := keysOf(txs); keys > maxKeys || len(txs) > maxCommits {
+		t.Errorf("a run on a new thread writes %d keys in %d commits, more than %d in %d", keys, len(txs), maxKeys, maxCommits)
+	}
+	allocs := testing.AllocsPerRun(100, func() { stored.run(t, "") }) - testing.AllocsPerRun(100, func() { alone.run(t, "") })
+	if t.Logf("%.0f allocations", allocs); allocs > maxAllocs {
+		t.Errorf("storing a run makes %.0f allocations, more than %d", allocs, maxAllocs)
+	}
+}
+
 // cost is what a call of fn takes.
 type cost struct {
 	fn         func()

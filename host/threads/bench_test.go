@@ -86,6 +86,22 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
+// BenchmarkFirstTurn is BenchmarkTurn with a window of 2,000 messages that no turn has used
+// since the store was opened.
+func BenchmarkFirstTurn(b *testing.B) {
+	benchDrivers(b, func(b *testing.B, d kv.Driver) {
+		threadtest.Fill(b, threads.New(d, nil), "t1", 2000)
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			s := threads.New(d, nil)
+			threadtest.Load(b, s, "t1")
+			aTurn(b, s, "t1", i)
+			i++
+		}
+	})
+}
+
 // BenchmarkLast50 reads the end of a thread.
 func BenchmarkLast50(b *testing.B) {
 	for _, n := range []int{50, 100_000} {

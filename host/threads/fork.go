@@ -77,7 +77,7 @@ func (t *Moment) forkedView(ctx context.Context) (view.View, error) {
 	v := t.closedView()
 	v.Origins = append(v.Origins[:len(v.Origins):len(v.Origins)], t.rec.Content)
 	v.Tail, v.TurnTail = 0, 0
-	if t.rec.State == nil {
+	if t.rec.State == nil || *t.rec.State == emptyObjectRef { // which lies nowhere
 		return v.WithNeededOrigins(), nil
 	}
 	for rank := v.OwnRank(); rank > 0; rank-- {

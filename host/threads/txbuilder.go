@@ -60,6 +60,10 @@ func (b *txBuilder) valueOf(ctx context.Context, in contents, content []byte) ([
 // putBlob stores content under its digest, in the transaction or ahead of it, unless
 // the thread's own content has it.
 func (b *txBuilder) putBlob(ctx context.Context, in contents, content []byte) (*Ref, error) {
+	if string(content) == emptyObject {
+		ref := emptyObjectRef
+		return &ref, nil
+	}
 	ref := refTo(content)
 	if slices.Contains(b.blobs, ref.Digest) {
 		return ref, nil
