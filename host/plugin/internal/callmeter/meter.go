@@ -146,7 +146,7 @@ func (m *Meter) Refuel(fuel int64) int64 {
 	m.bill(spent)
 	left := m.call.Instructions - spent
 	if left <= 0 {
-		m.Stop(m.budgetError())
+		m.Stop(m.call.budgetError(m.Subject()))
 	}
 	more := min(FuelQuantum, left)
 	m.granted += more
@@ -174,7 +174,7 @@ func (m *Meter) ChargeReturned(n int64) error {
 // CheckBudget fails if the call's budget is used up.
 func (m *Meter) CheckBudget() error {
 	if m.Spent() > m.call.Instructions {
-		return m.budgetError()
+		return m.call.budgetError(m.Subject())
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (m *Meter) Check() {
 	m.CheckTime()
 	spent := m.Spent()
 	if spent > m.call.Instructions {
-		m.Stop(m.budgetError())
+		m.Stop(m.call.budgetError(m.Subject()))
 	}
 	m.bill(spent)
 	if spent-m.place.reported >= FuelQuantum {
@@ -217,8 +217,9 @@ func (m *Meter) BudgetStop(err error) error {
 	return &e
 }
 
-func (m *Meter) budgetError() error {
-	return host.Errorf(host.ResourceExhausted, "%s used up the limit %s of %d", m.Subject(), m.call.Limits.Instructions, m.call.Instructions).
+// budgetError returns the error of a call that has used up its instructions.
+func (c *Call) budgetError(subject string) error {
+	return host.Errorf(host.ResourceExhausted, "%s used up the limit %s of %d", subject, c.Limits.Instructions, c.Instructions).
 		WithHint("raise the limit, or give the plugin less to do")
 }
 
