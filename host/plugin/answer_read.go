@@ -34,7 +34,7 @@ func (inst *instance) readAnswer(r *callRequest, output []byte, guestErr bool) e
 	if !inst.meter.YieldAfter(0) {
 		return inst.meter.LateError()
 	}
-	o, cancel := inst.meter.BeginReading()
+	o, cancel := inst.meter.BeginOperation()
 	defer cancel()
 	var err error
 	if guestErr {

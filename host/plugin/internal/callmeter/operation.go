@@ -17,14 +17,9 @@ type Operation struct {
 }
 
 // BeginOperation returns the context of an operation that begins, which ends with the call.
+// Its timer is made when something asks for Done: many operations wait for nothing, and a
+// timer is most of what reading a short answer costs.
 func (m *Meter) BeginOperation() (*Operation, context.CancelFunc) {
-	ctx, cancel := context.WithDeadline(m.deadline.caller, m.deadline.at)
-	return &Operation{Context: ctx, meter: m, since: time.Now()}, cancel
-}
-
-// BeginReading is BeginOperation for work that rarely waits: the timer of its context is
-// made when something asks for Done. A timer is most of what reading a short answer costs.
-func (m *Meter) BeginReading() (*Operation, context.CancelFunc) {
 	ctx := &untimedContext{Context: m.deadline.caller, at: m.deadline.at}
 	return &Operation{Context: ctx, meter: m, since: time.Now()}, ctx.end
 }
@@ -36,7 +31,7 @@ type untimedContext struct {
 	at              time.Time
 
 	mu     sync.Mutex
-	timed  context.Context // made by Done
+	timed  context.Context // the lifetime of the operation, made by Done
 	cancel context.CancelFunc
 	ended  bool
 }
@@ -72,6 +67,17 @@ func (c *untimedContext) Err() error {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// Value implements context.Context. Contexts made of this one find its timed one.
+func (c *untimedContext) Value(key any) any {
+	c.mu.Lock()
+	ctx := c.timed
+	c.mu.Unlock()
+	if ctx == nil {
+		ctx = c.Context
+	}
+	return ctx.Value(key)
 }
 
 // end cancels the context.

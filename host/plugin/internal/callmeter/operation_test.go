@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The context of an operation that reads ends like one with a timer, whether or not
+// The context of an operation ends like one with a timer, whether or not
 // something has waited for it before.
 func TestUntimedContextEndsLikeOneWithATimer(t *testing.T) {
 	for name, before := range map[string]func(context.Context){
