@@ -27,7 +27,7 @@ func (m *Meter) BeginOperation() (*Operation, context.CancelFunc) {
 // untimedContext is a context with a deadline that it looks up by the clock, until
 // something waits for it.
 type untimedContext struct {
-	context.Context // the caller's
+	context.Context // the lifetime of the caller
 	at              time.Time
 
 	mu     sync.Mutex
