@@ -165,6 +165,7 @@ var given = map[string]string{
 	"newMyHistory": "func(*testing.T) any", "request": "func(*http.Request) *host.Request", "greet": "func(context.Context, []byte) error",
 	"mydriver": "struct{ Open func(string) (kv.Driver, error) }",
 	"err":      "error", "logger": "*slog.Logger", "backend": "memory.Backend", "service": "*sessions.Service",
+	"holder": "string", "takeOver": "func(context.Context, string) error", "target": "host.Target", "prices": "*usage.PriceTable",
 }
 
 // checker checks pieces of code against the compiled packages.

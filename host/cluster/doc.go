@@ -8,9 +8,12 @@
 //	member, err := cluster.New(driver, nil)
 //	defer member.Close()
 //	err = member.Register(ctx)
-//	...
-//	deaths, err := member.Observe(ctx)   // now and then
-//	if !member.Lives(holder) { ... }     // its work is free
+//
+//	// Now and then a member looks at the others. The work of one that has died is free.
+//	deaths, err := member.Observe(ctx)
+//	if !member.Lives(holder) {
+//		err = takeOver(ctx, holder)
+//	}
 //
 // # Liveness and safety
 //

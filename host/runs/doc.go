@@ -4,7 +4,12 @@
 //	registry, err := runs.New(h, nil)
 //	defer registry.Close()
 //	run, err := registry.Start(ctx, target, &host.Request{Tenant: "acme", Text: "Where is my order?"}, nil)
-//	for ev, err := range registry.Events(ctx, run.Tenant, run.ID, 0) { ... }
+//	for ev, err := range registry.Events(ctx, run.Tenant, run.ID, 0) {
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Println(ev)
+//	}
 //
 // A run advances by itself: a slow reader delays neither the run nor other readers, and
 // a reader that comes back with the number of the last event that it has seen gets the
