@@ -9,6 +9,9 @@ import (
 // dryTime is how long a host takes the store's word that a limit is used up.
 const dryTime = time.Second
 
+// flushRecords is after how many closed records an account is flushed before its time.
+const flushRecords = 500
+
 // storeTimeout bounds a call of the store by a caller that has no time limit of its own.
 const storeTimeout = 10 * time.Second
 
@@ -227,6 +230,9 @@ func (a *Account) close(e *entry, now time.Time) {
 	e.n = a.numbers
 	a.closed = append(a.closed, e)
 	a.schedule()
+	if len(a.closed)%flushRecords == 0 && a.timer != nil && !a.gone {
+		a.timer.Reset(0)
+	}
 }
 
 // schedule has the account flushed after a while. The account is locked.

@@ -21,7 +21,8 @@
 // # Records
 //
 // Each run leaves one [Record] with tenant, key, agents, models, price version and the
-// amounts used; sandboxed code outside runs is in records without a run. [Ledger.BillOf]
+// amounts used; use that a [Payer] charges outside runs is in records without a run. The sandbox of package
+// plugin does not charge through a Payer yet: it has budgets of its own, in memory. [Ledger.BillOf]
 // sums records by day and by month, [Ledger.Export] returns them in order from a cursor.
 // The amounts of the records are those that the limits count: a bill over a window and the
 // use of that window are equal.

@@ -235,3 +235,15 @@ func TestACallWithoutAMaximumGetsOne(t *testing.T) {
 		}
 	}
 }
+
+// Many short runs fill no queue: records are settled before their time when there are many.
+func TestManyRecordsAreSettledEarly(t *testing.T) {
+	l := newLedger(t, nil, &usage.Options{FlushInterval: time.Hour, Default: usage.Plan{Rate: 1_000_000_000}})
+	const runs = 20_000 // twice as many as may wait
+	for range runs {
+		answer(t, l, "acme", 1)
+	}
+	if got := billOf(t, l, "acme").Total; got.Runs != runs || got.OutputTokens != runs {
+		t.Errorf("the bill has %d runs and %d tokens, want %d of each", got.Runs, got.OutputTokens, runs)
+	}
+}

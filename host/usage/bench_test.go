@@ -1,0 +1,45 @@
+package usage_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/usage"
+)
+
+// BenchmarkRun times a run on a new thread in memory, without and with a ledger on the same
+// store: limits, a reservation and a usage record.
+func BenchmarkRun(b *testing.B) {
+	for _, with := range []bool{false, true} {
+		b.Run(map[bool]string{false: "without", true: "ledger"}[with], func(b *testing.B) {
+			store := kv.NewMemory()
+			history, err := host.NewHistory(threads.New(store, nil), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			opts := &host.Options{History: history, Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("Hello.") })}
+			if with {
+				opts.Ledger = newLedger(b, store, &usage.Options{Default: usage.Plan{Rate: 1_000_000_000}})
+			}
+			h, err := host.New(opts)
+			if err != nil {
+				b.Fatal(err)
+			}
+			agent, err := host.NewAgent("clerk", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := h.Run(b.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
