@@ -33,7 +33,7 @@ func afterSame(doc any, raw []byte) ([]byte, bool) {
 	case []any:
 		return afterSameElements(v, raw)
 	}
-	end := valueEnd(raw)
+	end := ValueEnd(raw)
 	return raw[end:], sameScalar(doc, raw[:end])
 }
 

@@ -170,7 +170,7 @@ func (c *difference) cut(b []byte) (p part, rest []byte) {
 		end := StringEnd(b, 0) + 1
 		p.name, b = b[:end], next(b[end:])
 	}
-	end := valueEnd(b)
+	end := ValueEnd(b)
 	p.value = b[:end]
 	return p, b[end:]
 }
@@ -246,7 +246,7 @@ func holdsAny(b []byte, members []memberPair) bool {
 			return true
 		}
 		b = next(b[end:])
-		b = b[valueEnd(b):]
+		b = b[ValueEnd(b):]
 	}
 	return false
 }

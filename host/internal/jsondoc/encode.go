@@ -51,13 +51,13 @@ func (w *encoder) value(was, now any) {
 		w.dst = appendValue(w.dst, now)
 		return
 	}
-	end := valueEnd(w.old)
+	end := ValueEnd(w.old)
 	w.dst = append(w.dst, w.old[:end]...)
 	w.old = w.old[end:]
 }
 
 // skip goes past a value.
-func (w *encoder) skip() { w.old = w.old[valueEnd(w.old):] }
+func (w *encoder) skip() { w.old = w.old[ValueEnd(w.old):] }
 
 func (w *encoder) object(was, now map[string]any) {
 	var added []string

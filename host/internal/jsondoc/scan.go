@@ -20,10 +20,10 @@ func EachMember(b []byte, fn func(name string, value []byte) error) error {
 		return fmt.Errorf("not an object")
 	}
 	for b = next(b[1:]); b[0] != '}'; b = next(b) {
-		k := valueEnd(b)
+		k := ValueEnd(b)
 		name, _ := Unquote(b[:k])
 		b = next(b[k:]) // the colon is white space to next
-		v := valueEnd(b)
+		v := ValueEnd(b)
 		if err := fn(name, b[:v:v]); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func EachElement(b []byte, fn func(i int, value []byte) error) error {
 	}
 	b = next(b[1:])
 	for i := 0; b[0] != ']'; i++ {
-		v := valueEnd(b)
+		v := ValueEnd(b)
 		if err := fn(i, b[:v:v]); err != nil {
 			return err
 		}
@@ -71,8 +71,9 @@ func next(b []byte) []byte {
 	return b
 }
 
-// valueEnd returns the length of the value at the start of valid JSON.
-func valueEnd(b []byte) int {
+// ValueEnd returns the length of the value at the start of b, at most len(b). It is right
+// for valid JSON only.
+func ValueEnd(b []byte) int {
 	if len(b) == 0 {
 		return 0
 	}

@@ -126,7 +126,7 @@ func (d *decoder) string() string {
 }
 
 func (d *decoder) number() json.Number {
-	end := valueEnd(d.rest)
+	end := ValueEnd(d.rest)
 	n := json.Number(d.rest[:end])
 	d.rest = d.rest[end:]
 	if !InRange(n) {
