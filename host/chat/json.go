@@ -93,6 +93,9 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 // DecodeMessages reads a JSON array of messages, with the checks of
 // [Message.UnmarshalJSON]. The messages do not alias b.
 func DecodeMessages(b []byte) ([]*Message, error) {
+	if messages, ok := decodeWritten(b); ok {
+		return messages, nil
+	}
 	if err := jsondoc.Check(b); err != nil {
 		return nil, fault.Errorf(fault.InvalidArgument, "read messages: %w", err)
 	}
@@ -434,6 +437,11 @@ func timeValue(name string, v []byte, into *time.Time) error {
 	if err := jsondoc.DecodeString(name, v, &s); err != nil {
 		return err
 	}
+	return parseTime(name, s, into)
+}
+
+// parseTime parses a time of a year that can be written.
+func parseTime(name, s string, into *time.Time) error {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	t = t.UTC()
 	if err != nil || t.Year() < 0 || t.Year() > 9999 { // a zone can push it out of the years that can be written
