@@ -9,7 +9,6 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/cluster"
-	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -30,6 +29,7 @@ type JournalStore interface {
 type Journal struct {
 	store  JournalStore
 	member *cluster.Member
+	index  *cluster.Owners // of open runs
 
 	mu       sync.Mutex
 	tenants  map[string]bool // that have an entry of this member in the index
@@ -47,16 +47,8 @@ type runKey struct{ tenant, run string }
 
 // NewJournal returns the journal of a member.
 func NewJournal(store JournalStore, member *cluster.Member) *Journal {
-	return &Journal{store: store, member: member, tenants: map[string]bool{}, open: map[runKey]bool{}, released: map[runKey]bool{}}
+	return &Journal{store: store, member: member, index: cluster.NewOwners(store.Driver(), "runs"), tenants: map[string]bool{}, open: map[runKey]bool{}, released: map[runKey]bool{}}
 }
-
-// The index of owners, in a partition of its own, because a driver does not list the
-// tenants that a host has runs of:
-//
-//	runs/owner/<host>/<tenant>    empty
-const indexPartition = "agenthost/runs"
-
-var ownerKeys = kv.NewKey("runs", "owner")
 
 // releasedOwner is the owner of runs that a host has handed over.
 const releasedOwner = "released"
@@ -73,18 +65,13 @@ func (j *Journal) claimed(ctx context.Context, tenant string) error {
 	if err := j.member.Register(ctx); err != nil {
 		return err
 	}
-	if err := j.index(ctx, j.member.ID(), tenant); err != nil {
+	if err := j.index.Add(ctx, j.member.ID(), tenant); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	j.tenants[tenant] = true
 	j.mu.Unlock()
 	return nil
-}
-
-func (j *Journal) index(ctx context.Context, owner, tenant string) error {
-	_, err := kv.Apply(ctx, j.store.Driver(), kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Put(ownerKeys.With(owner).With(tenant), nil)}})
-	return kverror.Wrap(err, "write down that the host has durable runs")
 }
 
 // CreateRun implements [host.Journal].
@@ -208,7 +195,7 @@ func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error
 	if err != nil {
 		return false, err
 	}
-	if err := j.index(ctx, releasedOwner, tenant); err != nil {
+	if err := j.index.Add(ctx, releasedOwner, tenant); err != nil {
 		return false, err
 	}
 	ref := rec.Ref
@@ -217,27 +204,10 @@ func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error
 	return err == nil, err
 }
 
-// owners yields the members that have, or had, durable runs, with a tenant of these.
-func (j *Journal) owners(ctx context.Context) (found []ownerEntry, err error) {
-	for e, err := range kv.All(ctx, j.store.Driver(), indexPartition, kv.Range{Prefix: ownerKeys, Limit: kv.MaxScanLimit}) {
-		if err != nil {
-			return nil, kverror.Wrap(err, "read which hosts have durable runs")
-		}
-		rest, _ := e.Key.CutPrefix(ownerKeys)
-		owner, rest, ok := rest.CutString()
-		tenant, _, named := rest.CutString()
-		if ok && named && owner != j.member.ID() {
-			found = append(found, ownerEntry{owner: owner, tenant: tenant, key: e.Key, revision: e.Revision})
-		}
-	}
-	return found, nil
-}
-
-// ownerEntry is an entry of the index.
-type ownerEntry struct {
-	owner, tenant string
-	key           kv.Key
-	revision      uint64
+// owners returns the other members that have, or had, durable runs, with a tenant of these.
+func (j *Journal) owners(ctx context.Context) ([]cluster.Owned, error) {
+	found, err := j.index.All(ctx)
+	return slices.DeleteFunc(found, func(e cluster.Owned) bool { return e.Owner == j.member.ID() }), err
 }
 
 // stranded returns the runs that are this member's in the store, and that it does not run:
@@ -260,42 +230,21 @@ func (j *Journal) stranded(ctx context.Context) (found []*host.RunRecord, err er
 	return found, nil
 }
 
-// forget removes an entry whose owner has no more runs of the tenant.
-func (j *Journal) forget(ctx context.Context, e ownerEntry) {
-	_, _ = kv.Apply(ctx, j.store.Driver(), kv.Tx{Partition: indexPartition, Conds: []kv.Cond{kv.AtRevision(e.key, e.revision)}, Writes: []kv.Write{kv.Delete(e.key)}})
-}
-
-// EraseTenant forgets which hosts had runs of a tenant whose partition is being erased.
+// EraseTenant forgets which hosts had runs of a tenant whose partition is being erased,
+// and which had other work of it: see [cluster.EraseTenant].
 func EraseTenant(ctx context.Context, driver kv.Driver, tenant string) error {
-	keys, err := entriesOf(ctx, driver, tenant)
-	for _, key := range keys {
-		if err == nil {
-			_, err = kv.Apply(ctx, driver, kv.Tx{Partition: indexPartition, Writes: []kv.Write{kv.Delete(key)}})
-		}
-	}
-	return kverror.Wrap(err, "erase the tenant's entries in the index of runs")
-}
-
-// CountTenant returns how many entries of the index of runs name a tenant.
-func CountTenant(ctx context.Context, driver kv.Driver, tenant string) (int, error) {
-	keys, err := entriesOf(ctx, driver, tenant)
-	return len(keys), kverror.Wrap(err, "look for the tenant in the index of runs")
-}
-
-func entriesOf(ctx context.Context, driver kv.Driver, tenant string) (keys []kv.Key, err error) {
 	name, err := host.TenantPartition(tenant)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for e, err := range kv.All(ctx, driver, indexPartition, kv.Range{Prefix: ownerKeys, Limit: kv.MaxScanLimit}) {
-		if err != nil {
-			return nil, err
-		}
-		rest, _ := e.Key.CutPrefix(ownerKeys)
-		_, rest, _ = rest.CutString()
-		if of, _, ok := rest.CutString(); ok && of == name {
-			keys = append(keys, e.Key)
-		}
+	return cluster.EraseTenant(ctx, driver, name)
+}
+
+// CountTenant returns how many entries name a tenant that EraseTenant removes.
+func CountTenant(ctx context.Context, driver kv.Driver, tenant string) (int, error) {
+	name, err := host.TenantPartition(tenant)
+	if err != nil {
+		return 0, err
 	}
-	return keys, nil
+	return cluster.CountTenant(ctx, driver, name)
 }

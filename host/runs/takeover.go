@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/cluster"
 )
 
 // MaxOwners is how many hosts run a durable run before it is given up, each having
@@ -99,8 +100,8 @@ func (r *Registry) takeOverAll(ctx context.Context) error {
 	}
 	var failed []error
 	for _, e := range entries {
-		if e.owner != releasedOwner {
-			gone, err := r.shared.member.Gone(ctx, e.owner)
+		if e.Owner != releasedOwner {
+			gone, err := r.shared.member.Gone(ctx, e.Owner)
 			if err != nil || !gone {
 				failed = append(failed, err)
 				continue
@@ -117,13 +118,13 @@ func (r *Registry) takeOverAll(ctx context.Context) error {
 }
 
 // takeOverOf takes over the runs of one tenant and one member that is gone.
-func (r *Registry) takeOverOf(ctx context.Context, e ownerEntry) error {
-	records, err := r.shared.store.RunsOf(ctx, e.tenant, e.owner)
+func (r *Registry) takeOverOf(ctx context.Context, e cluster.Owned) error {
+	records, err := r.shared.store.RunsOf(ctx, e.Tenant, e.Owner)
 	if err != nil {
 		return err
 	}
 	if len(records) == 0 {
-		r.shared.forget(ctx, e)
+		r.shared.index.Forget(ctx, e)
 		return nil
 	}
 	var failed []error
