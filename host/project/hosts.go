@@ -115,6 +115,10 @@ func (p *Project) openRuns(ctx context.Context) (err error) {
 	return h.registry.Join(ctx)
 }
 
+// Member returns this process among those that share a database; nil unless the data is
+// in one.
+func (p *Project) Member() *cluster.Member { return p.hosts.member }
+
 // Runs returns the registry of live runs. On a database it finds the runs of all its
 // hosts.
 func (p *Project) Runs() *runs.Registry { return p.hosts.registry }

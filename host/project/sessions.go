@@ -34,7 +34,7 @@ func (p *Project) makeView(at configfile.KeyPath, name string, c configfile.Clie
 
 // Sessions returns the sessions of a target, limited to the view of clients.
 func (p *Project) Sessions(target host.Target) (*sessions.Service, error) {
-	opts := &sessions.Options{Host: p.hostOptions, HistoryOptions: p.historyOptions, Store: p.threads, View: p.views[target.Name()]}
+	opts := &sessions.Options{Host: p.hostOptions, HistoryOptions: p.historyOptions, Store: p.threads, View: p.views[target.Name()], Member: p.hosts.member}
 	opts.Host.History, opts.Host.Journal = nil, nil
 	return sessions.New(target, opts)
 }

@@ -33,6 +33,7 @@ type background struct {
 	sessions  *storeManaged
 	history   *history
 	records   *records
+	hosts     *hosts // nil without a member
 	order     *turnOrder
 	running   *runningTurns
 	heartbeat time.Duration
@@ -64,6 +65,10 @@ func (b *background) start(ctx context.Context, t *turn, req *Request) (_ *backg
 	p.Thread, t.threadMade = thread.Created, thread.Created
 	p.Created = time.Now().UTC()
 	p.Heartbeat = p.Created
+	if err := b.hosts.claim(ctx, t.tenant, p); err != nil {
+		b.cancelReserved(d)
+		return nil, nil, nil, err
+	}
 	err = b.begin(ctx, runCtx, d, p, 0, func(runs []string) ([]string, error) {
 		if again, err = b.sentBefore(ctx, t, req, runs); err != nil {
 			return nil, err
@@ -156,6 +161,16 @@ func (b *background) run(ctx context.Context, d *backgroundTurn) {
 	}
 }
 
+// close stops the turns and releases them.
+func (b *background) close() {
+	if left := b.running.stop(); left == 0 {
+		return
+	}
+	if err := b.hosts.announce(); err != nil {
+		b.served.logError("other hosts are not told of turns that are released", "", err)
+	}
+}
+
 // checkNotDeleted refuses a turn whose session was deleted while it waited: running
 // it would begin the session again.
 func (b *background) checkNotDeleted(ctx context.Context, t *turn) error {
@@ -214,6 +229,9 @@ func (b *background) settle(ctx context.Context, t *turn, failure error) {
 	defer cancel()
 	if b.running.released(t.tenant, t.run) && b.isOpen(ctx, t) {
 		b.update(ctx, t, func(p *record) { p.Released = true })
+		if err := b.hosts.released(ctx, t.tenant); err != nil {
+			b.served.logError("a turn is free when this host has left: it is not handed over", t.run, err)
+		}
 		return
 	}
 	_, err := b.sessions.threads.For(t.tenant).Snapshot(ctx, t.session, t.run)
@@ -318,7 +336,7 @@ func (b *background) detach(ctx context.Context, tenant, snapshot string) (Statu
 		}
 		return "", host.Errorf(host.FailedPrecondition, "turn %.300q has ended, and is %s", snapshot, snap.Status)
 	case p.Status.Settled():
-		return "", b.records.notResumable(p)
+		return "", b.records.notResumable(ctx, p)
 	}
 	d := b.running.find(tenant, run)
 	if d == nil {
@@ -366,7 +384,7 @@ func (b *background) abort(ctx context.Context, tenant, snapshot string) (Status
 			return p.Status, nil
 		}
 		p.Status = Aborting
-		if b.records.expired(p) && b.running.find(tenant, run) == nil {
+		if b.records.expired(ctx, p) && b.running.find(tenant, run) == nil {
 			p.Status, p.Error, p.Input = Aborted, errAborted(), nil
 		}
 		err = b.records.write(ctx, tenant, p, revision)
@@ -437,7 +455,7 @@ func (b *background) list(ctx context.Context, tenant string) ([]*Snapshot, erro
 		if r.damaged != nil {
 			continue
 		}
-		if out = append(out, b.records.snapshot(r.record)); len(out) == MaxListed {
+		if out = append(out, b.records.snapshot(ctx, r.record)); len(out) == MaxListed {
 			break
 		}
 	}
@@ -457,6 +475,6 @@ func (s *Service) Running() int {
 // twice; turns with a reader are not concerned.
 func (s *Service) Close() {
 	if s.background != nil {
-		s.background.running.stop()
+		s.background.close()
 	}
 }

@@ -56,7 +56,9 @@
 // with heartbeats, until it is done, aborted, or found expired because its process
 // has ended; then [Service.Recover] continues it, or, where one process owns the
 // store, [Service.Adopt] when that process starts. [Service.Background] lists such
-// turns.
+// turns. Where hosts share a store, each gives its services a member of their cluster:
+// then the heartbeats of members say whose turns are lost, and [Service.RecoverLost]
+// continues them.
 //
 // A background turn has its place among the turns of its session when it is
 // acknowledged: later turns wait for it, also after a restart and in other

@@ -162,7 +162,7 @@ func (o *turnOrder) countForeignWait(req *host.HistoryRequest) (done func(), err
 // takeOverAhead continues a background turn whose process is gone and that another
 // turn waits for.
 func (o *turnOrder) takeOverAhead(ctx context.Context, req *host.HistoryRequest, p *record, revision uint64) error {
-	if !o.records.expired(p) || o.running.find(req.Tenant, p.Run) != nil {
+	if !o.records.expired(ctx, p) || o.running.find(req.Tenant, p.Run) != nil {
 		return nil
 	}
 	background := o.running.find(req.Tenant, req.Run) != nil

@@ -50,11 +50,14 @@ type record struct {
 	Thread time.Time `json:"thread,omitzero"`
 	// Heartbeat is the last one. Released says that the process has given the turn up,
 	// and any other may take it over at once.
-	Heartbeat time.Time     `json:"heartbeat"`
-	Released  bool          `json:"released,omitempty"`
-	Attempts  int           `json:"attempts"` // processes that have run it
-	Input     *host.Message `json:"input,omitempty"`
-	Retry     bool          `json:"retry,omitempty"`
+	Heartbeat time.Time `json:"heartbeat"`
+	Released  bool      `json:"released,omitempty"`
+	// Host is the member of the cluster that runs it; empty for a process that is none, and
+	// in records of earlier versions.
+	Host     string        `json:"host,omitempty"`
+	Attempts int           `json:"attempts"` // processes that have run it
+	Input    *host.Message `json:"input,omitempty"`
+	Retry    bool          `json:"retry,omitempty"`
 }
 
 // orderRecord is the stored form of a session's order.
@@ -67,7 +70,8 @@ type orderRecord struct {
 type records struct {
 	driver kv.Driver
 	agent  string
-	expiry time.Duration // after the last heartbeat
+	expiry time.Duration // after the last heartbeat, where hosts does not know
+	hosts  *hosts        // nil without a member
 	// logError logs a damaged record of a run that is passed over.
 	logError func(what, run string, err error)
 }
@@ -335,8 +339,16 @@ func removeFromOrder(run string) func([]string) ([]string, error) {
 }
 
 // expired reports whether the process of a turn has ended without its result.
-func (r *records) expired(p *record) bool {
-	return !p.Status.Settled() && (p.Released || distance(p.Heartbeat) > r.expiry)
+func (r *records) expired(ctx context.Context, p *record) bool {
+	switch gone, known := r.hosts.gone(ctx, p); {
+	case p.Status.Settled():
+		return false
+	case p.Released:
+		return true
+	case known:
+		return gone
+	}
+	return distance(p.Heartbeat) > r.expiry
 }
 
 // distance is the time between a stored time and now. After the clock was set back a
@@ -344,13 +356,13 @@ func (r *records) expired(p *record) bool {
 func distance(t time.Time) time.Duration { return time.Since(t).Abs() }
 
 // snapshot is a record as clients see it.
-func (r *records) snapshot(p *record) *Snapshot {
+func (r *records) snapshot(ctx context.Context, p *record) *Snapshot {
 	out := &Snapshot{
 		ID: SnapshotID(p.Session, p.Run), Session: p.Session, Parent: SnapshotID(p.Session, p.Parent), Agent: p.Agent,
 		Status: p.Status, Error: p.Error, Created: p.Created, Heartbeat: p.Heartbeat,
 	}
 	switch {
-	case r.expired(p):
+	case r.expired(ctx, p):
 		out.Status = Expired
 	case p.Status == Failed:
 		out.FinishReason = chat.FinishFailed
@@ -362,9 +374,9 @@ func (r *records) snapshot(p *record) *Snapshot {
 
 // notResumable is the error for a turn that continues from a background turn that
 // has left no snapshot (yet).
-func (r *records) notResumable(p *record) error {
+func (r *records) notResumable(ctx context.Context, p *record) error {
 	id := SnapshotID(p.Session, p.Run)
-	switch snap := r.snapshot(p); snap.Status {
+	switch snap := r.snapshot(ctx, p); snap.Status {
 	case Expired:
 		return host.Errorf(host.FailedPrecondition, "snapshot %.300q has expired: who ran it is gone", id).
 			WithHint("go on from its parent %q, or let a host recover it", snap.Parent)

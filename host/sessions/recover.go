@@ -19,7 +19,12 @@ func (s *Service) Recover(ctx context.Context, tenant string) (n int, err error)
 	if tenant, err = s.tenantToRecover(tenant); err != nil {
 		return 0, err
 	}
-	return s.background.recover(ctx, tenant, s.background.records.expired)
+	if h := s.background.hosts; h != nil {
+		if _, err := h.member.Observe(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return s.background.recover(ctx, tenant, s.background.expired(ctx))
 }
 
 // Adopt is [Service.Recover] for a process that knows that no other runs turns of the
@@ -38,6 +43,11 @@ func (s *Service) tenantToRecover(tenant string) (string, error) {
 		return "", err
 	}
 	return s.served.host.Tenant(tenant)
+}
+
+// expired returns the rule for turns whose process is gone.
+func (b *background) expired(ctx context.Context) func(*record) bool {
+	return func(p *record) bool { return b.records.expired(ctx, p) }
 }
 
 func (b *background) recover(ctx context.Context, tenant string, orphaned func(*record) bool) (n int, err error) {
@@ -99,6 +109,10 @@ func (b *background) takeOver(ctx context.Context, tenant string, p *record, rev
 	t.attempt = p.Attempts
 	runCtx, d, err := b.reserve(ctx, t, false, lent)
 	if err != nil {
+		return false, err
+	}
+	if err := b.hosts.claim(ctx, tenant, p); err != nil {
+		b.cancelReserved(d)
 		return false, err
 	}
 	err = b.begin(ctx, runCtx, d, p, revision, nil)

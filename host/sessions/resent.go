@@ -52,7 +52,7 @@ func (b *background) sentBefore(ctx context.Context, t *turn, req *Request, runs
 		switch {
 		case err != nil:
 			return nil, err
-		case p == nil || p.Input == nil || p.Input.ID != t.input.ID || p.Status != Pending || b.records.expired(p) || p.At != t.plan.snapshot:
+		case p == nil || p.Input == nil || p.Input.ID != t.input.ID || p.Status != Pending || b.records.expired(ctx, p) || p.At != t.plan.snapshot:
 		case !p.Input.SameContent(t.input):
 			return nil, host.Errorf(host.Conflict, "session %.100q has a message %q in the background that says something else", t.session, p.Input.ID).
 				WithHint("leave the id out for a fresh one")

@@ -111,16 +111,18 @@ func (r *runningTurns) count() int {
 }
 
 // stop cancels all turns, releases them to other services and waits for their
-// goroutines. It may be called twice.
-func (r *runningTurns) stop() {
+// goroutines. It returns how many these were. It may be called twice.
+func (r *runningTurns) stop() (stopped int) {
 	r.mu.Lock()
 	r.closed = true
 	for _, d := range r.turns {
 		d.released = true
+		stopped++
 	}
 	r.mu.Unlock()
 	r.end()
 	r.working.Wait()
+	return stopped
 }
 
 // pollEvery is how often the record of a turn in another process is read while a

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -60,6 +61,12 @@ type Options struct {
 	Heartbeat     time.Duration // between heartbeats of a background turn (5 s)
 	Expiry        time.Duration // after the last heartbeat; then the turn's process is taken for dead (30 s)
 	MaxBackground int           // background turns at one time (64)
+
+	// Member is this process among those that share the store. With it a turn in the
+	// background belongs to a member, and another one takes it over when that one is dead,
+	// instead of after Expiry: see [Service.RecoverLost]. The caller closes it after the
+	// service. Give the store a lock of it ([cluster.NewLocks]) as well.
+	Member *cluster.Member
 }
 
 // New returns a service. Code invalid_argument for options that contradict each
@@ -96,12 +103,12 @@ func New(target host.Target, opts *Options) (*Service, error) {
 // keepIn makes the parts of a service whose sessions a store keeps, and gives the
 // host their history.
 func (s *Service) keepIn(store *threads.Store, o *Options) error {
-	records := &records{driver: store.Driver(), agent: s.served.name(), expiry: o.Expiry, logError: s.served.logError}
+	records := &records{driver: store.Driver(), agent: s.served.name(), expiry: o.Expiry, hosts: newHosts(store.Driver(), o.Member), logError: s.served.logError}
 	running := newRunningTurns(o.MaxBackground)
 	order := &turnOrder{threads: store, records: records, running: running, foreignWaits: map[runKey]int{}}
 	s.store = &storeManaged{served: s.served, threads: store, records: records}
 	h := newHistory(store, s.store, order, running)
-	s.background = &background{served: s.served, sessions: s.store, history: h, records: records, order: order, running: running, heartbeat: o.Heartbeat}
+	s.background = &background{served: s.served, sessions: s.store, history: h, records: records, hosts: records.hosts, order: order, running: running, heartbeat: o.Heartbeat}
 	order.takeOver = s.background.takeOver
 	var err error
 	o.Host.History, err = host.NewHistory(h, &o.HistoryOptions)
@@ -117,6 +124,8 @@ func (o *Options) check(target host.Target) error {
 		return bad("a history of the host or the target would keep them a second time; give Options.Store instead")
 	case o.Keys != nil && o.Store != nil:
 		return bad("keys seal what clients keep, and here a store keeps it")
+	case o.Member != nil && o.Store == nil:
+		return bad("a member of a cluster shares a store, and here clients keep the sessions")
 	case o.StateBytes < 0 || o.Heartbeat < 0 || o.Expiry < 0 || o.MaxBackground < 0:
 		return bad("a bound is below 0; leave it out for the default")
 	case o.StateBytes > 0 && o.StateBytes < minStateBytes:

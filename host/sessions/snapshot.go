@@ -99,7 +99,7 @@ func (s *storeManaged) snapshot(ctx context.Context, req *SnapshotRequest) (*Sna
 		return nil, err
 	}
 	if p != nil && p.Session == session {
-		return s.records.snapshot(p), nil
+		return s.records.snapshot(ctx, p), nil
 	}
 	return s.readSnapshot(ctx, req, session, run)
 }

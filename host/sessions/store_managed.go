@@ -101,7 +101,7 @@ func (s *storeManaged) checkResumable(ctx context.Context, tenant, session, run 
 		return err
 	}
 	if p != nil && p.Session == session {
-		return s.records.notResumable(p)
+		return s.records.notResumable(ctx, p)
 	}
 	snap, err := s.threads.For(tenant).Snapshot(ctx, session, run)
 	if err != nil {

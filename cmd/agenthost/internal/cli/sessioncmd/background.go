@@ -128,8 +128,11 @@ func (v *Served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 // Recover continues the turns in the background of a host that has ended: this process
 // owns the directory, so no other one runs them. It reports them, and the interrupted
 // runs that only their caller can continue. Unreadable turns and runs stay, and are
-// reported.
+// reported. On a database it takes over the turns of other hosts that end, until Close.
 func (v *Served) Recover(ctx context.Context, where string, report func(string, ...any)) error {
+	if v.app.Member() != nil {
+		return v.watchHosts(ctx, report)
+	}
 	if v.app.Data().Badger() == nil {
 		return nil
 	}

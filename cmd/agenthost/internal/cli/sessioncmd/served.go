@@ -23,6 +23,9 @@ type Served struct {
 	services map[string]*sessions.Service // by target
 	targets  map[string]host.Target       // of each service
 	former   []*sessions.Service          // of replaced targets, with turns in the background
+
+	stopWatch context.CancelFunc // nil unless hosts share the store
+	watching  sync.WaitGroup
 }
 
 // NewServed returns the sessions of a project's targets. The caller closes them.
@@ -75,6 +78,10 @@ func (v *Served) retire(s *sessions.Service) {
 
 // Close closes the services; the next host continues their turns in the background.
 func (v *Served) Close() error {
+	if v.stopWatch != nil {
+		v.stopWatch()
+		v.watching.Wait()
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, s := range v.services {
