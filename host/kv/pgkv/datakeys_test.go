@@ -132,3 +132,32 @@ func TestEraseDestroysTheDataKeyForAllStores(t *testing.T) {
 		}
 	}
 }
+
+// A sealed value is longer than its text: a page that ends for its bytes still says that
+// more follow.
+func TestPagesOfAnEncryptedStoreHaveEveryEntry(t *testing.T) {
+	s := mustOpen(t, pgkvtest.Address(t), encrypted('k'))
+	const n, size = 1200, 5000
+	keys := kv.NewKey("many")
+	for first := uint64(0); first < n; first += 100 {
+		var writes []kv.Write
+		for i := range uint64(100) {
+			writes = append(writes, kv.Put(keys.WithUint(first+i), make([]byte, size)))
+		}
+		if _, err := kv.Apply(t.Context(), s, kv.Tx{Partition: "acme", Writes: writes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, reverse := range []bool{false, true} {
+		found := 0
+		for _, err := range kv.All(t.Context(), s, "acme", kv.Range{Prefix: keys, Limit: kv.MaxScanLimit, Reverse: reverse}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found++
+		}
+		if found != n {
+			t.Errorf("with Reverse %v a scan of all pages has %d entries, want %d", reverse, found, n)
+		}
+	}
+}

@@ -49,7 +49,7 @@ const getSQL = `
 select e.revision, e.value, e.partition, e.data_key from {schema}.entries e
 where e.partition = (select p.id from {schema}.partitions p where p.name = $1 and not p.erasing) and e.key = $2`
 
-// scanSQL ends a page one row behind the one that reaches $4 bytes, so that neither the
+// scanSQL ends a page one row behind the one that reaches $4 bytes as stored, so that neither the
 // server nor the network carries what the page has no room for.
 const scanSQL = `
 select key, revision, value, partition, data_key from (

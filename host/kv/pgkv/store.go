@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/internal/datakey"
 )
 
 // The limits of a store that its options or address do not set.
@@ -234,7 +235,11 @@ func (s *Store) scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 		limit = kv.DefaultScanLimit
 	}
 	// One row more than the page has says whether more follow.
-	args := []any{[]byte(partition), []byte(low), limit + 1, kv.MaxScanBytes}
+	size := kv.MaxScanBytes
+	if s.keys.seals() { // the rows are longer than the entries, whose bytes end the page
+		size += (limit + 1) * datakey.Overhead
+	}
+	args := []any{[]byte(partition), []byte(low), limit + 1, size}
 	if high != "" {
 		args = append(args, []byte(high))
 	}
