@@ -96,6 +96,9 @@ func (l *Locks) take(ctx context.Context, partition string, key kv.Key, value st
 		return true, nil
 	}
 	l.hold(value, false) // also if the outcome is unknown: an entry of this process that it does not hold is free
+	if errors.Is(err, kv.ErrInDoubt) {
+		l.removeLater(partition, key, value)
+	}
 	if errors.Is(err, kv.ErrPrecondition) {
 		err = nil
 	}
@@ -126,12 +129,41 @@ func (l *Locks) hold(value string, held bool) {
 
 // release removes the entry of a lock.
 func (l *Locks) release(partition string, key kv.Key, value string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.member.ctx), unlockTimeout)
+	err := l.remove(context.WithoutCancel(l.member.ctx), partition, key, value)
+	l.hold(value, false)
+	if err != nil && !errors.Is(err, kv.ErrClosed) {
+		l.member.logger.Warn("a lock is not removed: other hosts wait for it until it is", "lock", key.String(), "error", err)
+		l.removeLater(partition, key, value)
+	}
+}
+
+// removeLater removes an entry that this process does not hold any more, once the store
+// answers: other members wait for it as long as this one lives.
+func (l *Locks) removeLater(partition string, key kv.Key, value string) {
+	l.member.whileMember(func(ctx context.Context) {
+		tick := time.NewTicker(l.member.Interval())
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if err := l.remove(ctx, partition, key, value); err == nil || errors.Is(err, kv.ErrClosed) {
+					return
+				}
+			case <-ctx.Done(): // the member leaves, and with it its locks are free
+				return
+			}
+		}
+	})
+}
+
+// remove removes an entry if it has that value.
+func (l *Locks) remove(ctx context.Context, partition string, key kv.Key, value string) error {
+	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
 	defer cancel()
 	tx := kv.Tx{Partition: partition, Conds: []kv.Cond{kv.Fence(key, []byte(value))}, Writes: []kv.Write{kv.Delete(key)}}
 	_, err := kv.Apply(ctx, l.member.driver, tx)
-	l.hold(value, false)
-	if err != nil && !errors.Is(err, kv.ErrPrecondition) && !errors.Is(err, kv.ErrClosed) {
-		l.member.logger.Warn("a lock is not removed: it is free", "lock", key.String(), "error", err)
+	if errors.Is(err, kv.ErrPrecondition) {
+		return nil
 	}
+	return err
 }

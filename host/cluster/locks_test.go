@@ -145,3 +145,32 @@ func TestTurnsOfTwoHostsOnOneThreadQueue(t *testing.T) {
 		}
 	})
 }
+
+// A lock that was released while the store could not be reached is free for other members
+// once it can be reached again, though its holder lives.
+func TestALockReleasedInAnOutageIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		of := &paused{Driver: store}
+		a, b := join(t, of, nil), join(t, store, nil)
+		observe(t, a)
+		observe(t, b)
+		_, unlock, err := cluster.NewLocks(a).Lock(t.Context(), "acme", "t1", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.stopped.Store(true)
+		unlock()
+		of.stopped.Store(false)
+		time.Sleep(cluster.DefaultLease) // a writes heartbeats
+		observe(t, b)
+		if !b.Lives(a.ID()) {
+			t.Fatal("the holder is dead")
+		}
+		_, unlockB, err := cluster.NewLocks(b).Lock(t.Context(), "acme", "t1", false)
+		if err != nil {
+			t.Fatalf("Lock by another member: %v", err)
+		}
+		unlockB()
+	})
+}

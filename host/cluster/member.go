@@ -91,8 +91,8 @@ type Member struct {
 
 	ctx       context.Context // the lifetime: ends with Close
 	cancel    context.CancelFunc
-	beating   sync.WaitGroup
-	observing sync.Mutex // held while heartbeats are read
+	beating   sync.WaitGroup // of the goroutines that Close ends
+	observing sync.Mutex     // held while heartbeats are read
 
 	registering sync.Mutex
 	registered  bool // this process has written its record
@@ -338,6 +338,16 @@ func (m *Member) see(id string, e kv.Entry) (dead bool) {
 	}
 	m.shared = m.shared || p.lives(now)
 	return !p.lives(now)
+}
+
+// whileMember runs fn in a goroutine, which Close ends and waits for. It does nothing
+// after Close.
+func (m *Member) whileMember(fn func(ctx context.Context)) {
+	m.registering.Lock()
+	defer m.registering.Unlock()
+	if !m.closed {
+		m.beating.Go(func() { fn(m.ctx) })
+	}
 }
 
 // Close removes the member's record, so that others take over at once what it held, and
