@@ -70,3 +70,30 @@ func TestUnchangedStateAndArtifactsCostNothing(t *testing.T) {
 		}
 	}
 }
+
+// A read is a statement that waits for a database. The reads of a turn with a small state
+// are the thread's record before each of its two commits, and the state that it replaces.
+func TestTurnWithASmallStateMakesThreeReads(t *testing.T) {
+	d := &spy{Driver: testdriver.New(t)}
+	s := threads.New(d, nil)
+	aTurn(t, s, "t1", 0)
+	_, commits, reads := d.measure(func() { aTurn(t, s, "t1", 1) })
+	if reads != 3 || commits != 2 {
+		t.Errorf("a turn makes %d reads and %d commits, want 3 and 2", reads, commits)
+	}
+}
+
+func TestStateMayReturnToAnEarlierOne(t *testing.T) {
+	d := &spy{Driver: testdriver.New(t)}
+	s := threads.New(d, nil)
+	for i, state := range []string{`{"a":1}`, `{"a":2}`, `{"a":1}`} {
+		turn := threadtest.TurnOf("", threadtest.WithID(fmt.Sprint("m", i), "x"))
+		turn.State = []byte(state)
+		if err := s.AppendResults(t.Context(), threadtest.Request("t1", fmt.Sprint("r", i), nil), turn); err != nil {
+			t.Fatalf("AppendResults = %v", err)
+		}
+		if got := string(threadtest.Load(t, s, "t1").State); got != state {
+			t.Errorf("after turn %d the state is %s, want %s", i, got, state)
+		}
+	}
+}

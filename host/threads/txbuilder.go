@@ -57,8 +57,13 @@ func (b *txBuilder) valueOf(ctx context.Context, in contents, content []byte) ([
 	return encode(reference{version{layout}, ref})
 }
 
-// putBlob stores content under its digest, in the transaction or ahead of it, unless
-// the thread's own content has it.
+// maxUnaskedBytes is the size of the largest blob that is written without asking whether
+// the thread has it: a small state is new in most turns, and to write the same value to
+// the same key again costs less than a read that waits for a database.
+const maxUnaskedBytes = 4 << 10
+
+// putBlob stores content under its digest, in the transaction or ahead of it. It does
+// not store again a large blob that the thread's own content has.
 func (b *txBuilder) putBlob(ctx context.Context, in contents, content []byte) (*Ref, error) {
 	if string(content) == emptyObject {
 		ref := emptyObjectRef
@@ -68,7 +73,7 @@ func (b *txBuilder) putBlob(ctx context.Context, in contents, content []byte) (*
 	if slices.Contains(b.blobs, ref.Digest) {
 		return ref, nil
 	}
-	if !b.isNew {
+	if !b.isNew && len(content) > maxUnaskedBytes {
 		if stored, err := in.hasBlob(ctx, ref.Digest); err != nil || stored {
 			return ref, err
 		}
