@@ -18,7 +18,7 @@ import (
 
 // onDisk is what the files below dir take of the device: Badger makes some that
 // are mostly holes.
-func onDisk(t *testing.T, dir string) (bytes int64) {
+func onDisk(t testing.TB, dir string) (bytes int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -105,3 +105,29 @@ func URL(t testing.TB) string {
 	u.RawQuery = q.Encode()
 	return u.String()
 }
+
+// Use is what a store has in its server. LogBytes is how much the server has ever
+// written to its write-ahead log, for all that use it.
+type Use struct{ Rows, Bytes, LogBytes int64 }
+
+// MeasureUse returns the use of the store with an address of [Address].
+func MeasureUse(t testing.TB, address string) (u Use) {
+	t.Helper()
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatalf("read the address of a store: %v", err)
+	}
+	schema := config.RuntimeParams["schema"]
+	conn, err := pgx.Connect(t.Context(), Server(t))
+	if err != nil {
+		t.Fatalf("measure a store: %v", err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	err = conn.QueryRow(t.Context(), `select (select count(*) from `+pgx.Identifier{schema, "entries"}.Sanitize()+`),
+		(select sum(pg_total_relation_size(c.oid))::bigint from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relkind = 'r'),
+		pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint`, schema).Scan(&u.Rows, &u.Bytes, &u.LogBytes)
+	if err != nil {
+		t.Fatalf("measure a store: %v", err)
+	}
+	return u
+}
