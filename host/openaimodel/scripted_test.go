@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/demomodel"
 )
 
 // The tests of this file ask the scripted model over loopback, so that client
@@ -27,7 +28,7 @@ import (
 
 func scripted(t *testing.T, opts *openaimodel.Options, rules ...scriptedmodel.Rule) *openaimodel.Model {
 	t.Helper()
-	srv, err := scriptedmodel.Start(t.Context(), &scriptedmodel.Options{Rules: rules})
+	srv, err := scriptedmodel.Start(t.Context(), &scriptedmodel.Options{Rules: rules, Otherwise: demomodel.Answer})
 	if err != nil {
 		t.Fatal(err)
 	}

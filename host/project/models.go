@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/demomodel"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -145,7 +146,7 @@ func (s *modelSet) scripted(ctx context.Context, name string, mc configfile.Mode
 	}
 	// The server outlives the run's context: an interrupted run can still finish its
 	// requests.
-	server, err := scriptedmodel.Start(context.WithoutCancel(ctx), &scriptedmodel.Options{Rules: rules})
+	server, err := scriptedmodel.Start(context.WithoutCancel(ctx), &scriptedmodel.Options{Rules: rules, Otherwise: demomodel.Answer})
 	if err != nil {
 		return nil, err
 	}

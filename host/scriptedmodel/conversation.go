@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/internal/toolschema"
 )
 
 // request is a chat completion request, with the members that the model reads.
@@ -85,61 +87,76 @@ func readRequest(raw []byte) (*request, error) {
 	return &r, nil
 }
 
-// conversation is a request as the rules and the heuristic look at it.
-type conversation struct {
-	*request
-	system  string
-	users   []string // the user's messages, oldest first
-	past    []called // calls before the last user's message
-	current []called // calls since
-	said    string   // the assistant's last text since, if any
-	results []result // of the last answer's calls, if nothing came after them
-	tools   []*offer
-	choice  string // "auto", "none", "required" or a tool's name
+// Conversation is a request as rules and [Options.Otherwise] read it. The slices belong
+// to the request: keep them as they are.
+type Conversation struct {
+	System  string   // the system messages, joined by line ends
+	Users   []string // the user's messages, oldest first
+	Past    []Call   // before the user's last message
+	Current []Call   // since then
+	Said    string   // the assistant's last text since then, if any
+	Results []Result // of the last answer's calls, if nothing came after them
+	Tools   []Tool   // that the request offers
+
+	// ToolChoice is "auto", "none", "required" or the name of a tool to call. Serial
+	// allows one call in an answer.
+	ToolChoice string
+	Serial     bool
 }
 
-// result is a tool's result and the call it answers.
-type result struct {
-	call called
-	text string
+// Call is a call that an earlier answer made.
+type Call struct {
+	Name      string
+	Arguments string // JSON, as the client sent it: it may be broken
 }
 
-// errorPrefix begins a result that is an error.
-const errorPrefix = "Error: "
+// Result is a tool's result and the call it answers, which is empty for an unknown one.
+type Result struct {
+	Call Call
+	Text string
+}
 
-func newConversation(r *request) *conversation {
-	c := &conversation{request: r, choice: readChoice(r.ToolChoice)}
-	byID := map[string]called{}
+// Tool is a tool that the request offers. Parameters is its JSON Schema, if it has one.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  json.RawMessage
+}
+
+func newConversation(r *request) *Conversation {
+	c := &Conversation{ToolChoice: readChoice(r.ToolChoice), Serial: r.ParallelToolCalls != nil && !*r.ParallelToolCalls}
+	byID := map[string]Call{}
 	for i := range r.Messages {
 		c.add(&r.Messages[i], byID)
 	}
 	for i := range r.Tools {
-		c.tools = append(c.tools, newOffer(&r.Tools[i]))
+		c.Tools = append(c.Tools, Tool(r.Tools[i].Function))
 	}
 	return c
 }
 
-func (c *conversation) add(m *message, byID map[string]called) {
+func (c *Conversation) add(m *message, byID map[string]Call) {
 	if m.Role != "tool" {
-		c.results = nil
+		c.Results = nil
 	}
 	switch m.Role {
 	case "system", "developer":
-		c.system = strings.TrimPrefix(c.system+"\n"+string(m.Content), "\n")
+		c.System = strings.TrimPrefix(c.System+"\n"+string(m.Content), "\n")
 	case "user":
-		c.users = append(c.users, string(m.Content))
-		c.past = append(c.past, c.current...)
-		c.current, c.said = nil, ""
+		c.Users = append(c.Users, string(m.Content))
+		c.Past = append(c.Past, c.Current...)
+		c.Current, c.Said = nil, ""
 	case "assistant":
 		if m.Content != "" {
-			c.said = string(m.Content)
+			c.Said = string(m.Content)
 		}
-		c.current = append(c.current, m.ToolCalls...)
-		for _, call := range m.ToolCalls {
-			byID[call.ID] = call
+		for i := range m.ToolCalls {
+			call := Call(m.ToolCalls[i].Function)
+			c.Current = append(c.Current, call)
+			byID[m.ToolCalls[i].ID] = call
 		}
 	case "tool":
-		c.results = append(c.results, result{byID[m.ToolCallID], string(m.Content)})
+		c.Results = append(c.Results, Result{byID[m.ToolCallID], string(m.Content)})
 	}
 }
 
@@ -161,64 +178,46 @@ func readChoice(raw json.RawMessage) string {
 	return "auto"
 }
 
-func (c *conversation) lastUser() string {
-	if len(c.users) == 0 {
+// LastUser returns the user's last message, "" without one.
+func (c *Conversation) LastUser() string {
+	if len(c.Users) == 0 {
 		return ""
 	}
-	return c.users[len(c.users)-1]
+	return c.Users[len(c.Users)-1]
 }
 
-// earlier returns the user's messages before the last one.
-func (c *conversation) earlier() []string {
-	return c.users[:max(len(c.users)-1, 0)]
-}
-
-func (c *conversation) tool(name string) *offer {
-	for _, t := range c.tools {
-		if t.name == name {
-			return t
+// tool returns the offered tool of that name, nil if there is none.
+func (c *Conversation) tool(name string) *Tool {
+	for i := range c.Tools {
+		if c.Tools[i].Name == name {
+			return &c.Tools[i]
 		}
 	}
 	return nil
 }
 
-func (c *conversation) parametersOf(name string) *schema {
+func (c *Conversation) parametersOf(name string) *toolschema.Schema {
 	if t := c.tool(name); t != nil {
-		return t.parameters
+		return toolschema.Read(t.Parameters)
 	}
 	return nil
 }
 
 // after reports whether the conversation stands after a result of the tool of
 // that name, "*" being any; and with "", whether it stands after none.
-func (c *conversation) after(name string) bool {
+func (c *Conversation) after(name string) bool {
 	if name == "" || name == "*" {
-		return (len(c.results) > 0) == (name == "*")
+		return (len(c.Results) > 0) == (name == "*")
 	}
-	return slices.ContainsFunc(c.results, func(r result) bool { return r.call.Function.Name == name })
+	return slices.ContainsFunc(c.Results, func(r Result) bool { return r.Call.Name == name })
 }
 
-func (c *conversation) resultText() string {
-	texts := make([]string, len(c.results))
-	for i, r := range c.results {
-		texts[i] = r.text
+func (c *Conversation) resultText() string {
+	texts := make([]string, len(c.Results))
+	for i, r := range c.Results {
+		texts[i] = r.Text
 	}
 	return strings.Join(texts, "\n")
-}
-
-// made reports whether this turn has called a tool with these arguments before.
-func (c *conversation) made(call ReplyCall) bool {
-	return slices.ContainsFunc(c.current, func(m called) bool {
-		return m.Function.Name == call.Name && bytes.Equal(compact([]byte(m.Function.Arguments)), compact(call.Arguments))
-	})
-}
-
-func compact(raw []byte) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return raw
-	}
-	return b.Bytes()
 }
 
 // encode returns v as JSON without HTML escapes.

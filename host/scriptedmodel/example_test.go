@@ -12,7 +12,15 @@ import (
 
 // Any client of the protocol can ask.
 func Example() {
-	srv, err := scriptedmodel.Start(context.Background(), nil)
+	rules, err := scriptedmodel.ReadRules([]byte(`{"rules": [{
+		"match": {"user": "orders (\\d+) and (\\d+)", "tool": "lookup_order"},
+		"reply": {"calls": [{"name": "lookup_order", "arguments": {"id": "${1}"}}, {"name": "lookup_order", "arguments": {"id": "${2}"}}]}
+	}]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	srv, err := scriptedmodel.Start(context.Background(), &scriptedmodel.Options{Rules: rules})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -32,9 +32,13 @@ const (
 
 // Options are the optional parts of a scripted model.
 type Options struct {
-	// Rules are tried in order; the first that matches answers. A request that
-	// matches none goes to the heuristic.
+	// Rules are tried in order; the first that matches answers.
 	Rules []Rule
+
+	// Otherwise answers a request that no rule matches; nil is no answer. Default: no
+	// answer, which is HTTP status 400 with the code no_rule. It is called from many
+	// goroutines, and must give the same conversation the same answer.
+	Otherwise func(*Conversation) *Reply
 
 	// Name is the model's name for itself. Default: [DefaultName]. Requests may
 	// name any model; the answer carries Name.
@@ -44,9 +48,10 @@ type Options struct {
 // Handler serves POST /v1/chat/completions and GET /v1/models. It keeps nothing
 // between requests and is safe for concurrent use.
 type Handler struct {
-	name  string
-	rules []compiledRule
-	mux   *http.ServeMux
+	name      string
+	rules     []compiledRule
+	otherwise func(*Conversation) *Reply
+	mux       *http.ServeMux
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -57,7 +62,7 @@ func New(opts *Options) (*Handler, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	h := &Handler{name: opts.Name, mux: http.NewServeMux()}
+	h := &Handler{name: opts.Name, otherwise: opts.Otherwise, mux: http.NewServeMux()}
 	if h.name == "" {
 		h.name = DefaultName
 	}
@@ -113,7 +118,15 @@ func (h *Handler) answer(req *request) *Reply {
 			return rep
 		}
 	}
-	return improvise(c)
+	if h.otherwise != nil {
+		if rep := h.otherwise(c); rep != nil {
+			return rep
+		}
+	}
+	return &Reply{Error: &ReplyError{
+		Status: http.StatusBadRequest, Code: "no_rule",
+		Message: "no rule of the script matches the request; add one, or one without a match as the last",
+	}}
 }
 
 // pause waits and reports whether the client is still there.

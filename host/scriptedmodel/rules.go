@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/agenthost/agenthost/internal/toolschema"
 )
 
 // The bounds of a script.
@@ -341,7 +343,7 @@ func (r *compiledRule) group(name string) int {
 }
 
 // reply returns the rule's reply to a conversation, nil if it does not apply.
-func (r *compiledRule) reply(c *conversation) *Reply {
+func (r *compiledRule) reply(c *Conversation) *Reply {
 	groups, ok := r.matches(c)
 	if !ok {
 		return nil
@@ -358,22 +360,22 @@ func (r *compiledRule) reply(c *conversation) *Reply {
 	return &rep
 }
 
-func (r *compiledRule) matches(c *conversation) (groups []string, ok bool) {
+func (r *compiledRule) matches(c *Conversation) (groups []string, ok bool) {
 	m := &r.Match
 	switch {
 	case m.Tool != "" && c.tool(m.Tool) == nil,
-		m.Turn != 0 && m.Turn != len(c.users),
+		m.Turn != 0 && m.Turn != len(c.Users),
 		!c.after(m.After),
-		r.system != nil && !r.system.MatchString(c.system):
+		r.system != nil && !r.system.MatchString(c.System):
 		return nil, false
 	case r.user == nil:
 		return nil, true
 	}
-	groups = r.user.FindStringSubmatch(c.lastUser())
+	groups = r.user.FindStringSubmatch(c.LastUser())
 	return groups, groups != nil
 }
 
-func (r *compiledRule) expand(template string, groups []string, c *conversation) string {
+func (r *compiledRule) expand(template string, groups []string, c *Conversation) string {
 	if !strings.Contains(template, "${") {
 		return template
 	}
@@ -388,31 +390,26 @@ func (r *compiledRule) expand(template string, groups []string, c *conversation)
 
 // expandValue expands the strings of a value. A value whose schema is a number
 // becomes one, if it can.
-func expandValue(v any, expand func(string) string, s *schema) any {
+func expandValue(v any, expand func(string) string, s *toolschema.Schema) any {
 	switch v := v.(type) {
 	case string:
 		text := expand(v)
-		if text != v && s.wantsNumber() && isNumber(text) {
-			return json.Number(text)
+		if n, ok := s.Number(text); ok && text != v {
+			return n
 		}
 		return text
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = expandValue(e, expand, s.items())
+			out[i] = expandValue(e, expand, s.Element())
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[k] = expandValue(e, expand, s.property(k))
+			out[k] = expandValue(e, expand, s.Property(k))
 		}
 		return out
 	}
 	return v
-}
-
-func isNumber(text string) bool {
-	var n json.Number
-	return !strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &n) == nil
 }

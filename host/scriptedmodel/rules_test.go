@@ -29,42 +29,42 @@ func TestRules(t *testing.T) {
 		{"match": {"after": "*"}, "reply": {"text": "some result: ${result}"}},
 		{"match": {"user": "two"}, "reply": {"text": "Both.", "calls": [{"name": "a"}, {"name": "b", "arguments": {"x": [1, null, true]}}], "finish_reason": "length", "usage": {"input_tokens": 7, "output_tokens": 3}}}
 	]}`)
-	h := newHandler(t, rules...)
+	h := otherwise(t, rules...)
 	note := toolOf("note", "Notes.", `{"type":"object","properties":{"order":{"type":"integer"},"about":{"type":"array","items":{"type":"string"}}}}`)
 	for _, tt := range []struct {
 		name string
 		req  chat
 		want said
 	}{
-		{"by the system message", chat{"messages": []any{system("You are a Pirate."), user("hi")}}, said{text: "Arr!", finish: "stop"}},
-		{"by the turn", chat{"messages": []any{user("turn"), assistant("ok"), user("turn")}}, said{text: "the second", finish: "stop"}},
+		{"by the system message", chat{"messages": []any{system("You are a Pirate."), user("hi")}}, said{Text: "Arr!", Finish: "stop"}},
+		{"by the turn", chat{"messages": []any{user("turn"), assistant("ok"), user("turn")}}, said{Text: "the second", Finish: "stop"}},
 		{"fills templates, and numbers where the schema wants them", chat{"messages": []any{user("order 1042 costs $99")}, "tools": []any{note}},
-			said{calls: []string{`note {"about":["order 1042",{"price":"99"}],"keep":9007199254740993,"order":1042}`}, finish: "tool_calls"}},
-		{"after a tool of that name", chat{"messages": []any{user("order 1042 costs $99"), calledWith("note", `{}`), resultOf(0, "saved")}, "tools": []any{note}}, said{text: "Noted 1042 for $5: saved", finish: "stop"}},
-		{"after any tool", chat{"messages": []any{user("x"), calledWith("other", `{}`, "third", `{}`), resultOf(0, "one"), resultOf(1, "two")}}, said{text: "some result: one\ntwo", finish: "stop"}},
-		{"text and calls, and what was used", chat{"messages": []any{user("two")}}, said{text: "Both.", calls: []string{`a {}`, `b {"x":[1,null,true]}`}, finish: "length"}},
+			said{Calls: []string{`note {"about":["order 1042",{"price":"99"}],"keep":9007199254740993,"order":1042}`}, Finish: "tool_calls"}},
+		{"after a tool of that name", chat{"messages": []any{user("order 1042 costs $99"), calledWith("note", `{}`), resultOf(0, "saved")}, "tools": []any{note}}, said{Text: "Noted 1042 for $5: saved", Finish: "stop"}},
+		{"after any tool", chat{"messages": []any{user("x"), calledWith("other", `{}`, "third", `{}`), resultOf(0, "one"), resultOf(1, "two")}}, said{Text: "some result: one\ntwo", Finish: "stop"}},
+		{"text and calls, and what was used", chat{"messages": []any{user("two")}}, said{Text: "Both.", Calls: []string{`a {}`, `b {"x":[1,null,true]}`}, Finish: "length"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := complete(t, h, tt.req)
-			if got.text != tt.want.text || got.finish != tt.want.finish || !cmp.Equal(got.calls, tt.want.calls) {
+			if got.Text != tt.want.Text || got.Finish != tt.want.Finish || !cmp.Equal(got.Calls, tt.want.Calls) {
 				t.Errorf("said %+v, want %+v", got, tt.want)
 			}
 		})
 	}
 	t.Run("usage is the rule's", func(t *testing.T) {
-		if got := complete(t, h, chat{"messages": []any{user("two")}}); got.usage.In != 7 || got.usage.Out != 3 {
-			t.Errorf("usage is %+v", got.usage)
+		if got := complete(t, h, chat{"messages": []any{user("two")}}); got.Usage.In != 7 || got.Usage.Out != 3 {
+			t.Errorf("usage is %+v", got.Usage)
 		}
 	})
 	t.Run("a rule whose tool is not offered does not apply", func(t *testing.T) {
-		if got := complete(t, h, chat{"messages": []any{user("order 1042 costs $99")}}); len(got.calls) > 0 {
-			t.Errorf("calls %v", got.calls)
+		if got := complete(t, h, chat{"messages": []any{user("order 1042 costs $99")}}); got.Text != "none" || len(got.Calls) > 0 {
+			t.Errorf("said %+v, want what answers otherwise", got)
 		}
 	})
 	t.Run("a rule without after does not apply after a result", func(t *testing.T) {
-		h := newHandler(t, readRules(t, `{"rules":[{"match":{},"reply":{"calls":[{"name":"a"}]}}]}`)...)
-		if got := complete(t, h, chat{"messages": []any{user("x"), calledWith("a", `{}`), resultOf(0, "one")}}); len(got.calls) > 0 || got.text == "" {
-			t.Errorf("said %+v, want the heuristic's summary", got)
+		h := otherwise(t, readRules(t, `{"rules":[{"match":{},"reply":{"calls":[{"name":"a"}]}}]}`)...)
+		if got := complete(t, h, chat{"messages": []any{user("x"), calledWith("a", `{}`), resultOf(0, "one")}}); len(got.Calls) > 0 || got.Text != "none" {
+			t.Errorf("said %+v, want what answers otherwise", got)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package scriptedmodel
+package demomodel
 
 import (
 	"regexp"

@@ -1,113 +1,43 @@
-package scriptedmodel_test
+package demomodel_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/completiontest"
+	"github.com/agenthost/agenthost/internal/demomodel"
 )
 
-// chat is a request as a client writes it.
-type chat map[string]any
+type (
+	chat = completiontest.Request
+	turn = completiontest.Message
+	said = completiontest.Said
+)
 
-type turn = map[string]any
+var (
+	user       = completiontest.User
+	assistant  = completiontest.Assistant
+	system     = completiontest.System
+	calledWith = completiontest.CalledWith
+	resultOf   = completiontest.ResultOf
+	toolOf     = completiontest.ToolOf
+	post       = completiontest.Post
+	complete   = completiontest.Complete
+)
 
-func user(text string) turn      { return turn{"role": "user", "content": text} }
-func assistant(text string) turn { return turn{"role": "assistant", "content": text} }
-func system(text string) turn    { return turn{"role": "system", "content": text} }
-
-// calledWith is an assistant's message with one call for each of name, arguments.
-func calledWith(pairs ...string) turn {
-	var calls []any
-	for i := 0; i < len(pairs); i += 2 {
-		calls = append(calls, turn{"id": fmt.Sprint("id", i/2), "type": "function", "function": turn{"name": pairs[i], "arguments": pairs[i+1]}})
-	}
-	return turn{"role": "assistant", "tool_calls": calls}
-}
-
-func resultOf(call int, text string) turn {
-	return turn{"role": "tool", "tool_call_id": fmt.Sprint("id", call), "content": text}
-}
-
-func toolOf(name, description, parameters string) turn {
-	return turn{"type": "function", "function": turn{"name": name, "description": description, "parameters": json.RawMessage(parameters)}}
-}
-
-// said is an answer: its text, or its calls as "name {arguments}".
-type said struct {
-	text   string
-	calls  []string
-	finish string
-	ids    []string
-	usage  struct {
-		In  int `json:"prompt_tokens"`
-		Out int `json:"completion_tokens"`
-	}
-	print string
-}
-
-// post sends a request to a handler and returns status and body.
-func post(t *testing.T, h http.Handler, req any) (int, []byte) {
+// newHandler serves what the package answers.
+func newHandler(t *testing.T) *scriptedmodel.Handler {
 	t.Helper()
-	raw, err := json.Marshal(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", bytes.NewReader(raw)))
-	return w.Code, w.Body.Bytes()
-}
-
-func complete(t *testing.T, h http.Handler, req chat) said {
-	t.Helper()
-	req["model"] = "any"
-	status, raw := post(t, h, req)
-	if status != 200 {
-		t.Fatalf("status %d: %s", status, raw)
-	}
-	return readSaid(t, raw)
-}
-
-func readSaid(t *testing.T, raw []byte) said {
-	t.Helper()
-	var doc struct {
-		Print   string `json:"system_fingerprint"`
-		Choices []struct {
-			Message struct {
-				Content   string
-				ToolCalls []struct {
-					ID       string
-					Function struct{ Name, Arguments string }
-				} `json:"tool_calls"`
-			}
-			FinishReason string `json:"finish_reason"`
-		}
-		Usage struct {
-			In  int `json:"prompt_tokens"`
-			Out int `json:"completion_tokens"`
-		}
-	}
-	if err := json.Unmarshal(raw, &doc); err != nil || len(doc.Choices) != 1 {
-		t.Fatalf("answer %s: %v", raw, err)
-	}
-	out := said{text: doc.Choices[0].Message.Content, finish: doc.Choices[0].FinishReason, usage: doc.Usage, print: doc.Print}
-	for _, c := range doc.Choices[0].Message.ToolCalls {
-		out.calls = append(out.calls, c.Function.Name+" "+c.Function.Arguments)
-		out.ids = append(out.ids, c.ID)
-	}
-	return out
-}
-
-func newHandler(t *testing.T, rules ...scriptedmodel.Rule) *scriptedmodel.Handler {
-	t.Helper()
-	h, err := scriptedmodel.New(&scriptedmodel.Options{Rules: rules})
+	h, err := scriptedmodel.New(&scriptedmodel.Options{Otherwise: demomodel.Answer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,11 +119,11 @@ func TestPicksToolsAndFillsThem(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := complete(t, newHandler(t), chat{"messages": tt.messages, "tools": tt.tools})
-			if diff := cmp.Diff(tt.want, got.calls); diff != "" {
-				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.text)
+			if diff := cmp.Diff(tt.want, got.Calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.Text)
 			}
-			if got.finish != "tool_calls" {
-				t.Errorf("finish reason %q", got.finish)
+			if got.Finish != "tool_calls" {
+				t.Errorf("finish reason %q", got.Finish)
 			}
 		})
 	}
@@ -222,8 +152,8 @@ func TestSchemasOfManyKinds(t *testing.T) {
 				parameters = "null"
 			}
 			got := complete(t, newHandler(t), chat{"messages": []any{user(tt.text)}, "tools": []any{toolOf("ping", "Pings.", parameters)}})
-			if diff := cmp.Diff([]string{"ping " + tt.want}, got.calls); diff != "" {
-				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.text)
+			if diff := cmp.Diff([]string{"ping " + tt.want}, got.Calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.Text)
 			}
 		})
 	}
@@ -246,8 +176,8 @@ func TestToolChoice(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := complete(t, newHandler(t), tt.req)
-			if diff := cmp.Diff(tt.want, got.calls); diff != "" {
-				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.text)
+			if diff := cmp.Diff(tt.want, got.Calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.Text)
 			}
 		})
 	}
@@ -286,8 +216,8 @@ func TestSummarizes(t *testing.T) {
 				messages = append(messages, resultOf(i, r))
 			}
 			got := complete(t, newHandler(t), chat{"messages": messages, "tools": []any{lookup}})
-			if got.text != tt.want || got.finish != "stop" {
-				t.Errorf("said (%s)\n%s\nwant\n%s", got.finish, got.text, tt.want)
+			if got.Text != tt.want || got.Finish != "stop" {
+				t.Errorf("said (%s)\n%s\nwant\n%s", got.Finish, got.Text, tt.want)
 			}
 		})
 	}
@@ -296,8 +226,8 @@ func TestSummarizes(t *testing.T) {
 func TestSummaryIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	got := complete(t, newHandler(t), chat{"messages": []any{user("echo"), calledWith("echo", `{"text":"`+long+`"}`), resultOf(0, `{"a":"`+long+`","b":"`+long+`"}`)}, "tools": []any{echo}})
-	if len(got.text) > 5_000 {
-		t.Errorf("summary is %d bytes", len(got.text))
+	if len(got.Text) > 5_000 {
+		t.Errorf("summary is %d bytes", len(got.Text))
 	}
 }
 
@@ -314,23 +244,18 @@ func TestSaysWhatItIs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := complete(t, newHandler(t), tt.req)
-			if len(got.calls) > 0 {
-				t.Errorf("calls %v", got.calls)
+			if len(got.Calls) > 0 {
+				t.Errorf("calls %v", got.Calls)
 			}
 			for _, s := range tt.says {
-				if !strings.Contains(got.text, s) {
-					t.Errorf("%q does not say %q", got.text, s)
+				if !strings.Contains(got.Text, s) {
+					t.Errorf("%q does not say %q", got.Text, s)
 				}
 			}
-			if got.print != scriptedmodel.Fingerprint {
-				t.Errorf("system fingerprint is %q", got.print)
+			if got.Print != scriptedmodel.Fingerprint {
+				t.Errorf("system fingerprint is %q", got.Print)
 			}
 		})
-	}
-	for _, s := range []string{"not an LLM", "OPENAI_API_KEY", "OPENAI_BASE_URL", "--model"} {
-		if !strings.Contains(scriptedmodel.Notice, s) {
-			t.Errorf("Notice does not say %q", s)
-		}
 	}
 }
 
@@ -355,9 +280,84 @@ func TestRoutes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := complete(t, newHandler(t), chat{"messages": tt.messages, "tools": tools, "tool_choice": "required"})
-			if diff := cmp.Diff([]string{tt.want}, got.calls); diff != "" {
-				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.text)
+			if diff := cmp.Diff([]string{tt.want}, got.Calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s\ntext: %s", diff, got.Text)
 			}
 		})
+	}
+}
+
+func TestSameRequestSameAnswer(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		words := rapid.SampledFrom([]string{"where", "is", "order", "1042", "and", "the", "other", "one", "?", "weather", "in", "Paris", "cancel", "ORD-7", "please", "it", "\"x\"", "2+2", "€", "."})
+		texts := rapid.SliceOfN(rapid.SliceOfN(words, 0, 8), 1, 4).Draw(rt, "texts")
+		var messages []any
+		for _, ws := range texts {
+			messages = append(messages, user(strings.Join(ws, " ")))
+		}
+		h := newHandler(t)
+		req := chat{"model": "m", "stream": rapid.Bool().Draw(rt, "stream"), "messages": messages, "tools": []any{lookup, weather, cancel, calc, mail, stock, compare}}
+		_, first := post(t, h, req)
+		_, again := post(t, h, req)
+		if !bytes.Equal(first, again) {
+			rt.Fatalf("first\n%s\nthen\n%s", first, again)
+		}
+	})
+}
+
+// Whatever is asked, a turn ends: each round makes calls that it has not
+// made, or answers.
+func TestEveryTurnEnds(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		text := rapid.StringMatching(`[a-z0-9 ,.?#"$*-]{0,60}`).Draw(rt, "text")
+		messages := []any{user(text)}
+		tools := []any{lookup, weather, cancel, calc, mail, stock, compare, list, echo}
+		for range 40 {
+			got := complete(t, newHandler(t), chat{"messages": messages, "tools": tools, "parallel_tool_calls": false})
+			if len(got.Calls) == 0 {
+				return
+			}
+			name, arguments, _ := strings.Cut(got.Calls[0], " ")
+			messages = append(messages, calledWith(name, arguments), resultOf(0, "Error: no"))
+		}
+		rt.Fatalf("%q is never answered", text)
+	})
+}
+
+func TestLargeTextIsQuick(t *testing.T) {
+	for _, piece := range []string{"where is order 1042? ", "4", "*", "a-", "\"x ", "(", "1+"} {
+		started := time.Now()
+		complete(t, newHandler(t), chat{"messages": []any{user(strings.Repeat(piece, 1<<20/len(piece)))}, "tools": []any{lookup, calc, echo}})
+		if took := time.Since(started); took > 30*time.Second {
+			t.Errorf("1 MiB of %q took %s", piece, took)
+		} else {
+			t.Logf("1 MiB of %q took %s", piece, took)
+		}
+	}
+}
+
+func TestReferencesDoNotMultiply(t *testing.T) {
+	var members []string
+	for i := range 300 {
+		members = append(members, fmt.Sprintf(`"m%d":{"$ref":"#/$defs/n"}`, i))
+	}
+	all := `{"type":"object","properties":{` + strings.Join(members, ",") + `}}`
+	schema := all[:len(all)-1] + `,"$defs":{"n":` + all + `}}`
+	started := time.Now()
+	complete(t, newHandler(t), chat{"messages": []any{user("ping")}, "tools": []any{toolOf("ping", "Pings.", schema)}})
+	if took := time.Since(started); took > 30*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+func BenchmarkAnswer(b *testing.B) {
+	h, err := scriptedmodel.New(&scriptedmodel.Options{Otherwise: demomodel.Answer})
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw, _ := json.Marshal(chat{"model": "m", "stream": true, "messages": []any{system("You are a clerk."), user("Where is order 1042? I also ordered 1043.")}, "tools": []any{lookup, cancel, weather}})
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/chat/completions", bytes.NewReader(raw)))
 	}
 }

@@ -1,4 +1,4 @@
-package scriptedmodel
+package demomodel
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/agenthost/agenthost/internal/toolschema"
 )
 
 // filler guesses a tool's arguments from a text.
@@ -46,14 +48,14 @@ func (f *filler) arguments() json.RawMessage {
 
 // object fills required members first, so that they take their values first,
 // and writes all in the schema's order.
-func (f *filler) object(s *schema, depth int) json.RawMessage {
+func (f *filler) object(s *toolschema.Schema, depth int) json.RawMessage {
 	values := map[string]json.RawMessage{}
 	for _, wanted := range []bool{true, false} {
 		for _, p := range s.Properties {
-			required := s.requires(p.name)
-			if (required && !p.schema.is("null")) == wanted {
+			required := s.Requires(p.Name)
+			if (required && !p.Schema.Is("null")) == wanted {
 				if v := f.member(p, required, depth); v != nil {
-					values[p.name] = v
+					values[p.Name] = v
 				}
 			}
 		}
@@ -61,11 +63,11 @@ func (f *filler) object(s *schema, depth int) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for _, p := range s.Properties {
-		if v, ok := values[p.name]; ok {
+		if v, ok := values[p.Name]; ok {
 			if b.Len() > 1 {
 				b.WriteByte(',')
 			}
-			b.Write(encode(p.name))
+			b.Write(encode(p.Name))
 			b.WriteByte(':')
 			b.Write(v)
 		}
@@ -75,8 +77,8 @@ func (f *filler) object(s *schema, depth int) json.RawMessage {
 }
 
 // member returns a parameter's value, nil to leave it out.
-func (f *filler) member(p property, required bool, depth int) json.RawMessage {
-	nullable := p.schema.is("null")
+func (f *filler) member(p toolschema.Property, required bool, depth int) json.RawMessage {
+	nullable := p.Schema.Is("null")
 	sure := !required || nullable // an optional one is only filled when it is sure
 	if v := f.value(p, sure, depth); v != nil {
 		return v
@@ -86,26 +88,26 @@ func (f *filler) member(p property, required bool, depth int) json.RawMessage {
 		return json.RawMessage("null")
 	case !required:
 		return nil
-	case len(p.schema.Default) > 0:
-		return p.schema.Default
+	case len(p.Schema.Default) > 0:
+		return p.Schema.Default
 	case f.insist:
-		return f.anything(p.schema)
+		return f.anything(p.Schema)
 	}
-	f.missing = append(f.missing, p.name)
+	f.missing = append(f.missing, p.Name)
 	return nil
 }
 
-func (f *filler) value(p property, sure bool, depth int) json.RawMessage {
-	s := p.schema
+func (f *filler) value(p toolschema.Property, sure bool, depth int) json.RawMessage {
+	s := p.Schema
 	switch {
-	case p.name == f.idOf && depth == 0:
+	case p.Name == f.idOf && depth == 0:
 		return asType(s, f.id)
 	case len(s.Const) > 0:
 		return s.Const
 	case len(s.Enum) > 0:
 		return f.enum(s)
 	}
-	switch s.kind() {
+	switch s.Kind() {
 	case "integer", "number":
 		return f.number(p, sure)
 	case "boolean":
@@ -118,15 +120,15 @@ func (f *filler) value(p property, sure bool, depth int) json.RawMessage {
 	return f.freeText(p, sure)
 }
 
-func (f *filler) nested(s *schema, sure bool, depth int) json.RawMessage {
-	if depth >= maxSchemaDepth || sure {
+func (f *filler) nested(s *toolschema.Schema, sure bool, depth int) json.RawMessage {
+	if depth >= toolschema.MaxDepth || sure {
 		return nil
 	}
 	return f.object(s, depth+1)
 }
 
 // enum returns the value whose words the text has.
-func (f *filler) enum(s *schema) json.RawMessage {
+func (f *filler) enum(s *toolschema.Schema) json.RawMessage {
 	words := splitWords(f.text)
 	for i, w := range words {
 		words[i] = stem(w)
@@ -170,17 +172,17 @@ func (f *filler) take(fits func(entity) bool) (string, bool) {
 
 // number takes an id for a parameter that names a thing and a plain number for
 // another; one that is not sure must stand beside the parameter's own name.
-func (f *filler) number(p property, sure bool) json.RawMessage {
-	s := p.schema
+func (f *filler) number(p toolschema.Property, sure bool) json.RawMessage {
+	s := p.Schema
 	fits := func(e entity) bool {
 		n, err := strconv.ParseFloat(strings.ReplaceAll(e.text, ",", ""), 64)
-		return err == nil && (e.kind == number || e.kind == id) && s.takesNumber(n) && (s.kind() == "number" || n == float64(int64(n)))
+		return err == nil && (e.kind == number || e.kind == id) && s.TakesNumber(n) && (s.Kind() == "number" || n == float64(int64(n)))
 	}
-	beside := func(e entity) bool { return fits(e) && f.beside(e, p.name) }
+	beside := func(e entity) bool { return fits(e) && f.beside(e, p.Name) }
 	text, ok := f.take(beside)
 	switch {
 	case ok:
-	case p.holdsID():
+	case holdsID(p):
 		text, ok = f.take(func(e entity) bool { return e.isID && fits(e) })
 	case !sure:
 		if text, ok = f.take(func(e entity) bool { return !e.isID && fits(e) }); !ok {
@@ -206,26 +208,25 @@ func (f *filler) beside(e entity, name string) bool {
 }
 
 // asType writes a text as the schema's type.
-func asType(s *schema, text string) json.RawMessage {
-	if s.wantsNumber() && isNumber(text) {
-		return json.RawMessage(text)
+func asType(s *toolschema.Schema, text string) json.RawMessage {
+	if !s.WantsNumber() {
+		return encode(text)
 	}
-	if s.wantsNumber() {
-		if digits := digitsOf.FindString(text); digits != "" && isNumber(digits) {
-			return json.RawMessage(digits) // ORD-1042 where a number is wanted
+	for _, text := range []string{text, digitsOf.FindString(text)} { // ORD-1042 too
+		if n, ok := s.Number(text); ok {
+			return json.RawMessage(n)
 		}
-		return nil
 	}
-	return encode(text)
+	return nil
 }
 
 var digitsOf = regexp.MustCompile(`\d+`)
 
 // boolean is true when the text names the parameter, false when it says not.
-func (f *filler) boolean(p property, sure bool) json.RawMessage {
+func (f *filler) boolean(p toolschema.Property, sure bool) json.RawMessage {
 	words := splitWords(f.text)
 	for i, w := range words {
-		if len(shared([]string{stem(w)}, stems(p.name))) == 0 || f.skipWord(stem(w)) {
+		if len(shared([]string{stem(w)}, stems(p.Name))) == 0 || f.skipWord(stem(w)) {
 			continue
 		}
 		if i > 0 && (words[i-1] == "not" || words[i-1] == "no" || words[i-1] == "without" || words[i-1] == "dont") {
@@ -240,24 +241,24 @@ func (f *filler) boolean(p property, sure bool) json.RawMessage {
 }
 
 // array takes everything that fits one item.
-func (f *filler) array(p property, sure bool) json.RawMessage {
-	item := property{name: strings.TrimSuffix(p.name, "s"), schema: p.schema.items()}
-	if item.schema == nil {
-		item.schema = &schema{}
+func (f *filler) array(p toolschema.Property, sure bool) json.RawMessage {
+	item := toolschema.Property{Name: strings.TrimSuffix(p.Name, "s"), Schema: p.Schema.Element()}
+	if item.Schema == nil {
+		item.Schema = &toolschema.Schema{}
 	}
-	if p.named(idNames) {
-		item.name += "_id"
+	if named(p, idNames) {
+		item.Name += "_id"
 	}
 	var items []json.RawMessage
 	for len(items) < maxItems {
-		v := f.value(item, true, maxSchemaDepth)
+		v := f.value(item, true, toolschema.MaxDepth)
 		if v == nil || slices.ContainsFunc(items, func(o json.RawMessage) bool { return bytes.Equal(o, v) }) {
 			break
 		}
 		items = append(items, v)
 	}
 	if len(items) == 0 && !sure {
-		if v := f.value(item, false, maxSchemaDepth); v != nil {
+		if v := f.value(item, false, toolschema.MaxDepth); v != nil {
 			items = append(items, v)
 		}
 	}
@@ -271,22 +272,22 @@ const maxItems = 50
 
 // freeText returns a string. The parameter's name and format select the kind of
 // value; other parameters take the remaining words.
-func (f *filler) freeText(p property, sure bool) json.RawMessage {
-	for _, guess := range []func(property) (string, bool){f.formatted, f.identifier, f.quotedText} {
+func (f *filler) freeText(p toolschema.Property, sure bool) json.RawMessage {
+	for _, guess := range []func(toolschema.Property) (string, bool){f.formatted, f.identifier, f.quotedText} {
 		if text, ok := guess(p); ok {
 			return encode(text)
 		}
 	}
-	if p.named(mathNames) {
+	if named(p, mathNames) {
 		if e := expressionIn(f.text); e != "" {
 			return encode(e)
 		}
 	}
-	if sure || p.holdsID() || p.schema.Pattern != "" || p.schema.Format != "" {
+	if sure || holdsID(p) || p.Schema.Pattern != "" || p.Schema.Format != "" {
 		return nil
 	}
 	text := f.aboutWhat()
-	if p.named(textNames) || text == "" {
+	if named(p, textNames) || text == "" {
 		text = f.restOfText()
 	}
 	if text == "" {
@@ -297,10 +298,10 @@ func (f *filler) freeText(p property, sure bool) json.RawMessage {
 
 // formatted takes a value that has the parameter's format or pattern, or the
 // form that its name suggests.
-func (f *filler) formatted(p property) (string, bool) {
-	s := p.schema
+func (f *filler) formatted(p toolschema.Property) (string, bool) {
+	s := p.Schema
 	ofKind := func(k kind) (string, bool) { return f.take(func(e entity) bool { return e.kind == k }) }
-	has := func(names string) bool { return p.named(set(names)) }
+	has := func(names string) bool { return named(p, set(names)) }
 	switch {
 	case s.Format == "email" || has("email mail"):
 		return ofKind(email)
@@ -320,8 +321,8 @@ func (f *filler) formatted(p property) (string, bool) {
 	return f.take(func(e entity) bool { return e.kind != secret && re.MatchString(e.text) })
 }
 
-func (f *filler) identifier(p property) (string, bool) {
-	if !p.holdsID() {
+func (f *filler) identifier(p toolschema.Property) (string, bool) {
+	if !holdsID(p) {
 		return "", false
 	}
 	if text, ok := f.take(func(e entity) bool { return e.kind == id }); ok {
@@ -330,8 +331,8 @@ func (f *filler) identifier(p property) (string, bool) {
 	return f.take(func(e entity) bool { return e.isID })
 }
 
-func (f *filler) quotedText(p property) (string, bool) {
-	if p.holdsID() || p.schema.Format != "" {
+func (f *filler) quotedText(p toolschema.Property) (string, bool) {
+	if holdsID(p) || p.Schema.Format != "" {
 		return "", false
 	}
 	return f.take(func(e entity) bool { return e.kind == quoted })
@@ -376,21 +377,21 @@ func (f *filler) restOfText() string {
 }
 
 // anything returns a value of the type, for a call that must be made.
-func (f *filler) anything(s *schema) json.RawMessage {
+func (f *filler) anything(s *toolschema.Schema) json.RawMessage {
 	switch {
 	case len(s.Enum) > 0:
 		return s.Enum[0]
-	case s.kind() == "integer" || s.kind() == "number":
+	case s.Kind() == "integer" || s.Kind() == "number":
 		n := 0.0
 		if s.Minimum != nil {
 			n = max(n, *s.Minimum)
 		}
 		return encode(n)
-	case s.kind() == "boolean":
+	case s.Kind() == "boolean":
 		return json.RawMessage("false")
-	case s.kind() == "array":
+	case s.Kind() == "array":
 		return json.RawMessage("[]")
-	case s.kind() == "object":
+	case s.Kind() == "object":
 		return json.RawMessage("{}")
 	}
 	return encode(strings.TrimSpace(f.text))

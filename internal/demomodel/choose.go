@@ -1,15 +1,18 @@
-package scriptedmodel
+package demomodel
 
 import (
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/toolschema"
 )
 
 // offer is a tool that the request offers, ready for matching.
 type offer struct {
 	name        string
 	description string
-	parameters  *schema
+	parameters  *toolschema.Schema
 
 	nameStems   []string
 	aboutStems  []string // of the description
@@ -17,17 +20,17 @@ type offer struct {
 	detailStems []string // of the parameters' descriptions
 }
 
-func newOffer(t *tool) *offer {
-	o := &offer{name: t.Function.Name, description: t.Function.Description, parameters: readSchema(t.Function.Parameters)}
+func newOffer(t *scriptedmodel.Tool) *offer {
+	o := &offer{name: t.Name, description: t.Description, parameters: toolschema.Read(t.Parameters)}
 	o.nameStems, o.aboutStems = stems(o.name), stems(o.description)
 	for _, p := range o.parameters.Properties {
-		o.memberStems = append(o.memberStems, stems(p.name+" "+enumText(p.schema))...)
-		o.detailStems = append(o.detailStems, stems(p.schema.Description)...)
+		o.memberStems = append(o.memberStems, stems(p.Name+" "+enumText(p.Schema))...)
+		o.detailStems = append(o.detailStems, stems(p.Schema.Description)...)
 	}
 	return o
 }
 
-func enumText(s *schema) string {
+func enumText(s *toolschema.Schema) string {
 	var b strings.Builder
 	for _, v := range s.Enum {
 		b.Write(v)
@@ -143,22 +146,23 @@ var (
 	mathNames   = set("expression expr formula calculation equation math arithmetic")
 )
 
-func (p property) named(names map[string]bool) bool {
-	return slices.ContainsFunc(splitWords(p.name), func(w string) bool { return names[w] })
+// named reports whether a word of a parameter's name is one of names.
+func named(p toolschema.Property, names map[string]bool) bool {
+	return slices.ContainsFunc(splitWords(p.Name), func(w string) bool { return names[w] })
 }
 
 // holdsID reports whether a parameter wants to know which thing is meant.
-func (p property) holdsID() bool {
-	switch p.schema.kind() {
+func holdsID(p toolschema.Property) bool {
+	switch p.Schema.Kind() {
 	case "integer", "number", "string":
 	default:
 		return false
 	}
-	words := splitWords(p.name)
+	words := splitWords(p.Name)
 	switch {
-	case len(p.schema.Enum) > 0 || p.schema.Format != "" && p.schema.Format != "uuid" || p.named(amountNames):
+	case len(p.Schema.Enum) > 0 || p.Schema.Format != "" && p.Schema.Format != "uuid" || named(p, amountNames):
 		return false
-	case p.named(idNames) || p.schema.Format == "uuid":
+	case named(p, idNames) || p.Schema.Format == "uuid":
 		return true
 	}
 	return len(words) > 1 && words[len(words)-1] == "number"
@@ -166,12 +170,12 @@ func (p property) holdsID() bool {
 
 // idParameter returns the parameter that says which thing is meant: a required
 // one rather than another. Of several, none is the one.
-func (o *offer) idParameter() (property, bool) {
-	var required, optional []property
+func (o *offer) idParameter() (toolschema.Property, bool) {
+	var required, optional []toolschema.Property
 	for _, p := range o.parameters.Properties {
 		switch {
-		case !p.holdsID():
-		case o.parameters.requires(p.name) && !p.schema.is("null"):
+		case !holdsID(p):
+		case o.parameters.Requires(p.Name) && !p.Schema.Is("null"):
 			required = append(required, p)
 		default:
 			optional = append(optional, p)
@@ -183,5 +187,5 @@ func (o *offer) idParameter() (property, bool) {
 	if len(required) == 1 {
 		return required[0], true
 	}
-	return property{}, false
+	return toolschema.Property{}, false
 }

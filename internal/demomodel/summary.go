@@ -1,10 +1,12 @@
-package scriptedmodel
+package demomodel
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
 
 // The bounds of a summary.
@@ -16,16 +18,16 @@ const (
 )
 
 // summarize puts tools' results into a sentence, or a list of them.
-func summarize(results []result) string {
+func summarize(results []scriptedmodel.Result) string {
 	if len(results) == 1 {
-		return clip(results[0].sentence(), maxSummaryBytes)
+		return clip(sentence(&results[0]), maxSummaryBytes)
 	}
 	var b strings.Builder
-	for i, r := range results {
+	for i := range results {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString("- " + r.sentence())
+		b.WriteString("- " + sentence(&results[i]))
 		if b.Len() > maxSummaryBytes {
 			break
 		}
@@ -34,34 +36,34 @@ func summarize(results []result) string {
 }
 
 // sentence puts one result into a sentence.
-func (r *result) sentence() string {
-	name := r.call.Function.Name
+func sentence(r *scriptedmodel.Result) string {
+	name := r.Call.Name
 	if name == "" {
 		name = "the tool"
 	}
-	if said := r.arguments(); said != "" {
+	if said := argumentsOf(r); said != "" {
 		name += " (" + said + ")"
 	}
-	if reason, failed := r.failure(); failed {
+	if reason, failed := failure(r); failed {
 		return name + " could not do that: " + period(shorten(reason))
 	}
-	v, err := decodeArguments(json.RawMessage(r.text))
-	if err != nil || strings.TrimSpace(r.text) == "" {
-		if text := strings.TrimSpace(r.text); text != "" {
+	v, err := decode(json.RawMessage(r.Text))
+	if err != nil || strings.TrimSpace(r.Text) == "" {
+		if text := strings.TrimSpace(r.Text); text != "" {
 			return name + " says: " + period(text)
 		}
 		return name + " says nothing."
 	}
 	if object, ok := v.(map[string]any); ok {
-		v = r.news(object)
+		v = news(r, object)
 	}
-	return name + " says: " + period(describe(v, json.RawMessage(r.text), 0))
+	return name + " says: " + period(describe(v, json.RawMessage(r.Text), 0))
 }
 
 // news returns the members of a result that do not repeat an argument, or all
 // if there are no others.
-func (r *result) news(object map[string]any) map[string]any {
-	asked, _ := decodeArguments(json.RawMessage(r.call.Function.Arguments))
+func news(r *scriptedmodel.Result, object map[string]any) map[string]any {
+	asked, _ := decode(json.RawMessage(r.Call.Arguments))
 	arguments, _ := asked.(map[string]any)
 	out := map[string]any{}
 	for name, v := range object {
@@ -75,26 +77,29 @@ func (r *result) news(object map[string]any) map[string]any {
 	return out
 }
 
-// arguments describes the call's arguments, so that the reader can tell the
+// argumentsOf describes the call's arguments, so that the reader can tell the
 // results apart.
-func (r *result) arguments() string {
+func argumentsOf(r *scriptedmodel.Result) string {
 	var out []string
-	eachMember(json.RawMessage(r.call.Function.Arguments), func(name string, value json.RawMessage) {
-		if v, err := decodeArguments(value); err == nil && v != nil {
+	eachMember(json.RawMessage(r.Call.Arguments), func(name string, value json.RawMessage) {
+		if v, err := decode(value); err == nil && v != nil {
 			out = append(out, words(name)+" "+shorten(describe(v, value, maxSummaryDepth)))
 		}
 	})
 	return shorten(strings.Join(out, ", "))
 }
 
+// errorPrefix begins a result that is an error.
+const errorPrefix = "Error: "
+
 // failure returns the reason of a result that is an error: a text that begins
 // with "Error: ", or an object with nothing but an error.
-func (r *result) failure() (reason string, failed bool) {
-	if reason, failed = strings.CutPrefix(r.text, errorPrefix); failed {
+func failure(r *scriptedmodel.Result) (reason string, failed bool) {
+	if reason, failed = strings.CutPrefix(r.Text, errorPrefix); failed {
 		return reason, true
 	}
 	var only map[string]any
-	if json.Unmarshal([]byte(r.text), &only) != nil || len(only) != 1 || only["error"] == nil {
+	if json.Unmarshal([]byte(r.Text), &only) != nil || len(only) != 1 || only["error"] == nil {
 		return "", false
 	}
 	return fmt.Sprint(only["error"]), true

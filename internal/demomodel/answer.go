@@ -1,4 +1,4 @@
-package scriptedmodel
+package demomodel
 
 import (
 	"encoding/json"
@@ -6,24 +6,29 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
 
 // maxCalls bounds how many tools one answer calls, and one turn.
 const maxCalls = 16
 
-// Bounds of the heuristic's input. It tries many patterns on each text: a very
-// long request must not keep it busy for minutes.
+// Bounds of what is read. Many patterns are tried on each text: a very long request must
+// not keep them busy for minutes.
 const (
 	maxRequestText = 8 << 10  // of one message: its beginning and its end
 	maxEarlierText = 32 << 10 // of the user's messages before, the latest ones
 	maxSystemText  = 64 << 10
 )
 
-// improvise answers without a rule.
-func improvise(c *conversation) *Reply {
-	c = c.abridged()
+// Answer answers a request that no rule matches: with calls of the tools whose words the
+// request has, with a sentence about the results of such calls, or with what it can do.
+// It is for [scriptedmodel.Options.Otherwise], does not change the conversation and is
+// safe for concurrent use.
+func Answer(asked *scriptedmodel.Conversation) *scriptedmodel.Reply {
+	c := newConversation(asked)
 	switch {
-	case c.choice == "none" || len(c.tools) == 0 && len(c.results) == 0:
+	case c.ToolChoice == "none" || len(c.offers) == 0 && len(c.Results) == 0:
 		return c.withoutTools()
 	case c.tool(selectTool) != nil:
 		return route(c)
@@ -31,55 +36,13 @@ func improvise(c *conversation) *Reply {
 	p := &planner{conversation: c}
 	calls := p.plan()
 	calls = slices.DeleteFunc(calls, c.made)
-	if len(calls) > 0 && len(c.current) < maxCalls {
-		return &Reply{Calls: c.allowed(calls)}
+	if len(calls) > 0 && len(c.Current) < maxCalls {
+		return &scriptedmodel.Reply{Calls: c.allowed(calls)}
 	}
-	if len(c.results) > 0 {
-		return &Reply{Text: summarize(c.results)}
+	if len(c.Results) > 0 {
+		return &scriptedmodel.Reply{Text: summarize(c.Results)}
 	}
-	return &Reply{Text: p.excuse()}
-}
-
-// abridged returns the conversation as far as the heuristic reads it.
-func (c *conversation) abridged() *conversation {
-	out := *c
-	out.system = clip(c.system, maxSystemText)
-	left := maxRequestText + maxEarlierText
-	first := len(c.users)
-	for first > 0 && left > 0 {
-		first--
-		left -= min(len(c.users[first]), maxRequestText)
-	}
-	out.users = nil
-	for _, text := range c.users[first:] {
-		out.users = append(out.users, ends(text))
-	}
-	return &out
-}
-
-// ends returns a text's beginning and end.
-func ends(text string) string {
-	const half = maxRequestText / 2
-	if len(text) <= maxRequestText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:half], "") + "\n" + strings.ToValidUTF8(text[len(text)-half:], "")
-}
-
-// allowed limits calls to those that the request permits.
-func (c *conversation) allowed(calls []ReplyCall) []ReplyCall {
-	if c.ParallelToolCalls != nil && !*c.ParallelToolCalls {
-		return calls[:1]
-	}
-	return calls[:min(len(calls), maxCalls)]
-}
-
-// withoutTools is all that can be said when there is nothing to call.
-func (c *conversation) withoutTools() *Reply {
-	if len(c.results) > 0 {
-		return &Reply{Text: summarize(c.results)}
-	}
-	return &Reply{Text: "I am a scripted stand-in, not a language model: all I can do is call tools, and I have been given none here."}
+	return &scriptedmodel.Reply{Text: p.excuse()}
 }
 
 // planner works out which tools a request wants.
@@ -93,27 +56,29 @@ type planner struct {
 // plan returns the calls that the last request asks for, each once. It depends
 // only on the messages before the answer, so that it returns the same calls
 // again when the results have come.
-func (p *planner) plan() []ReplyCall {
+func (p *planner) plan() []scriptedmodel.ReplyCall {
 	if forced := p.forced(); forced != nil {
-		return p.callsOf(forced, p.lastUser())
+		return p.callsOf(forced, p.LastUser())
 	}
 	p.fallback = p.lastUsed()
-	var calls []ReplyCall
-	add := func(more []ReplyCall) {
+	var calls []scriptedmodel.ReplyCall
+	add := func(more []scriptedmodel.ReplyCall) {
 		for _, m := range more {
-			if !slices.ContainsFunc(calls, func(c ReplyCall) bool { return c.Name == m.Name && string(c.Arguments) == string(m.Arguments) }) {
+			if !slices.ContainsFunc(calls, func(c scriptedmodel.ReplyCall) bool {
+				return c.Name == m.Name && string(c.Arguments) == string(m.Arguments)
+			}) {
 				calls = append(calls, m)
 			}
 		}
 	}
-	sentences := asks(p.lastUser(), isVerbOf(p.tools))
+	sentences := asks(p.LastUser(), isVerbOf(p.offers))
 	for _, s := range sentences[:min(len(sentences), maxCalls)] {
 		add(p.sentence(s))
 	}
 	if len(calls) == 0 && len(sentences) > 0 {
-		add(p.sentence(p.lastUser()))
+		add(p.sentence(p.LastUser()))
 	}
-	if len(calls) == 0 && p.choice == "required" {
+	if len(calls) == 0 && p.ToolChoice == "required" {
 		return p.required()
 	}
 	return calls
@@ -121,33 +86,33 @@ func (p *planner) plan() []ReplyCall {
 
 // forced returns the tool that the request insists on.
 func (p *planner) forced() *offer {
-	if len(p.results) > 0 {
+	if len(p.Results) > 0 {
 		return nil
 	}
-	return p.tool(p.choice)
+	return p.tool(p.ToolChoice)
 }
 
 // required picks something when something must be called.
-func (p *planner) required() []ReplyCall {
-	if len(p.results) > 0 {
+func (p *planner) required() []scriptedmodel.ReplyCall {
+	if len(p.Results) > 0 {
 		return nil
 	}
-	if list := rank(p.tools, requestWords(p.lastUser())); len(list) > 0 {
-		return p.callsOf(list[0].offer, p.lastUser())
+	if list := rank(p.offers, requestWords(p.LastUser())); len(list) > 0 {
+		return p.callsOf(list[0].offer, p.LastUser())
 	}
-	return p.callsOf(p.tools[0], p.lastUser())
+	return p.callsOf(p.offers[0], p.LastUser())
 }
 
 // lastUsed returns the tool that the conversation called last, if it is still
 // offered, or the one that the words before would have called.
 func (p *planner) lastUsed() *offer {
-	for _, call := range slices.Backward(p.past) {
-		if t := p.tool(call.Function.Name); t != nil {
+	for _, call := range slices.Backward(p.Past) {
+		if t := p.tool(call.Name); t != nil {
 			return t
 		}
 	}
 	for _, text := range slices.Backward(p.earlier()) {
-		if list := rank(p.tools, requestWords(text)); len(list) > 0 && list[0].worth >= enoughWorth {
+		if list := rank(p.offers, requestWords(text)); len(list) > 0 && list[0].worth >= enoughWorth {
 			return list[0].offer
 		}
 	}
@@ -155,8 +120,8 @@ func (p *planner) lastUsed() *offer {
 }
 
 // sentence returns the calls that one sentence asks for.
-func (p *planner) sentence(text string) []ReplyCall {
-	for i, r := range rank(p.tools, requestWords(text)) {
+func (p *planner) sentence(text string) []scriptedmodel.ReplyCall {
+	for i, r := range rank(p.offers, requestWords(text)) {
 		if r.worth < enoughWorth || i >= maxCandidates {
 			break
 		}
@@ -182,7 +147,7 @@ const maxCandidates = 3
 // the one for a request that is nothing but a number.
 func (p *planner) onlyOneWithID() *offer {
 	var only *offer
-	for _, t := range p.tools {
+	for _, t := range p.offers {
 		if _, ok := t.idParameter(); ok {
 			if only != nil {
 				return nil
@@ -194,18 +159,18 @@ func (p *planner) onlyOneWithID() *offer {
 }
 
 // callsOf returns calls of one tool: one for each id that is meant, or one.
-func (p *planner) callsOf(t *offer, text string) []ReplyCall {
+func (p *planner) callsOf(t *offer, text string) []scriptedmodel.ReplyCall {
 	parameter, ok := t.idParameter()
 	if !ok {
 		return p.callOf(newFiller(t, text), text)
 	}
-	var calls []ReplyCall
-	for _, id := range p.meant(text, t.parameters.requires(parameter.name)) {
-		if asType(parameter.schema, id) == nil {
+	var calls []scriptedmodel.ReplyCall
+	for _, id := range p.meant(text, t.parameters.Requires(parameter.Name)) {
+		if asType(parameter.Schema, id) == nil {
 			continue
 		}
 		f := newFiller(t, text)
-		f.know(parameter.name, id)
+		f.know(parameter.Name, id)
 		calls = append(calls, p.callOf(f, text)...)
 	}
 	if len(calls) == 0 {
@@ -214,14 +179,14 @@ func (p *planner) callsOf(t *offer, text string) []ReplyCall {
 	return calls
 }
 
-func (p *planner) callOf(f *filler, text string) []ReplyCall {
-	f.insist = p.choice == f.tool.name || p.choice == "required"
+func (p *planner) callOf(f *filler, text string) []scriptedmodel.ReplyCall {
+	f.insist = p.ToolChoice == f.tool.name || p.ToolChoice == "required"
 	arguments := f.arguments()
 	if len(f.missing) > 0 {
 		p.picked, p.missing = f.tool, f.missing
 		return nil
 	}
-	return []ReplyCall{{Name: f.tool.name, Arguments: arguments}}
+	return []scriptedmodel.ReplyCall{{Name: f.tool.name, Arguments: arguments}}
 }
 
 var (
@@ -251,7 +216,7 @@ func (p *planner) meant(text string, must bool) []string {
 	case !must && !backWords.MatchString(text):
 		return nil
 	}
-	if ids := idsIn(p.lastUser()); len(ids) > 0 {
+	if ids := idsIn(p.LastUser()); len(ids) > 0 {
 		return ids
 	}
 	if len(last) > 0 {
@@ -283,8 +248,8 @@ func (p *planner) mentioned() []string {
 func (p *planner) asked() [][]string {
 	var out [][]string
 	known := p.mentioned()
-	for _, call := range p.past {
-		if ids := idsOf(call.Function.Arguments, known); len(ids) > 0 {
+	for _, call := range p.Past {
+		if ids := idsOf(call.Arguments, known); len(ids) > 0 {
 			out = append(out, ids)
 		}
 	}
@@ -292,7 +257,7 @@ func (p *planner) asked() [][]string {
 		return out
 	}
 	for _, text := range p.earlier() {
-		for _, s := range asks(text, isVerbOf(p.tools)) {
+		for _, s := range asks(text, isVerbOf(p.offers)) {
 			if ids := idsIn(s); len(ids) > 0 {
 				out = append(out, ids)
 			}
@@ -321,7 +286,7 @@ func idsOf(arguments string, known []string) []string {
 			}
 		}
 	}
-	v, err := decodeArguments(json.RawMessage(arguments))
+	v, err := decode(json.RawMessage(arguments))
 	if err == nil {
 		walk(v)
 	}
@@ -364,9 +329,9 @@ func (p *planner) excuse() string {
 	}
 	var b strings.Builder
 	b.WriteString(what + "I can only call a tool whose name or description shares words with your request, and none does. The tools here:")
-	for i, t := range p.tools {
+	for i, t := range p.offers {
 		if i == maxToolsNamed {
-			fmt.Fprintf(&b, "\n- and %d more", len(p.tools)-i)
+			fmt.Fprintf(&b, "\n- and %d more", len(p.offers)-i)
 			break
 		}
 		fmt.Fprintf(&b, "\n- %s", t.name)
