@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,14 @@ func (m machine) run(t *testing.T, want int, args ...string) string {
 // ends it.
 func (m machine) serve(t *testing.T, args ...string) (stop func()) {
 	t.Helper()
+	stop, _ = m.serveProcess(t, args...)
+	return stop
+}
+
+// serveProcess is serve for a test that sends signals. Use stop or end, which sends one
+// and waits.
+func (m machine) serveProcess(t *testing.T, args ...string) (stop func(), end func(os.Signal)) {
+	t.Helper()
 	c := m.command(args...)
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -92,13 +101,20 @@ func (m machine) serve(t *testing.T, args ...string) (stop func()) {
 			t.Errorf("agenthost %q: %v\n%s", args, err, &out)
 		}
 	}
+	end = func(s os.Signal) {
+		stopped = true
+		if err := c.Process.Signal(s); err != nil {
+			t.Error(err)
+		}
+		_ = c.Wait() // it was ended
+	}
 	t.Cleanup(stop)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		said, err := m.command("plugin", "list").CombinedOutput()
 		if err == nil {
-			return stop
+			return stop, end
 		}
-		if time.Now().After(end) {
+		if time.Now().After(limit) {
 			t.Fatalf("the host cannot be reached: %s", said)
 		}
 	}
@@ -145,5 +161,41 @@ func TestATeamMovesToPostgreSQLAndAddsAHost(t *testing.T) {
 	}
 	if out := two.run(t, cli.ExitOK, "data", "verify"); !strings.Contains(out, "All of it is what was stored") {
 		t.Errorf("data verify says\n%s", out)
+	}
+}
+
+// A turn in the background of a host that is killed, or stopped with SIGTERM, continues on
+// another host of the database.
+func TestATurnInTheBackgroundContinuesOnAnotherHost(t *testing.T) {
+	for name, signal := range map[string]os.Signal{"killed": os.Kill, "stopped with SIGTERM": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			address := pgkvtest.URL(t)
+			project := newBackgroundHost(t)
+			one, two := newMachine(t, address), newMachine(t, address)
+			_, end := one.serveProcess(t, "dev", project.dir)
+			stop := two.serve(t, "dev", project.dir)
+			said := one.run(t, cli.ExitOK, "chat", "--detach", "--session", "s1", "check it")
+			<-project.model.asked
+			turn := inBackground.FindStringSubmatch(said)
+			if turn == nil {
+				t.Fatalf("chat --detach says\n%s", said)
+			}
+			began := time.Now()
+			end(signal)
+			select {
+			case <-project.model.asked:
+				t.Logf("the second host asks the model after %s", time.Since(began).Round(time.Millisecond))
+			case <-time.After(time.Minute): // longer than the promise, for machines that are slow
+				t.Fatal("the turn is not continued by the second host")
+			}
+			close(project.model.open)
+			if out := two.run(t, cli.ExitOK, "session", "wait", turn[1]); !strings.Contains(out, "it is done") {
+				t.Errorf("the turn ends with\n%s", out)
+			}
+			if out := two.run(t, cli.ExitOK, "thread", "show", "s1"); !strings.Contains(out, "2 messages") {
+				t.Errorf("the session's thread is\n%s", out)
+			}
+			stop()
+		})
 	}
 }
