@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Budget leaves a conversation within a number of tokens unchanged. Otherwise it
@@ -22,13 +23,23 @@ func Budget(tokens int, steps ...Reducer) (Reducer, error) {
 	if i := slices.Index(steps, nil); i >= 0 {
 		return nil, errNilReducer("step " + strconv.Itoa(i) + " of a budget")
 	}
-	return &budget{tokens, steps}, nil
+	b := &budget{tokens, steps}
+	if slices.ContainsFunc(steps, func(step Reducer) bool { return !llm.ReadsOnly(step) }) {
+		return b, nil
+	}
+	return readingBudget{b}, nil
 }
 
 type budget struct {
 	tokens int
 	steps  []Reducer
 }
+
+// readingBudget is a budget whose steps never write to messages.
+type readingBudget struct{ *budget }
+
+// ReadsOnly implements [llm.Reader].
+func (readingBudget) ReadsOnly() {}
 
 func (r *budget) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
 	if err := checkView(view); err != nil {

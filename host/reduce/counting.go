@@ -35,6 +35,9 @@ type counting struct {
 	dropTools bool
 }
 
+// ReadsOnly implements [llm.Reader].
+func (*counting) ReadsOnly() {}
+
 func (r *counting) Reduce(_ context.Context, view *host.View) ([]*host.Message, error) {
 	if err := checkView(view); err != nil {
 		return nil, err

@@ -92,6 +92,9 @@ func NewProgressive(model host.Model, target int, history host.HistoryLoader, jo
 	return p, nil
 }
 
+// ReadsOnly implements [llm.Reader].
+func (*Progressive) ReadsOnly() {}
+
 // Reduce implements [Reducer]. A job that cannot be enqueued is an error,
 // unless it is queued already or the queue is full.
 func (p *Progressive) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {

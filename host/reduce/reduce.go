@@ -12,7 +12,8 @@ import (
 
 // Reducer makes a view of a conversation shorter. It returns messages of the
 // view, and such as stand for others; it changes none of them, and not the
-// view's slice. Implementations are safe for concurrent use.
+// view's slice. Implementations are safe for concurrent use. One that is no [llm.Reader]
+// gets copies of a conversation's messages.
 type Reducer interface {
 	Reduce(ctx context.Context, view *host.View) ([]*host.Message, error)
 }
@@ -42,7 +43,13 @@ func (p ToolPairs) check() error {
 // reports {"reducer", "dropped", "problem"?}: its name, how many messages fewer
 // there are, and why it left the conversation unchanged, as after a blank summary.
 // A nil r fails each run with code invalid_argument.
-func Processor(name string, r Reducer) host.Processor { return &processor{name, r} }
+func Processor(name string, r Reducer) host.Processor {
+	p := &processor{name, r}
+	if llm.ReadsOnly(r) {
+		return readingProcessor{p}
+	}
+	return p
+}
 
 type processor struct {
 	name    string
@@ -51,8 +58,11 @@ type processor struct {
 
 func (p *processor) Name() string { return p.name }
 
+// readingProcessor is a processor whose reducer never writes to messages.
+type readingProcessor struct{ *processor }
+
 // ReadsOnly implements [llm.Reader].
-func (p *processor) ReadsOnly() {}
+func (readingProcessor) ReadsOnly() {}
 
 func (p *processor) Process(ctx context.Context, view *host.View) (*llm.Processed, error) {
 	if p.reducer == nil {

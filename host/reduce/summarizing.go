@@ -101,6 +101,9 @@ type summarizing struct {
 	SummarizingOptions
 }
 
+// ReadsOnly implements [llm.Reader].
+func (*summarizing) ReadsOnly() {}
+
 func (r *summarizing) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
 	if err := checkView(view); err != nil {
 		return nil, err

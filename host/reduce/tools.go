@@ -33,6 +33,9 @@ type oldToolGroups struct {
 	do   func(*conversation, *group)
 }
 
+// ReadsOnly implements [llm.Reader].
+func (*oldToolGroups) ReadsOnly() {}
+
 func (r *oldToolGroups) Reduce(_ context.Context, view *host.View) ([]*host.Message, error) {
 	if err := checkView(view); err != nil {
 		return nil, err

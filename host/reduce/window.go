@@ -17,6 +17,9 @@ func SlidingWindow(groups int) (Reducer, error) {
 
 type slidingWindow int
 
+// ReadsOnly implements [llm.Reader].
+func (slidingWindow) ReadsOnly() {}
+
 func (r slidingWindow) Reduce(_ context.Context, view *host.View) ([]*host.Message, error) {
 	if err := checkView(view); err != nil {
 		return nil, err
@@ -57,6 +60,9 @@ type truncation struct {
 	most, goal int
 	TruncationOptions
 }
+
+// ReadsOnly implements [llm.Reader].
+func (*truncation) ReadsOnly() {}
 
 func (r *truncation) Reduce(ctx context.Context, view *host.View) ([]*host.Message, error) {
 	if err := checkView(view); err != nil {

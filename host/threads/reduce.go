@@ -51,7 +51,7 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 	if err != nil || len(messages) == 0 {
 		return false, err
 	}
-	short, err := reducer.Reduce(ctx, llm.NewView(messages, opts.Model, opts.Tokens))
+	short, err := reduceLent(ctx, reducer, messages, opts)
 	if err != nil {
 		return false, wrap(err, "reduce thread %q", id)
 	}
@@ -65,6 +65,17 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 		return d.mark(ctx, short)
 	})
 	return err == nil, err
+}
+
+// reduceLent reduces copies of messages, which later turns share, unless the reducer never
+// writes to them.
+func reduceLent(ctx context.Context, reducer host.MessageReducer, messages []*host.Message, opts *ReduceOptions) ([]*host.Message, error) {
+	if llm.ReadsOnly(reducer) {
+		return reducer.Reduce(ctx, llm.NewView(messages, opts.Model, opts.Tokens))
+	}
+	lent := chat.Lend(messages)
+	short, err := reducer.Reduce(ctx, llm.NewView(slices.Clone(lent.Copies), opts.Model, opts.Tokens))
+	return lent.Return(short), err
 }
 
 // ShowWhole has Get return a thread's messages word for word again. Code not_found

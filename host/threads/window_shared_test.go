@@ -135,6 +135,29 @@ func TestScribblesStayWithTheirWriter(t *testing.T) {
 	}
 }
 
+type scribblingReducer struct{}
+
+func (scribblingReducer) Reduce(_ context.Context, v *llm.View) ([]*host.Message, error) {
+	for _, m := range v.Messages {
+		m.Parts[0].(*host.Text).Text = "scribble"
+	}
+	v.Messages = v.Messages[:0]
+	return nil, context.Canceled
+}
+
+// A reducer that writes to the messages it is given, and fails, changes nothing.
+func TestScribblesOfAReducerStayItsOwn(t *testing.T) {
+	store := threads.New(kv.NewMemory(), nil)
+	threadtest.TalkWithIDs(t, store, "t1", 0, 5)
+	want := threadtest.Texts(threadtest.Load(t, store, "t1").Messages)
+	if _, err := store.For("").Reduce(t.Context(), "t1", scribblingReducer{}, nil); err == nil {
+		t.Error("the reducer's error is lost")
+	}
+	if diff := cmp.Diff(want, threadtest.Texts(threadtest.Load(t, store, "t1").Messages)); diff != "" {
+		t.Errorf("after a reducer (-want +got):\n%s", diff)
+	}
+}
+
 func jsonOf(messages []*host.Message) (out []string) {
 	for _, m := range messages {
 		raw, _ := json.Marshal(json.RawMessage(m.AppendJSON(nil)))
