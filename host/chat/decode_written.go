@@ -150,7 +150,7 @@ func (r *writtenReader) readText(into *string) bool {
 			r.at += i + 1
 			return true
 		case c == '\\':
-			return r.readEscaped(into)
+			return r.readEscaped(into, i)
 		case c < ' ':
 			return false
 		}
@@ -158,8 +158,51 @@ func (r *writtenReader) readText(into *string) bool {
 	return false
 }
 
-// readEscaped reads the string whose opening quote it stands behind.
-func (r *writtenReader) readEscaped(into *string) bool {
+// readEscaped reads the string that it stands in, at the beginning; the first escape is at
+// index first.
+func (r *writtenReader) readEscaped(into *string, first int) bool {
+	rest := r.text[r.at:]
+	var out strings.Builder
+	out.Grow(max(jsondoc.StringEnd(r.json, r.at-1)-r.at, 0))
+	copied := 0
+	for i := first; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == '"':
+			out.WriteString(rest[copied:i])
+			*into = out.String()
+			r.at += i + 1
+			return true
+		case c < ' ':
+			return false
+		case c == '\\':
+			out.WriteString(rest[copied:i])
+			i++
+			switch escape := rest[i:min(i+1, len(rest))]; escape {
+			case `"`, `\`, "/":
+				out.WriteString(escape)
+			case "n":
+				out.WriteByte('\n')
+			case "r":
+				out.WriteByte('\r')
+			case "t":
+				out.WriteByte('\t')
+			case "b":
+				out.WriteByte('\b')
+			case "f":
+				out.WriteByte('\f')
+			case "u":
+				return r.readUnicode(into)
+			default:
+				return false
+			}
+			copied = i + 1
+		}
+	}
+	return false
+}
+
+// readUnicode reads the string that it stands in, at the beginning, with any escapes.
+func (r *writtenReader) readUnicode(into *string) bool {
 	end := jsondoc.StringEnd(r.json, r.at-1) + 1
 	var s string // into itself stays on the stack of the caller
 	if json.Unmarshal(r.json[r.at-1:end], &s) != nil {

@@ -14,6 +14,7 @@ var writtenMessages = []string{
 	`[{"id":"m","role":"user","parts":[{"type":"text","text":"hi"}],"created_at":"2025-03-04T05:06:07.123456789Z"}]`,
 	`[{"id":"m","role":"user","parts":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"id":"n","role":"assistant","agent":"a","parts":[]}]`,
 	`[{"id":"\u006d","role":"user","parts":[{"type":"text","text":"a\n\"b\" \\ é 🙂 \ud83d\ude42 \ud83d"}]}]`,
+	`[{"id":"\"","role":"user","parts":[{"type":"text","text":"\n\r\t\b\f\/\\\"é\nend"},{"type":"text","text":"\\"}]}]`,
 	`[{"id":"m","role":"assistant","agent":"","parts":[{"type":"reasoning","text":"hm"},{"type":"reasoning","text":"hm","signature":"c2ln"}]}]`,
 	`[{"id":"m","role":"assistant","parts":[{"type":"text","text":""},{"type":"tool_call","id":"c","name":"n","arguments":{"a":[1,"}\""]}}]}]`,
 	`[{"id":"m","role":"tool","parts":[{"type":"tool_result","id":"c","name":"n","content":null},{"type":"tool_result","id":"c","name":"n","content":-1.5e3,"is_error":true}]}]`,
@@ -29,6 +30,9 @@ var writtenMessages = []string{
 	`[{"id":"m","role":"user","parts":[{"type":"text","text":"a","text":"b"}]}]`,
 	`[{"id":"m","role":"user","parts":[{"type":"text","text":"a` + "\n" + `b"}]}]`,
 	`[{"id":"m","role":"user","parts":[{"type":"text","text":"a\x"}]}]`,
+	`[{"id":"m","role":"user","parts":[{"type":"text","text":"a\n` + "\n" + `b"}]}]`,
+	`[{"id":"m","role":"user","parts":[{"type":"text","text":"a\u12"}]}]`,
+	`[{"id":"m","role":"user","parts":[{"type":"text","text":"a\n\"}]}]`,
 	`[{"id":"m","role":"user","parts":[{"type":"text","text":"` + "\xff" + `"}]}]`,
 	`[{"id":"m","role":"user","parts":[{"type":"text","text":"\`,
 	`[{"id":"m","role":"boss","parts":[]}]`,
@@ -124,6 +128,32 @@ func TestAWrittenMessageIsReadInThreeAllocations(t *testing.T) {
 	})
 	if n > 3 {
 		t.Errorf("%v allocations, want the bytes, the message and the list", n)
+	}
+}
+
+// BenchmarkDecodeMessages decodes a message of 600 bytes in the written form, and behind a
+// space, where the general decoder reads it.
+func BenchmarkDecodeMessages(b *testing.B) {
+	message := func(part string) string {
+		return `[{"id":"0198f0c2-6a1b-7c3d-8e4f-000000000001","role":"assistant","agent":"helper","parts":[` + part +
+			`],"created_at":"2025-03-04T05:06:07.123456789Z"}]`
+	}
+	line := "The order was shipped on Monday from the second warehouse."
+	for _, c := range []struct{ name, json string }{
+		{"text", message(`{"type":"text","text":"` + strings.Repeat(line+"  ", 10) + `"}`)},
+		{"lines", message(`{"type":"text","text":"` + strings.Repeat(line+`\n`, 10) + `"}`)},
+		{"call", message(`{"type":"tool_call","id":"c","name":"order_status","arguments":{"orders":["` + strings.Repeat(line+`","`, 9) + `"]}}`)},
+	} {
+		for form, raw := range map[string]string{"written": c.json, "general": " " + c.json} {
+			b.Run(c.name+"/"+form, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := chat.DecodeMessages([]byte(raw)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
 
