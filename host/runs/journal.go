@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -204,19 +205,50 @@ func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error
 	return err == nil, err
 }
 
-// owners returns the other members that have, or had, durable runs, with a tenant of these.
-func (j *Journal) owners(ctx context.Context) ([]cluster.Owned, error) {
+// owners returns the other members that have, or had, durable runs, with a tenant of these,
+// and the tenants whose entries of this member others have removed: while it was paused, or
+// with the tenant.
+func (j *Journal) owners(ctx context.Context) (others []cluster.Owned, missing map[string]bool, err error) {
+	missing = j.claims() // read before the index: a later claim is not missing
 	found, err := j.index.All(ctx)
-	return slices.DeleteFunc(found, func(e cluster.Owned) bool { return e.Owner == j.member.ID() }), err
+	if err != nil {
+		return nil, nil, err
+	}
+	others = slices.DeleteFunc(found, func(e cluster.Owned) bool {
+		own := e.Owner == j.member.ID()
+		if own {
+			delete(missing, e.Tenant)
+		}
+		return own
+	})
+	return others, missing, nil
+}
+
+// claims returns the tenants that have had an entry of this member in the index.
+func (j *Journal) claims() map[string]bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.tenants)
+}
+
+// claimAgain adds the entries of tenants of which this member has open runs. A tenant
+// without any, which may be one that was erased, is left out.
+func (j *Journal) claimAgain(ctx context.Context, tenants map[string]bool) error {
+	var failed []error
+	for tenant := range tenants {
+		records, err := j.store.RunsOf(ctx, tenant, j.member.ID())
+		if err == nil && len(records) > 0 {
+			err = j.index.Add(ctx, j.member.ID(), tenant)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
 }
 
 // stranded returns the runs that are this member's in the store, and that it does not run:
 // their last commits failed.
 func (j *Journal) stranded(ctx context.Context) (found []*host.RunRecord, err error) {
-	j.mu.Lock()
-	tenants := slices.Collect(maps.Keys(j.tenants))
-	j.mu.Unlock()
-	for _, tenant := range tenants {
+	for tenant := range j.claims() {
 		records, err := j.store.RunsOf(ctx, tenant, j.member.ID())
 		if err != nil {
 			return nil, err

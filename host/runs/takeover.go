@@ -94,11 +94,11 @@ func (r *Registry) watch(released <-chan struct{}) {
 // takeOverAll takes over the runs of all members that are gone, and continues the runs
 // of this member that ended because the store did not answer.
 func (r *Registry) takeOverAll(ctx context.Context) error {
-	entries, err := r.shared.owners(ctx)
+	entries, missing, err := r.shared.owners(ctx)
 	if err != nil {
 		return err
 	}
-	var failed []error
+	failed := []error{r.shared.claimAgain(ctx, missing)}
 	for _, e := range entries {
 		if e.Owner != releasedOwner {
 			gone, err := r.shared.member.Gone(ctx, e.Owner)

@@ -305,3 +305,31 @@ func TestJoinNeedsAClusterAndTargets(t *testing.T) {
 		t.Errorf("Join: %v, want failed_precondition", err)
 	}
 }
+
+// A host that was paused and woke begins another run of the tenant, and dies.
+func TestARunBegunAfterAPauseIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		releaseA, releaseB := make(chan struct{}), make(chan struct{})
+		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		a.begin(t, "r1")
+		a.driver.stop()
+		b.waitFor(t, "r1", 10*time.Second)
+		close(releaseB)
+		time.Sleep(30 * time.Second) // sweeps of b
+		a.driver.wake()
+		time.Sleep(30 * time.Second)
+		a.calls.Store(0)
+		if _, err := a.registry.Start(t.Context(), a.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t2", Text: "go", Durable: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if a.calls.Load() != 1 {
+			t.Fatal("no call")
+		}
+		time.Sleep(30 * time.Second)
+		a.driver.stop()
+		b.waitFor(t, "r2", 120*time.Second)
+		close(releaseA)
+	})
+}
