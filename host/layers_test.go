@@ -190,7 +190,7 @@ var layers = []layer{
 		"message stores over one database, as anybody's would be: they know host's interfaces and nothing else"},
 	{"host/stream", []string{"host", "host/chat", "host/fault", "host/llm", "host/runevent"},
 		"it writes down events, whoever they are for"},
-	{"host/runs", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/defaults", "host/internal/kverror", "host/kv", "host/runevent"},
+	{"host/runs", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/defaults", "host/kv", "host/runevent"},
 		"live runs are found by id and read by many, on any host of a store: it starts what the host runs"},
 	{"host/metrics", []string{"host", "host/llm", "host/plugin", "host/runevent"},
 		"sums the events of runs, and reads what a runtime of plugins has used: one writer for both"},
