@@ -20,7 +20,6 @@ import (
 type (
 	chat = completiontest.Request
 	turn = completiontest.Message
-	said = completiontest.Said
 )
 
 var (
