@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/agenthost/agenthost/host"
 )
 
 // dryTime is how long a host takes the store's word that a limit is used up.
@@ -257,6 +259,23 @@ func (a *Account) flushLater() {
 	if a.held || len(a.closed) > 0 || a.beside != nil {
 		a.schedule()
 	}
+}
+
+// makeRoom settles records of an account that has maxPending: the call that finds it full
+// waits for the store, and is refused if the store takes none.
+func (a *Account) makeRoom(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err := a.flush(ctx)
+	a.mu.Lock()
+	pending := len(a.closed)
+	a.mu.Unlock()
+	if pending < maxPending {
+		return nil
+	}
+	refusal := host.Errorf(host.Unavailable, "usage of tenant %q: %d records wait for the store", a.tenant, pending).WithHint("look after the store; the records are kept until it answers")
+	refusal.Err = err
+	return refusal
 }
 
 // flush settles all records that are closed, the use outside runs included.

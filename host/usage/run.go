@@ -135,13 +135,15 @@ func (r *runRecord) reserveModel(ctx context.Context, call *host.ModelCall) erro
 	if a.plan.maxOutput > 0 {
 		most = min(most, a.plan.maxOutput)
 	}
-	pending := len(a.closed)
+	full := len(a.closed) >= maxPending
 	a.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if pending >= maxPending {
-		return host.Errorf(host.Unavailable, "usage of tenant %q: %d records wait for the store", a.tenant, pending).WithHint("look after the store; the records are kept until it answers")
+	if full {
+		if err := a.makeRoom(ctx); err != nil {
+			return err
+		}
 	}
 	asked := call.MaxOutput
 	for range 3 {
