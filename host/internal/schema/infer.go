@@ -31,14 +31,38 @@ func InferDocument(t reflect.Type) (told, checked json.RawMessage, err error) {
 	})
 }
 
+// InferParts is Infer for a type whose parts have schemas of their own, such as
+// references to the components of a larger document. It returns the schema for
+// validation.
+func InferParts(t reflect.Type, parts map[reflect.Type]json.RawMessage) (json.RawMessage, error) {
+	known := map[reflect.Type]*inferjson.Schema{}
+	for part, raw := range parts {
+		s := &inferjson.Schema{}
+		if err := json.Unmarshal(raw, s); err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", part, err)
+		}
+		known[part] = s
+	}
+	_, checked, err := schemasWith(t, known, func(*inferjson.Schema) {})
+	return checked, err
+}
+
 // schemasOf returns the schema for models and, after calling loosen with each part of
 // it, the schema for validation.
 func schemasOf(t reflect.Type, loosen func(*inferjson.Schema)) (told, checked json.RawMessage, err error) {
+	return schemasWith(t, map[reflect.Type]*inferjson.Schema{}, loosen)
+}
+
+func schemasWith(t reflect.Type, known map[reflect.Type]*inferjson.Schema, loosen func(*inferjson.Schema)) (told, checked json.RawMessage, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	in := &inference{known: map[reflect.Type]*inferjson.Schema{}}
-	textTypes(t, in.known, map[reflect.Type]bool{})
+	in := &inference{known: known}
+	given := make(map[reflect.Type]bool, len(known))
+	for part := range known {
+		given[part] = true // and not looked into
+	}
+	textTypes(t, in.known, given)
 	t = in.plainFields(t)
 	s, err := inferjson.ForType(t, &inferjson.ForOptions{TypeSchemas: in.known})
 	if err != nil {

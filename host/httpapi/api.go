@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/defaults"
+	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/usage"
+)
+
+// The defaults of [Options].
+const (
+	DefaultMaxBodyBytes   = 4 << 20
+	DefaultRequestTimeout = 30 * time.Second
+	DefaultBodyTimeout    = 30 * time.Second
+)
+
+// Principal is who sends a request, as its credential says.
+type Principal struct {
+	Tenant string  // whose data the request reaches; empty for an administrator without one
+	Key    string  // the id of the credential: usage is recorded by it
+	Scopes []Scope // what the credential allows
+	Thread string  // the only thread that the credential reaches; "" is each of the tenant
+}
+
+// Scope is a right of a credential.
+type Scope string
+
+// The scopes.
+const (
+	ReadRuns     Scope = "runs:read"
+	WriteRuns    Scope = "runs:write"
+	ReadThreads  Scope = "threads:read"
+	WriteThreads Scope = "threads:write"
+	ReadUsage    Scope = "usage:read"
+)
+
+// Scopes returns all scopes, in their order.
+func Scopes() []Scope { return []Scope{ReadRuns, WriteRuns, ReadThreads, WriteThreads, ReadUsage} }
+
+// Authenticate returns who sends a request. Its error is the answer: code
+// unauthenticated for a request without a credential, or with one that is not
+// valid. It is called by many goroutines at once.
+type Authenticate func(*http.Request) (*Principal, error)
+
+// Targets are the networks and agents that can be run.
+type Targets interface {
+	// Target returns the one of a name, "" being the default. Code not_found.
+	Target(name string) (host.Target, error)
+	// Targets returns the names.
+	Targets() []string
+}
+
+// Options are the parts of an API. The routes of a part that is nil do not exist:
+// they are neither served nor in the OpenAPI document.
+type Options struct {
+	Runs    *runs.Registry // with Targets: starting and following runs
+	Targets Targets
+	Threads *threads.Store
+	Ledger  *usage.Ledger
+
+	// Allowed reports whether a principal may run a target; nil allows each. A target
+	// that is not allowed is answered like one that does not exist.
+	Allowed func(ctx context.Context, p *Principal, target string) bool
+	// Ready returns why the host takes no requests, such as that it is being drained;
+	// nil is always ready.
+	Ready func(context.Context) error
+	// Metrics serves GET /metrics, without a credential; nil serves none.
+	Metrics http.Handler
+
+	// Origins are the origins of the browser pages that may call the API, such as
+	// https://app.example.com; "*" is each. Default: none.
+	Origins []string
+
+	MaxBodyBytes   int64         // of one request (4 MiB)
+	RequestTimeout time.Duration // of one request that is not a stream (30 s)
+	BodyTimeout    time.Duration // for a client to send its body (30 s)
+	Stream         stream.ServeOptions
+	View           *stream.View // what clients see of states, messages and events; nil is all
+
+	Logger *slog.Logger // receives the errors of which clients see less; nil discards
+}
+
+// API is the handler of all routes. It is safe for concurrent use.
+type API struct {
+	options      Options
+	authenticate Authenticate
+	routes       []*route
+	mux          *http.ServeMux
+	document     json.RawMessage // OpenAPI
+	origins      map[string]bool
+}
+
+// New returns an API whose requests authenticate identifies. Code invalid_argument
+// without it, and for Runs without Targets.
+func New(authenticate Authenticate, opts *Options) (*API, error) {
+	if authenticate == nil {
+		return nil, host.Errorf(host.InvalidArgument, "an API needs a function that authenticates requests")
+	}
+	a := &API{authenticate: authenticate, mux: http.NewServeMux(), origins: map[string]bool{}}
+	if opts != nil {
+		a.options = *opts
+	}
+	o := &a.options
+	if (o.Runs == nil) != (o.Targets == nil) {
+		return nil, host.Errorf(host.InvalidArgument, "an API with runs needs targets, and the reverse")
+	}
+	defaults.Set(&o.MaxBodyBytes, DefaultMaxBodyBytes)
+	defaults.Set(&o.RequestTimeout, DefaultRequestTimeout)
+	defaults.Set(&o.BodyTimeout, DefaultBodyTimeout)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, origin := range o.Origins {
+		a.origins[origin] = true
+	}
+	a.routes = a.table()
+	var err error
+	if a.document, err = a.openAPI(); err != nil {
+		return nil, err
+	}
+	a.mount()
+	return a, nil
+}
+
+// OpenAPI returns the document that describes the routes: OpenAPI 3.1, as JSON.
+func (a *API) OpenAPI() json.RawMessage { return a.document }
+
+// logMasked logs an error of which the client reads less.
+func (a *API) logMasked(c *call, err error) {
+	if err == nil || host.CodeOf(err) == host.Canceled || !fault.Masked(err) {
+		return
+	}
+	a.options.Logger.LogAttrs(c.ctx, slog.LevelError, "request failed",
+		slog.String("request", c.id), slog.String("route", c.route.id), slog.String("tenant", c.principal.Tenant), slog.Any("error", err))
+}

@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
+)
+
+// The bounds of parts of a request.
+const (
+	maxIDBytes     = 256 // of a variable in a path
+	maxRequestID   = 64
+	maxQueryBytes  = 8 << 10
+	maxHeaderBytes = 1 << 10 // of a header that a route reads
+)
+
+// call is one request and its answer.
+type call struct {
+	api       *API
+	route     *route
+	w         http.ResponseWriter
+	r         *http.Request
+	ctx       context.Context // the lifetime of the request
+	id        string          // of the request
+	principal *Principal
+}
+
+// begin makes the call of a request, with its deadlines.
+func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, context.CancelFunc) {
+	c := &call{api: a, route: of, w: w, r: r, id: requestID(r), principal: &Principal{}}
+	h := w.Header()
+	h.Set("X-Request-Id", c.id)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(a.options.BodyTimeout)) // a writer of tests has none
+	cancel := context.CancelFunc(func() {})
+	c.ctx = r.Context()
+	if !of.stream {
+		_ = control.SetWriteDeadline(time.Now().Add(a.options.RequestTimeout + a.options.BodyTimeout))
+		c.ctx, cancel = context.WithTimeout(c.ctx, a.options.RequestTimeout)
+	}
+	return c, cancel
+}
+
+// requestID returns the id that the client gave, if it is fit to be logged, or a
+// fresh one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > maxRequestID {
+		return chat.NewID()
+	}
+	for _, b := range []byte(id) {
+		if b <= ' ' || b > '~' {
+			return chat.NewID()
+		}
+	}
+	return id
+}
+
+// checkQuery refuses parameters that the route does not have, or that come twice.
+func (c *call) checkQuery() error {
+	if len(c.r.URL.RawQuery) > maxQueryBytes {
+		return &statusError{http.StatusRequestURITooLong, host.Errorf(host.InvalidArgument, "the query is more than %d bytes", maxQueryBytes)}
+	}
+	if c.r.URL.RawQuery == "" || c.route.method == "" {
+		return nil
+	}
+	values, err := parseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	for name, list := range values {
+		switch {
+		case !c.route.known(name):
+			return host.Errorf(host.InvalidArgument, "%s has no parameter %.60q", c.route.path, name).WithHint("GET /v1/openapi.json lists the parameters")
+		case len(list) > 1:
+			return host.Errorf(host.InvalidArgument, "parameter %q is given %d times", name, len(list))
+		case !utf8.ValidString(list[0]):
+			return host.Errorf(host.InvalidArgument, "parameter %q is not UTF-8", name)
+		}
+	}
+	return nil
+}
+
+// query returns a parameter; "" if it is absent.
+func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
+
+// queryInt returns a parameter that is a number; 0 if it is absent.
+func (c *call) queryInt(name string) (int, error) {
+	text := c.query(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, host.Errorf(host.InvalidArgument, "parameter %q is not a number: %.60q", name, text)
+	}
+	return n, nil
+}
+
+// path returns a variable of the path.
+func (c *call) path(name string) (string, error) {
+	v := c.r.PathValue(name)
+	switch {
+	case len(v) > maxIDBytes:
+		return "", host.Errorf(host.InvalidArgument, "the %s in the path is more than %d bytes", name, maxIDBytes)
+	case !utf8.ValidString(v):
+		return "", host.Errorf(host.InvalidArgument, "the %s in the path is not UTF-8", name)
+	}
+	return v, nil
+}
+
+// body reads the body into into.
+func (c *call) body(into any) error {
+	if t := c.r.Header.Get("Content-Type"); t != "" {
+		media, _, err := mime.ParseMediaType(t)
+		if err != nil || media != "application/json" {
+			return &statusError{http.StatusUnsupportedMediaType, host.Errorf(host.InvalidArgument, "the body is of type %.60q", t).WithHint("send application/json")}
+		}
+	}
+	limit := c.api.options.MaxBodyBytes
+	raw, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	if err != nil {
+		return badBody(err, limit)
+	}
+	return decode(raw, into)
+}
+
+func badBody(err error, limit int64) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return &statusError{http.StatusRequestEntityTooLarge, host.Errorf(host.ResourceExhausted, "the body is more than %d bytes", limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &statusError{http.StatusRequestTimeout, host.Errorf(host.DeadlineExceeded, "the body did not come in time")}
+	}
+	return host.Errorf(host.InvalidArgument, "the body cannot be read: %w", err)
+}
+
+// decode reads JSON of which every reader makes the same value: a member given twice
+// is refused, and one that is unknown.
+func decode(raw []byte, into any) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return host.Errorf(host.InvalidArgument, "the request has no body").WithHint("send a JSON object")
+	}
+	if _, _, err := jsondoc.DecodeStrict(raw); err != nil {
+		return host.Errorf(host.InvalidArgument, "the body is not JSON: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		var coded *host.Error
+		if errors.As(err, &coded) {
+			return coded
+		}
+		return host.Errorf(host.InvalidArgument, "the body does not fit: %s", bodyFault(err)).WithHint("GET /v1/openapi.json has the schema")
+	}
+	return nil
+}
+
+// bodyFault says which member does not fit, without names of Go types.
+func bodyFault(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return "member " + strconv.Quote(wrong.Field) + " is a " + wrong.Value
+	}
+	const unknown = "json: unknown field "
+	if text := err.Error(); len(text) > len(unknown) && text[:len(unknown)] == unknown {
+		return "there is no member " + text[len(unknown):]
+	}
+	return "a member has another form"
+}
+
+// answer sends v with the route's status.
+func (c *call) answer(v any) error { return c.answerWith(c.route.status, v) }
+
+func (c *call) answerWith(status int, v any) error {
+	if v == nil {
+		c.w.WriteHeader(status)
+		return nil
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return host.Errorf(host.Internal, "encode the answer: %w", err)
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(raw)+1))
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(append(raw, '\n')) // a client that has left reads nothing
+	return nil
+}

@@ -1,0 +1,201 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/schema"
+)
+
+// written are the schemas of types that write their JSON themselves.
+var written = map[reflect.Type]json.RawMessage{
+	reflect.TypeFor[host.Message](): json.RawMessage(`{"type":"object","description":"one entry of a conversation","required":["role","parts"],"properties":{
+		"id":{"type":"string"},"role":{"type":"string","enum":["system","user","assistant","tool"]},"agent":{"type":"string"},
+		"parts":{"type":"array","items":{"type":"object","required":["type"],"properties":{"type":{"type":"string","description":"text, reasoning, tool_call, tool_result, media, data, or one that this version does not know"}},"additionalProperties":true}},
+		"created_at":{"type":"string","format":"date-time"},"metadata":{"type":"object","additionalProperties":true}},"additionalProperties":true}`),
+	reflect.TypeFor[fault.Error](): json.RawMessage(`{"type":"object","description":"an error with a code","required":["code","message"],"properties":{
+		"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},"retryable":{"type":"boolean"},"limit":{"type":"string"}},"additionalProperties":true}`),
+}
+
+// components collects the schemas of a document's types by name.
+type components struct {
+	refs    map[reflect.Type]json.RawMessage
+	names   map[reflect.Type]string
+	schemas map[string]json.RawMessage
+}
+
+// add makes sure that a type and the structs within it are components.
+func (cs *components) add(t reflect.Type) error {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || cs.names[t] != "" || !strings.HasPrefix(t.PkgPath(), modulePath) {
+		return nil
+	}
+	name := t.Name()
+	if cs.schemas[name] != nil { // of another package
+		pkg := path.Base(t.PkgPath())
+		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
+	}
+	cs.names[t], cs.schemas[name] = name, json.RawMessage(`{}`)
+	cs.refs[t] = json.RawMessage(`{"$ref":"#/components/schemas/` + name + `"}`)
+	if raw := written[t]; raw != nil {
+		cs.schemas[name] = raw
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() && !f.Anonymous {
+			if err := cs.add(f.Type); err != nil {
+				return err
+			}
+		}
+	}
+	parts := maps.Clone(cs.refs)
+	delete(parts, t)
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous { // its fields are t's
+			delete(parts, f.Type)
+		}
+	}
+	raw, err := schema.InferParts(t, parts)
+	if err != nil {
+		return host.Errorf(host.Internal, "schema of %s: %w", t, err)
+	}
+	cs.schemas[name] = raw
+	return nil
+}
+
+const modulePath = "github.com/agenthost/agenthost"
+
+// ref returns the reference to the schema of a value's type.
+func (cs *components) ref(v any) (json.RawMessage, error) {
+	t := reflect.TypeOf(v)
+	err := cs.add(t)
+	return cs.refs[t], err
+}
+
+type object = map[string]any
+
+// openAPI returns the document of the routes.
+func (a *API) openAPI() (json.RawMessage, error) {
+	cs := &components{refs: map[reflect.Type]json.RawMessage{}, names: map[reflect.Type]string{}, schemas: map[string]json.RawMessage{}}
+	problem, err := cs.ref(Problem{})
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]object{}
+	for _, r := range a.routes {
+		op, err := r.operation(cs, problem)
+		if err != nil {
+			return nil, err
+		}
+		if paths[r.path] == nil {
+			paths[r.path] = object{}
+		}
+		paths[r.path][strings.ToLower(r.method)] = op
+	}
+	groups := map[string]bool{}
+	for _, r := range a.routes {
+		groups[r.group] = true
+	}
+	tags := []object{}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		tags = append(tags, object{"name": name, "description": groupTexts[name]})
+	}
+	return json.Marshal(object{
+		"openapi": "3.1.0",
+		"info": object{"title": "agenthost", "version": "1", "description": "Runs networks of LLM agents and keeps their conversations. Each request acts for the tenant of its credential.",
+			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+		"servers":  []object{{"url": "/"}},
+		"tags":     tags,
+		"paths":    paths,
+		"security": []object{{"key": []string{}}},
+		"components": object{
+			"schemas":         cs.schemas,
+			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "an API key, a browser token or a JWT"}},
+		},
+	})
+}
+
+// groupTexts say what the routes of a group do.
+var groupTexts = map[string]string{
+	"host":    "The process and the caller.",
+	"runs":    "Runs of networks and agents.",
+	"threads": "Conversations.",
+	"usage":   "What the tenant has used.",
+}
+
+// operation returns the description of a route.
+func (r *route) operation(cs *components, problem json.RawMessage) (object, error) {
+	op := object{"operationId": r.id, "tags": []string{r.group}, "summary": r.summary}
+	if r.scope == "" && !r.any {
+		op["security"] = []object{}
+	}
+	if r.scope != "" {
+		op["description"] = "Scope: " + string(r.scope) + "."
+	}
+	if params := r.parameters(); len(params) > 0 {
+		op["parameters"] = params
+	}
+	if r.body != nil {
+		ref, err := cs.ref(r.body)
+		if err != nil {
+			return nil, err
+		}
+		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": ref}}}
+	}
+	answer := object{"description": http.StatusText(r.status)}
+	content := object{}
+	if r.answer != nil {
+		ref, err := cs.ref(r.answer)
+		if err != nil {
+			return nil, err
+		}
+		content["application/json"] = object{"schema": ref}
+	}
+	if r.raw != "" {
+		content[r.raw] = object{"schema": object{}}
+	}
+	if r.stream && r.answer != nil {
+		content["text/event-stream"] = object{"schema": object{"type": "string"}}
+		content["application/x-ndjson"] = object{"schema": object{"type": "string"}}
+	}
+	if len(content) > 0 {
+		answer["content"] = content
+	}
+	op["responses"] = object{
+		strconv.Itoa(r.status): answer,
+		"4XX":                  object{"description": "The request is refused.", "content": object{"application/problem+json": object{"schema": problem}}},
+		"5XX":                  object{"description": "The host failed.", "content": object{"application/problem+json": object{"schema": problem}}},
+	}
+	return op, nil
+}
+
+func (r *route) parameters() (list []object) {
+	for _, name := range r.pathNames() {
+		list = append(list, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string", "maxLength": maxIDBytes}})
+	}
+	for _, p := range r.query {
+		list = append(list, p.object("query"))
+	}
+	for _, p := range r.headers {
+		list = append(list, p.object("header"))
+	}
+	return list
+}
+
+func (p param) object(in string) object {
+	s := object{"type": p.kind}
+	if p.values != nil {
+		s["enum"] = p.values
+	}
+	return object{"name": p.name, "in": in, "description": p.doc, "schema": s}
+}

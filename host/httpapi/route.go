@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+)
+
+// route is one row of the table: everything that the mux, the checks of a request
+// and the OpenAPI document say about it comes from here.
+type route struct {
+	method, path string // the path as http.ServeMux has it
+	id           string // operationId
+	group        string // tag
+	summary      string
+	scope        Scope // "" is a route without a credential
+	any          bool  // any credential will do
+
+	query   []param
+	headers []param
+	body    any    // a value of the body's type; nil is no body
+	raw     string // the media type of a body or answer that is not JSON; see body and answer
+	stream  bool   // the answer may be a stream: no deadline for the whole
+	status  int    // of the answer; default 200
+	answer  any    // a value of the answer's type; nil is an empty answer
+
+	handle func(*call) error
+}
+
+// param is a parameter in the query or a header.
+type param struct {
+	name, kind, doc string // kind is string, integer or boolean
+	values          []string
+}
+
+// The parameters that several routes have.
+var (
+	limitParam  = param{name: "limit", kind: "integer", doc: "the most items of one page"}
+	cursorParam = param{name: "cursor", kind: "string", doc: "the member next of the page before"}
+	ifMatch     = param{name: "If-Match", kind: "string", doc: "the ETag of the thread that the change is of; 412 if the thread has changed since"}
+)
+
+func (r *route) known(name string) bool {
+	return slices.ContainsFunc(r.query, func(p param) bool { return p.name == name })
+}
+
+// pathNames returns the names of the path's variables.
+func (r *route) pathNames() []string {
+	var names []string
+	for _, part := range strings.Split(r.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
+// table returns the routes of the parts that the API has.
+func (a *API) table() []*route {
+	o := &a.options
+	list := (&hostHandlers{a}).routes()
+	if o.Runs != nil {
+		list = append(list, (&runHandlers{runs: o.Runs, targets: o.Targets, allowed: o.Allowed, view: o.View, stream: o.Stream}).routes()...)
+	}
+	if o.Threads != nil {
+		list = append(list, (&threadHandlers{store: o.Threads, view: o.View}).routes()...)
+	}
+	if o.Ledger != nil {
+		list = append(list, (&usageHandlers{o.Ledger}).routes()...)
+	}
+	for _, r := range list {
+		if r.status == 0 {
+			r.status = http.StatusOK
+		}
+	}
+	return list
+}
+
+// mount registers the routes, and answers for what is none.
+func (a *API) mount() {
+	methods := map[string][]string{}
+	for _, r := range a.routes {
+		a.mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, r) })
+		methods[r.path] = append(methods[r.path], r.method)
+	}
+	for path, of := range methods {
+		slices.Sort(of)
+		allow := strings.Join(of, ", ")
+		wrong := &route{id: "wrongMethod", handle: func(c *call) error {
+			c.w.Header().Set("Allow", allow)
+			return &statusError{http.StatusMethodNotAllowed, host.Errorf(host.InvalidArgument, "%s is not a method of %s", c.r.Method, path).WithHint("use %s", allow)}
+		}}
+		a.mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, wrong) })
+	}
+	unknown := &route{id: "unknown", handle: func(c *call) error {
+		return host.Errorf(host.NotFound, "there is no such path").WithHint("GET /v1/openapi.json lists the paths")
+	}}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, unknown) })
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.cors(w, r) {
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// serve answers a request of a route.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, of *route) {
+	c, cancel := a.begin(w, r, of)
+	defer cancel()
+	err := a.admit(c)
+	if err == nil {
+		err = of.handle(c)
+	}
+	if err != nil && !errors.Is(err, errAnswered) {
+		c.fail(err)
+	}
+}
+
+// admit identifies the caller, and checks what the route's row says about requests.
+func (a *API) admit(c *call) error {
+	if c.route.scope != "" || c.route.any {
+		p, err := a.authenticate(c.r)
+		if err != nil {
+			return err
+		}
+		if p == nil || p.Tenant == "" {
+			return host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential: Authorization: Bearer KEY")
+		}
+		c.principal = p
+		if c.route.scope != "" && !slices.Contains(p.Scopes, c.route.scope) {
+			return host.Errorf(host.PermissionDenied, "the credential lacks the scope %s", c.route.scope).WithHint("ask an administrator for a key with that scope")
+		}
+	}
+	return c.checkQuery()
+}

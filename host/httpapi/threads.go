@@ -1,0 +1,461 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/threads/search"
+	"github.com/agenthost/agenthost/host/threads/transfer"
+)
+
+// NewThread is the body of POST /v1/threads.
+type NewThread struct {
+	ID       string           `json:"id,omitempty" description:"absent is a fresh one; an id that the tenant has is answered with that thread, unchanged"`
+	Title    string           `json:"title,omitempty"`
+	Metadata threads.Metadata `json:"metadata,omitempty"`
+}
+
+// ThreadChange is the body of PATCH /v1/threads/{thread}.
+type ThreadChange struct {
+	Title    *string          `json:"title,omitempty"`
+	Metadata threads.Metadata `json:"metadata,omitempty" description:"replaces the members it has; one that is null is removed"`
+}
+
+// Moment names a moment of a thread: at most one of snapshot, turn and branch, and a message.
+type Moment struct {
+	Snapshot string `json:"snapshot,omitempty" description:"the thread right after that turn"`
+	Turn     string `json:"turn,omitempty" description:"the present thread up to that turn"`
+	Branch   string `json:"branch,omitempty" description:"a head that was left behind"`
+	Message  string `json:"message,omitempty" description:"the conversation up to and with that message"`
+	Before   bool   `json:"before,omitempty" description:"without that message"`
+}
+
+func (m *Moment) at() threads.At {
+	return threads.At{Snapshot: m.Snapshot, Turn: m.Turn, Branch: m.Branch, Message: m.Message, Before: m.Before}
+}
+
+// NewFork is the body of POST /v1/threads/{thread}/forks.
+type NewFork struct {
+	ID       string           `json:"id,omitempty"`
+	Title    string           `json:"title,omitempty"`
+	Metadata threads.Metadata `json:"metadata,omitempty"`
+	At       Moment           `json:"at,omitzero" description:"absent is now"`
+}
+
+// Branches is the answer of GET /v1/threads/{thread}/branches.
+type Branches struct {
+	Branches []*threads.Branch `json:"branches"`
+}
+
+// Artifacts is the answer of GET /v1/threads/{thread}/artifacts.
+type Artifacts struct {
+	Artifacts []threads.ArtifactInfo `json:"artifacts"`
+}
+
+// Hits is the answer of GET /v1/search.
+type Hits struct {
+	Hits []search.Hit `json:"hits"`
+}
+
+// maxBranches bounds the branches of one answer.
+const maxBranches = 1_000
+
+// threadHandlers answer the routes of threads.
+type threadHandlers struct {
+	store *threads.Store
+	view  *stream.View
+}
+
+func (h *threadHandlers) routes() []*route {
+	query := param{name: "q", kind: "string", doc: "words to look for"}
+	format := param{name: "format", kind: "string", doc: "the form of the export (thread)", values: formats()}
+	return []*route{
+		{method: "GET", path: "/v1/threads", id: "listThreads", group: "threads", scope: ReadThreads, query: []param{limitParam, cursorParam},
+			summary: "List threads, the last updated first.", answer: threads.Page{}, handle: h.listThreads},
+		{method: "POST", path: "/v1/threads", id: "createThread", group: "threads", scope: WriteThreads,
+			summary: "Create a thread: status 201, or 200 for one that exists.", body: NewThread{}, status: http.StatusCreated, answer: threads.Thread{}, handle: h.createThread},
+		{method: "GET", path: "/v1/threads/{thread}", id: "getThread", group: "threads", scope: ReadThreads,
+			summary: "Read a thread without its messages. The ETag is its head.", answer: threads.Thread{}, handle: h.getThread},
+		{method: "PATCH", path: "/v1/threads/{thread}", id: "updateThread", group: "threads", scope: WriteThreads,
+			summary: "Change a thread's title and metadata.", body: ThreadChange{}, answer: threads.Thread{}, handle: h.updateThread},
+		{method: "DELETE", path: "/v1/threads/{thread}", id: "deleteThread", group: "threads", scope: WriteThreads,
+			summary: "Delete a thread and everything in it.", status: http.StatusNoContent, handle: h.deleteThread},
+		{method: "GET", path: "/v1/threads/{thread}/messages", id: "threadMessages", group: "threads", scope: ReadThreads,
+			query:   []param{limitParam, {name: "branch", kind: "string", doc: "messages of that branch"}, {name: "snapshot", kind: "string", doc: "messages right after that turn"}},
+			summary: "Read a thread's last messages with their turns, its state and artifacts.", answer: threads.Transcript{}, handle: h.threadMessages},
+		{method: "PUT", path: "/v1/threads/{thread}/messages/{message}", id: "editMessage", group: "threads", scope: WriteThreads, headers: []param{ifMatch},
+			summary: "Put a message in the place of one. The thread before the change is kept as a branch.", body: host.Message{}, answer: threads.Thread{}, handle: h.editMessage},
+		{method: "DELETE", path: "/v1/threads/{thread}/messages/{message}", id: "deleteMessage", group: "threads", scope: WriteThreads, headers: []param{ifMatch},
+			summary: "Remove a message, with its tool calls and results. The thread before the change is kept as a branch.", answer: threads.Thread{}, handle: h.deleteMessage},
+		{method: "POST", path: "/v1/threads/{thread}/rewind", id: "rewindThread", group: "threads", scope: WriteThreads, headers: []param{ifMatch},
+			summary: "Make a moment of a thread its present. The thread before the change is kept as a branch.", body: Moment{}, answer: threads.Thread{}, handle: h.rewindThread},
+		{method: "POST", path: "/v1/threads/{thread}/forks", id: "forkThread", group: "threads", scope: WriteThreads,
+			summary: "Begin a thread at a moment of another one.", body: NewFork{}, status: http.StatusCreated, answer: threads.Thread{}, handle: h.forkThread},
+		{method: "GET", path: "/v1/threads/{thread}/branches", id: "threadBranches", group: "threads", scope: ReadThreads,
+			summary: "List a thread's heads: the present one, then those left behind, the last left first.", answer: Branches{}, handle: h.threadBranches},
+		{method: "GET", path: "/v1/threads/{thread}/artifacts", id: "threadArtifacts", group: "threads", scope: ReadThreads,
+			summary: "List a thread's artifacts.", answer: Artifacts{}, handle: h.threadArtifacts},
+		{method: "GET", path: "/v1/threads/{thread}/artifacts/{digest}", id: "getArtifact", group: "threads", scope: ReadThreads,
+			summary: "Read an artifact.", answer: host.Artifact{}, handle: h.getArtifact},
+		{method: "GET", path: "/v1/threads/{thread}/export", id: "exportThread", group: "threads", scope: ReadThreads, stream: true, query: []param{format},
+			summary: "Export a thread.", raw: "application/octet-stream", handle: h.exportThread},
+		{method: "GET", path: "/v1/search", id: "searchMessages", group: "threads", scope: ReadThreads, query: []param{query, limitParam},
+			summary: "Find messages by their words, the best first.", answer: Hits{}, handle: h.searchMessages},
+	}
+}
+
+func formats() (names []string) {
+	for _, f := range transfer.Formats() {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+// tenant returns the caller's threads.
+func (h *threadHandlers) tenant(c *call) *threads.Tenant { return h.store.For(c.principal.Tenant) }
+
+// thread returns the id in the path, if the credential reaches it.
+func (c *call) thread() (string, error) {
+	id, err := c.path("thread")
+	if err != nil {
+		return "", err
+	}
+	return id, c.mayThread(id)
+}
+
+// whole refuses a credential that reaches one thread only.
+func (c *call) whole() error {
+	if c.principal.Thread != "" {
+		return host.Errorf(host.PermissionDenied, "the credential reaches one thread only").WithHint("use a key of the tenant")
+	}
+	return nil
+}
+
+func (h *threadHandlers) listThreads(c *call) error {
+	if err := c.whole(); err != nil {
+		return err
+	}
+	limit, err := c.queryInt("limit")
+	if err != nil {
+		return err
+	}
+	page, err := h.tenant(c).List(c.ctx, &threads.ListOptions{Limit: limit, Cursor: c.query("cursor")})
+	if err != nil {
+		return err
+	}
+	return c.answer(page)
+}
+
+func (h *threadHandlers) createThread(c *call) error {
+	var in NewThread
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	if err := c.whole(); err != nil {
+		return err
+	}
+	t, created, err := h.tenant(c).Create(c.ctx, &threads.CreateOptions{ID: in.ID, Title: in.Title, Metadata: in.Metadata})
+	if err != nil {
+		return err
+	}
+	if !created {
+		return c.answerThread(http.StatusOK, t)
+	}
+	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
+	return c.answerThread(http.StatusCreated, t)
+}
+
+// answerThread answers with a thread, whose head is the ETag.
+func (c *call) answerThread(status int, t *threads.Thread) error {
+	c.w.Header().Set("ETag", `"`+t.Head+`"`)
+	return c.answerWith(status, t)
+}
+
+func (h *threadHandlers) getThread(c *call) error {
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	t, err := h.tenant(c).Thread(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.r.Header.Get("If-None-Match") == `"`+t.Head+`"` {
+		c.w.Header().Set("ETag", `"`+t.Head+`"`)
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return c.answerThread(http.StatusOK, t)
+}
+
+func (h *threadHandlers) updateThread(c *call) error {
+	var in ThreadChange
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	t, err := h.tenant(c).Update(c.ctx, id, threads.Change{Title: in.Title, Metadata: in.Metadata})
+	if err != nil {
+		return err
+	}
+	return c.answerThread(http.StatusOK, t)
+}
+
+func (h *threadHandlers) deleteThread(c *call) error {
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	if err := c.whole(); err != nil {
+		return err
+	}
+	if err := h.tenant(c).Delete(c.ctx, id); err != nil {
+		return err
+	}
+	return c.answer(nil)
+}
+
+func (h *threadHandlers) threadMessages(c *call) error {
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	limit, err := c.queryInt("limit")
+	if err != nil {
+		return err
+	}
+	shown, err := h.tenant(c).ShowAt(c.ctx, id, threads.At{Branch: c.query("branch"), Snapshot: c.query("snapshot")}, limit)
+	if err != nil {
+		return err
+	}
+	view := h.view
+	if shown.Messages, err = view.Messages(c.ctx, shown.Messages); err != nil {
+		return err
+	}
+	if shown.State, err = view.State(c.ctx, shown.State); err != nil {
+		return err
+	}
+	if view.HidesArtifacts() {
+		shown.Artifacts = nil
+	}
+	for i, s := range shown.Snapshots {
+		if s.Error != nil {
+			masked := *s
+			masked.Error = fault.ForClient(s.Error, s.ID)
+			shown.Snapshots[i] = &masked
+		}
+	}
+	return c.answer(shown)
+}
+
+// guard returns the condition of the header If-Match.
+func (c *call) guard() (*threads.If, error) {
+	tag := c.r.Header.Get("If-Match")
+	if tag == "" {
+		return nil, nil
+	}
+	head, opened := strings.CutPrefix(tag, `"`)
+	head, closed := strings.CutSuffix(head, `"`)
+	if !opened || !closed || head == "" || len(head) > maxHeaderBytes {
+		return nil, host.Errorf(host.InvalidArgument, "If-Match is not the ETag of a thread: %.60q", tag).WithHint("send the ETag that GET /v1/threads/{thread} answers")
+	}
+	return &threads.If{Head: head}, nil
+}
+
+// changed answers with the thread after a change that If-Match may have guarded.
+func (c *call) changed(guard *threads.If, t *threads.Thread, err error) error {
+	if guard != nil && host.CodeOf(err) == host.Conflict {
+		return &statusError{http.StatusPreconditionFailed, err}
+	}
+	if err != nil {
+		return err
+	}
+	return c.answerThread(c.route.status, t)
+}
+
+// change is what the changes of a thread have in common: its id and their condition.
+func (c *call) change() (id, message string, guard *threads.If, err error) {
+	if id, err = c.thread(); err == nil {
+		if message, err = c.path("message"); err == nil {
+			guard, err = c.guard()
+		}
+	}
+	return id, message, guard, err
+}
+
+func (h *threadHandlers) editMessage(c *call) error {
+	var m host.Message
+	if err := c.body(&m); err != nil {
+		return err
+	}
+	id, message, guard, err := c.change()
+	if err != nil {
+		return err
+	}
+	if m.Role == host.System {
+		return host.Errorf(host.PermissionDenied, "a client writes no messages of the role system")
+	}
+	t, err := h.tenant(c).EditMessage(c.ctx, id, message, &m, guard)
+	return c.changed(guard, t, err)
+}
+
+func (h *threadHandlers) deleteMessage(c *call) error {
+	id, message, guard, err := c.change()
+	if err != nil {
+		return err
+	}
+	t, err := h.tenant(c).DeleteMessage(c.ctx, id, message, guard)
+	return c.changed(guard, t, err)
+}
+
+func (h *threadHandlers) rewindThread(c *call) error {
+	var in Moment
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	id, _, guard, err := c.change()
+	if err != nil {
+		return err
+	}
+	t, err := h.tenant(c).Rewind(c.ctx, id, in.at(), guard)
+	return c.changed(guard, t, err)
+}
+
+func (h *threadHandlers) forkThread(c *call) error {
+	var in NewFork
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	if err := c.whole(); err != nil {
+		return err
+	}
+	t, err := h.tenant(c).Fork(c.ctx, id, &threads.ForkOptions{ID: in.ID, At: in.At.at(), Title: in.Title, Metadata: in.Metadata})
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
+	return c.answerThread(c.route.status, t)
+}
+
+func (h *threadHandlers) threadBranches(c *call) error {
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	answer := Branches{Branches: []*threads.Branch{}}
+	for b, err := range h.tenant(c).Branches(c.ctx, id) {
+		if err != nil {
+			return err
+		}
+		if answer.Branches = append(answer.Branches, b); len(answer.Branches) == maxBranches {
+			break
+		}
+	}
+	return c.answer(answer)
+}
+
+func (h *threadHandlers) threadArtifacts(c *call) error {
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	list, err := h.tenant(c).Artifacts(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	if list == nil || h.view.HidesArtifacts() {
+		list = []threads.ArtifactInfo{}
+	}
+	return c.answer(Artifacts{list})
+}
+
+func (h *threadHandlers) getArtifact(c *call) error {
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	digest, err := c.path("digest")
+	if err != nil {
+		return err
+	}
+	if h.view.HidesArtifacts() {
+		return host.Errorf(host.NotFound, "the thread has no artifact %.80q", digest)
+	}
+	artifact, err := h.tenant(c).Artifact(c.ctx, id, digest)
+	if err != nil {
+		return err
+	}
+	return c.answer(artifact)
+}
+
+// exportThread sends a thread as a file. A failure after its first bytes ends the
+// connection, so that no client takes half a file for the whole.
+func (h *threadHandlers) exportThread(c *call) error {
+	id, err := c.thread()
+	if err != nil {
+		return err
+	}
+	if h.view != nil {
+		return host.Errorf(host.PermissionDenied, "this host hides parts of threads from clients, and exports none").WithHint("export with the command agenthost thread export")
+	}
+	format := transfer.Format(c.query("format"))
+	if format == "" {
+		format = transfer.FormatThread
+	}
+	out := &download{w: c.w, name: "thread-" + string(format)}
+	if err := transfer.Export(c.ctx, h.tenant(c), id, format, out); err != nil {
+		if !out.begun {
+			return err
+		}
+		c.api.logMasked(c, err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// download is the body of a file whose header is sent with its first bytes.
+type download struct {
+	w     http.ResponseWriter
+	name  string
+	begun bool
+}
+
+func (d *download) Write(b []byte) (int, error) {
+	if !d.begun {
+		d.begun = true
+		h := d.w.Header()
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+	}
+	return d.w.Write(b)
+}
+
+func (h *threadHandlers) searchMessages(c *call) error {
+	if err := c.whole(); err != nil {
+		return err
+	}
+	limit, err := c.queryInt("limit")
+	if err != nil {
+		return err
+	}
+	hits, err := search.New(h.store).Messages(c.ctx, c.principal.Tenant, c.query("q"), &search.Options{Limit: limit})
+	if err != nil {
+		return err
+	}
+	if hits == nil {
+		hits = []search.Hit{}
+	}
+	return c.answer(Hits{hits})
+}

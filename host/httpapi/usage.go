@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/usage"
+)
+
+// Bill is the answer of GET /v1/usage.
+type Bill struct {
+	Period string           `json:"period" description:"a day, as 2026-01-31, or a month, as 2026-01, in UTC"`
+	Items  []usage.LineItem `json:"items" description:"by key, agent and model"`
+	Total  usage.LineItem   `json:"total"`
+}
+
+// UsageRecords is the answer of GET /v1/usage/records.
+type UsageRecords struct {
+	Records []usage.Record `json:"records"`
+	Next    string         `json:"next,omitempty" description:"the cursor of the next page; absent if this is the last"`
+}
+
+// Limits is the answer of GET /v1/usage/limits.
+type Limits struct {
+	Limits []LimitUse `json:"limits"`
+}
+
+// LimitUse is the use of one limit of a tenant's plan in its present window.
+type LimitUse struct {
+	Resource string    `json:"resource"`
+	Amount   int64     `json:"amount" description:"the limit, in the unit of its resource"`
+	Spent    int64     `json:"spent"`
+	Reserved int64     `json:"reserved,omitempty" description:"leased to other hosts"`
+	Ends     time.Time `json:"ends,omitzero" description:"of the window; absent if none has begun"`
+}
+
+// usageHandlers answer the routes of usage.
+type usageHandlers struct{ ledger *usage.Ledger }
+
+func (h *usageHandlers) routes() []*route {
+	period := param{name: "period", kind: "string", doc: "a day, as 2026-01-31, or a month, as 2026-01, in UTC; absent is this month"}
+	key := param{name: "key", kind: "string", doc: "records of that key"}
+	return []*route{
+		{method: "GET", path: "/v1/usage", id: "getUsage", group: "usage", scope: ReadUsage, query: []param{period},
+			summary: "Read the bill of a day or a month.", answer: Bill{}, handle: h.getUsage},
+		{method: "GET", path: "/v1/usage/records", id: "usageRecords", group: "usage", scope: ReadUsage, query: []param{key, limitParam, cursorParam},
+			summary: "List the records of usage, one of each run, in their order.", answer: UsageRecords{}, handle: h.usageRecords},
+		{method: "GET", path: "/v1/usage/limits", id: "usageLimits", group: "usage", scope: ReadUsage,
+			summary: "Read how much of each limit of the plan is used.", answer: Limits{}, handle: h.usageLimits},
+	}
+}
+
+// period returns the day or month that the request names.
+func (h *usageHandlers) period(c *call) (name string, p usage.Period, err error) {
+	name = c.query("period")
+	if name == "" {
+		name = time.Now().UTC().Format("2006-01")
+	}
+	if t, err := time.Parse(time.DateOnly, name); err == nil {
+		return name, usage.DayOf(t), nil
+	}
+	t, err := time.Parse("2006-01", name)
+	if err != nil {
+		return "", p, host.Errorf(host.InvalidArgument, "the period is neither a day nor a month: %.60q", name).WithHint("write 2026-01-31 or 2026-01")
+	}
+	return name, usage.MonthOf(t), nil
+}
+
+func (h *usageHandlers) getUsage(c *call) error {
+	name, period, err := h.period(c)
+	if err != nil {
+		return err
+	}
+	bill, err := h.ledger.BillOf(c.ctx, c.principal.Tenant, period)
+	if err != nil {
+		return err
+	}
+	if bill.Items == nil {
+		bill.Items = []usage.LineItem{}
+	}
+	return c.answer(Bill{Period: name, Items: bill.Items, Total: bill.Total})
+}
+
+func (h *usageHandlers) usageRecords(c *call) error {
+	limit, err := c.queryInt("limit")
+	if err != nil {
+		return err
+	}
+	var after uint64
+	if cursor := c.query("cursor"); cursor != "" {
+		if after, err = strconv.ParseUint(cursor, 10, 64); err != nil {
+			return host.Errorf(host.InvalidArgument, "the cursor is not that of a page: %.60q", cursor)
+		}
+	}
+	records, more, err := h.ledger.Export(c.ctx, c.principal.Tenant, c.query("key"), after, limit)
+	if err != nil {
+		return err
+	}
+	page := UsageRecords{Records: records}
+	if records == nil {
+		page.Records = []usage.Record{}
+	}
+	if more && len(records) > 0 {
+		page.Next = strconv.FormatUint(records[len(records)-1].Seq, 10)
+	}
+	return c.answer(page)
+}
+
+func (h *usageHandlers) usageLimits(c *call) error {
+	used, err := h.ledger.Used(c.ctx, c.principal.Tenant)
+	if err != nil {
+		return err
+	}
+	answer := Limits{Limits: []LimitUse{}}
+	for _, u := range used {
+		answer.Limits = append(answer.Limits, LimitUse{
+			Resource: u.Limit.Resource.String(), Amount: u.Limit.Amount, Spent: u.Spent, Reserved: u.Leased, Ends: u.Ends,
+		})
+	}
+	return c.answer(answer)
+}
