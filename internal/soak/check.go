@@ -43,15 +43,21 @@ type storedTurn struct {
 	answers []string
 }
 
-// Check compares a ledger with the messages of all its threads.
-func Check(turns []Turn, effects []Effect, threads map[string][]*chat.Message) *Report {
+// Stored is what the hosts have left in their store.
+type Stored struct {
+	Threads map[string][]*chat.Message
+	Open    map[string]string // durable runs that have not ended, by turn: what the journal has of each
+}
+
+// Check compares a ledger with what is stored.
+func Check(turns []Turn, effects []Effect, found *Stored) *Report {
 	r := &Report{Asked: len(turns), Effects: len(effects), Ended: map[string]int{}}
 	byName := map[string]Turn{}
 	for _, t := range turns {
 		byName[t.Name] = t
 	}
 	stored := map[string]*storedTurn{}
-	for thread, messages := range threads {
+	for thread, messages := range found.Threads {
 		r.readThread(thread, messages, stored, byName)
 	}
 	calls := map[string][]Effect{}
@@ -59,7 +65,7 @@ func Check(turns []Turn, effects []Effect, threads map[string][]*chat.Message) *
 		calls[e.Turn] = append(calls[e.Turn], e)
 	}
 	for _, t := range turns {
-		r.checkTurn(t, stored[t.Name], calls[t.Name])
+		r.checkTurn(t, stored[t.Name], calls[t.Name], found.Open[t.Name])
 	}
 	return r
 }
@@ -103,7 +109,7 @@ func (r *Report) readThread(thread string, messages []*chat.Message, stored map[
 	}
 }
 
-func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect) {
+func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect, open string) {
 	if s == nil {
 		s = &storedTurn{}
 	}
@@ -124,8 +130,11 @@ func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect) {
 		}
 	case len(s.answers) > 0:
 		r.Unknown++
-	case t.Durable && t.Begun && t.Ended == "":
-		lost("its durable run began and never ended")
+	case t.Durable && t.Begun && open == "":
+		lost("its durable run began, and ended without an answer; a host said %q", t.Ended)
+	}
+	if open != "" {
+		lost("its durable run never ended: %s", open)
 	}
 	if s.asks > 1 || len(s.answers) > 1 {
 		doubled("the thread has it %d times with %d answers", s.asks, len(s.answers))

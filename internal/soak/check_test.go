@@ -15,6 +15,7 @@ type record struct {
 	turns   []Turn
 	effects []Effect
 	threads map[string][]*chat.Message
+	open    map[string]string
 }
 
 func kept() *record {
@@ -95,7 +96,7 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := kept()
 			tt.change(r)
-			got := Check(r.turns, r.effects, r.threads)
+			got := Check(r.turns, r.effects, &Stored{Threads: r.threads, Open: r.open})
 			if len(got.Lost) != tt.lost || len(got.Doubled) != tt.doubled || len(got.OutOfOrder) != tt.orders {
 				t.Errorf("%d lost, %d doubled, %d out of order; want %d, %d, %d:\n%q\n%q\n%q", len(got.Lost), len(got.Doubled), len(got.OutOfOrder),
 					tt.lost, tt.doubled, tt.orders, got.Lost, got.Doubled, got.OutOfOrder)

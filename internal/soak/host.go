@@ -104,11 +104,13 @@ func Serve(ctx context.Context) error {
 
 // openStore opens a database or a directory.
 func openStore(ctx context.Context, address string) (kv.Driver, error) {
-	if strings.HasPrefix(address, "/") {
+	if isDirectory(address) {
 		return badgerkv.Open(address, nil)
 	}
 	return pgkv.Open(ctx, address, nil)
 }
+
+func isDirectory(address string) bool { return strings.HasPrefix(address, "/") }
 
 // hostProcess is the host of a process.
 type hostProcess struct {
@@ -146,13 +148,13 @@ func (p *hostProcess) join(ctx context.Context, driver kv.Driver) error {
 		return err
 	}
 	journal := runs.NewJournal(store, p.member)
-	h, err := host.New(&host.Options{History: history, Journal: journal})
-	if err != nil {
-		return err
-	}
 	logger := slog.New(slog.DiscardHandler)
 	if os.Getenv(logVariable) != "" {
 		logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("host", p.config.Name)
+	}
+	h, err := host.New(&host.Options{History: history, Journal: journal, Logger: logger})
+	if err != nil {
+		return err
 	}
 	p.registry, err = runs.New(h, &runs.Options{
 		Journal: journal, Logger: logger,

@@ -22,9 +22,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/runs"
-	"github.com/agenthost/agenthost/host/threads"
 )
 
 // logVariable is the environment variable that has the hosts write their logs.
@@ -36,6 +34,7 @@ const (
 	readyTimeout = 30 * time.Second // of a process that starts
 	settleLimit  = time.Minute      // for the end of a turn after the faults
 	takeoverWait = 20 * time.Second // for a run that began and that no host knows: hosts look for such runs each 10 s
+	settlePoll   = 500 * time.Millisecond
 	turnsAThread = 40
 )
 
@@ -121,6 +120,9 @@ func Run(ctx context.Context, opts *Options) (*Figures, *Report, error) {
 	close(s.stop)
 	clients.Wait()
 	s.figures.Elapsed = time.Since(began)
+	if err == nil {
+		err = s.settle(ctx)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -379,29 +381,37 @@ func (s *soak) follow(ctx context.Context, random *rand.Rand, t Turn, p *process
 	}
 }
 
-// read returns the messages of all threads. No host has the store any more.
-func (s *soak) read(ctx context.Context) (map[string][]*chat.Message, error) {
-	driver, err := openStore(ctx, s.opts.Store)
+// settle waits until no durable run is open in the store, or the time for that is over.
+func (s *soak) settle(ctx context.Context) error {
+	if isDirectory(s.opts.Store) {
+		return nil // a host has it
+	}
+	look, err := newLook(ctx, s.opts.Store)
+	if err != nil {
+		return err
+	}
+	defer look.close()
+	for since := time.Now(); time.Since(since) < settleLimit; time.Sleep(settlePoll) {
+		open, err := look.openRuns(ctx, s.ledger.Turns())
+		if err != nil || len(open) == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns what the store has. No host has it any more.
+func (s *soak) read(ctx context.Context) (*Stored, error) {
+	look, err := newLook(ctx, s.opts.Store)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = driver.Close() }()
-	store := threads.New(driver, nil).For(tenant)
-	out := map[string][]*chat.Message{}
-	for _, t := range s.ledger.Turns() {
-		if _, read := out[t.Thread]; read {
-			continue
-		}
-		out[t.Thread] = nil
-		for m, err := range store.Messages(ctx, t.Thread, threads.At{}) {
-			if host.CodeOf(err) == host.NotFound {
-				break
-			}
-			if err != nil {
-				return nil, err
-			}
-			out[t.Thread] = append(out[t.Thread], m)
-		}
+	defer look.close()
+	turns := s.ledger.Turns()
+	out := &Stored{}
+	if out.Threads, err = look.messages(ctx, turns); err != nil {
+		return nil, err
 	}
-	return out, nil
+	out.Open, err = look.openRuns(ctx, turns)
+	return out, err
 }
