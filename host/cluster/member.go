@@ -23,6 +23,10 @@ const DefaultLease = 5 * time.Second
 // beatsPerLease is how often a member writes a heartbeat in the time of its lease.
 const beatsPerLease = 5
 
+// staleBeats is for how many heartbeats a member waits for one that it never saw alive and
+// whose record is too old by this process's clock: it is dead, or the clocks differ.
+const staleBeats = 2
+
 // removeTimeout bounds the removal of a record.
 const removeTimeout = 5 * time.Second
 
@@ -48,6 +52,8 @@ type Options struct {
 	Identity *Identity // by which this member proves itself to others, and they to it; nil if it has no Address
 
 	Logger *slog.Logger // receives failed heartbeats; nil discards
+
+	Now func() time.Time // the wall clock of this process (time.Now): nothing depends on it but how soon an old record is one of the dead
 }
 
 // record is a member's in the store. Every write of it is a heartbeat.
@@ -88,6 +94,7 @@ type Member struct {
 	self     record // without its time
 	identity *Identity
 	logger   *slog.Logger
+	now      func() time.Time // the wall clock
 
 	ctx       context.Context // the lifetime: ends with Close
 	cancel    context.CancelFunc
@@ -97,6 +104,7 @@ type Member struct {
 	registering sync.Mutex
 	registered  bool // this process has written its record
 	closed      bool
+	pulse       pulse
 
 	mu     sync.Mutex
 	peers  map[string]*peer
@@ -116,9 +124,15 @@ type peer struct {
 }
 
 // lives reports whether a peer has written a heartbeat within its lease. The time is
-// that for which this process has waited for the next one: clocks that jump make no
-// peer dead, except one that was never seen alive.
-func (p *peer) lives(now time.Time) bool { return !p.lapsed && now.Sub(p.seen) <= p.record.Lease }
+// that for which this process has waited for the next one: clocks that differ or jump make
+// no peer dead. They only shorten the wait for one that was never seen alive.
+func (p *peer) lives(now time.Time) bool {
+	patience := p.record.Lease
+	if p.lapsed {
+		patience = staleBeats * p.record.Lease / beatsPerLease
+	}
+	return now.Sub(p.seen) <= patience
+}
 
 // New returns a member on a driver, which the caller closes after the member. Nothing is
 // written before Register. A nil *Options means the defaults. Code invalid_argument for
@@ -138,7 +152,10 @@ func New(driver kv.Driver, opts *Options) (*Member, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Member{driver: driver, id: cmp.Or(o.ID, rand.Text()), lease: o.Lease, logger: o.Logger, peers: map[string]*peer{},
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	m := &Member{driver: driver, id: cmp.Or(o.ID, rand.Text()), lease: o.Lease, logger: o.Logger, now: o.Now, peers: map[string]*peer{},
 		self: record{V: layout, Lease: o.Lease, Address: o.Address, Version: o.Version}, identity: o.Identity}
 	if o.Identity != nil {
 		m.self.Key = o.Identity.digest[:]
@@ -179,15 +196,23 @@ func (m *Member) Register(ctx context.Context) error {
 
 // beat writes a heartbeat.
 func (m *Member) beat(ctx context.Context) error {
+	began := time.Now()
 	r := m.self
-	r.Until = time.Now().Add(m.lease).UTC()
+	r.Until = m.now().Add(m.lease).UTC()
 	raw, err := kv.EncodeRecord(&r)
 	if err != nil {
 		return err
 	}
 	_, err = kv.Apply(ctx, m.driver, kv.Tx{Partition: partition, Writes: []kv.Write{kv.Put(memberKeys.With(m.id), raw)}})
+	if err == nil {
+		m.pulse.beat(began, m.silence())
+	}
 	return err
 }
+
+// silence is for how long this member may write no heartbeat and be sure that no other one
+// has taken it for dead.
+func (m *Member) silence() time.Duration { return staleBeats * m.lease / beatsPerLease }
 
 // keepBeating writes heartbeats, and removes the record at the end.
 func (m *Member) keepBeating() {
@@ -328,12 +353,12 @@ func (m *Member) see(id string, e kv.Entry) (dead bool) {
 	defer m.mu.Unlock()
 	now, p := time.Now(), m.peers[id]
 	if p == nil || p.revision != e.Revision {
-		r := record{}
+		r, clock := record{}, m.now()
 		if kv.DecodeRecord(e.Value, &r) != nil || r.Lease <= 0 {
-			r.Lease, r.Until = m.lease, now.Add(m.lease) // of another version: taken for one of this lease
+			r.Lease, r.Until = m.lease, clock.Add(m.lease) // of another version: taken for one of this lease
 		}
 		first := p == nil
-		p = &peer{record: r, revision: e.Revision, seen: now, lapsed: first && !r.Until.After(now)}
+		p = &peer{record: r, revision: e.Revision, seen: now, lapsed: first && !r.Until.After(clock)}
 		m.peers[id] = p
 	}
 	m.shared = m.shared || p.lives(now)

@@ -108,7 +108,8 @@ func TestAMemberThatLeavesIsGoneAtOnce(t *testing.T) {
 	})
 }
 
-// A member of an earlier process whose record is old was dead before it was seen.
+// A member of an earlier process whose record is old is dead if it writes none in the time
+// of two heartbeats, which is sooner than its lease.
 func TestAnOldRecordIsOfADeadMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := kv.NewMemory()
@@ -121,10 +122,38 @@ func TestAnOldRecordIsOfADeadMember(t *testing.T) {
 			t.Errorf("before Observe: Gone = %t, %v; want that nothing is known", gone, err)
 		}
 		observe(t, b)
+		time.Sleep(2*b.Interval() + time.Millisecond)
+		observe(t, b)
 		if gone, err := b.Gone(t.Context(), "a"); err != nil || !gone {
 			t.Errorf("Gone = %t, %v; want true", gone, err)
 		}
 	})
+}
+
+// A member whose clock differs by an hour lives for one that begins after it.
+func TestClocksThatDifferMakeNoMemberDead(t *testing.T) {
+	for _, offset := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			store := kv.NewMemory()
+			of := &paused{Driver: store}
+			join(t, of, &cluster.Options{ID: "a", Now: func() time.Time { return time.Now().Add(offset) }})
+			b := join(t, store, &cluster.Options{ID: "b"})
+			for range 30 {
+				if deaths := observe(t, b); deaths != 0 || !b.Lives("a") {
+					t.Fatalf("a clock that differs by %s: %d deaths, lives %t", offset, deaths, b.Lives("a"))
+				}
+				time.Sleep(b.Interval())
+			}
+			of.stopped.Store(true)
+			died := time.Now()
+			for observe(t, b) == 0 {
+				time.Sleep(b.Interval())
+			}
+			if took := time.Since(died); took > cluster.DefaultLease+3*b.Interval() {
+				t.Errorf("a clock that differs by %s: a death was seen after %s", offset, took)
+			}
+		})
+	}
 }
 
 func TestNewRefusesANegativeLease(t *testing.T) {
