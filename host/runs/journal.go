@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 
@@ -31,9 +30,9 @@ type Journal struct {
 	store  JournalStore
 	member *cluster.Member
 	index  *cluster.Owners // of open runs
+	claims *cluster.Claims // of this member in the index
 
 	mu       sync.Mutex
-	tenants  map[string]bool // that have an entry of this member in the index
 	open     map[runKey]bool // runs of this member
 	released map[runKey]bool // those that write nothing more
 }
@@ -48,45 +47,28 @@ type runKey struct{ tenant, run string }
 
 // NewJournal returns the journal of a member.
 func NewJournal(store JournalStore, member *cluster.Member) *Journal {
-	return &Journal{store: store, member: member, index: cluster.NewOwners(store.Driver(), "runs"), tenants: map[string]bool{}, open: map[runKey]bool{}, released: map[runKey]bool{}}
+	index := cluster.NewOwners(store.Driver(), "runs")
+	return &Journal{store: store, member: member, index: index, claims: cluster.NewClaims(member, index), open: map[runKey]bool{}, released: map[runKey]bool{}}
 }
 
 // releasedOwner is the owner of runs that a host has handed over.
 const releasedOwner = "released"
-
-// claimed makes the owner of an open run findable, before the run has it: once for each
-// tenant.
-func (j *Journal) claimed(ctx context.Context, tenant string) error {
-	j.mu.Lock()
-	known := j.tenants[tenant]
-	j.mu.Unlock()
-	if known {
-		return nil
-	}
-	if err := j.member.Register(ctx); err != nil {
-		return err
-	}
-	if err := j.index.Add(ctx, j.member.ID(), tenant); err != nil {
-		return err
-	}
-	j.mu.Lock()
-	j.tenants[tenant] = true
-	j.mu.Unlock()
-	return nil
-}
 
 // CreateRun implements [host.Journal].
 func (j *Journal) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 	if rec.Status != host.RunOpen {
 		return j.store.CreateRun(ctx, rec)
 	}
-	if err := j.claimed(ctx, rec.Tenant); err != nil {
+	confirm, err := j.claims.Claim(ctx, rec.Tenant)
+	if err != nil {
 		return err
 	}
 	own := *rec
 	own.Host = j.member.ID()
 	j.setOpen(rec.Ref, true) // before the store has it: see stranded
-	err := j.store.CreateRun(ctx, &own)
+	if err = j.store.CreateRun(ctx, &own); err == nil {
+		err = confirm(ctx)
+	}
 	if err != nil {
 		j.setOpen(rec.Ref, false)
 	}
@@ -120,12 +102,16 @@ func (j *Journal) ReadRun(ctx context.Context, tenant, run string) (*host.RunRec
 
 // TakeRun implements [host.Journal]. The run then belongs to this member.
 func (j *Journal) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
-	if err := j.claimed(ctx, ref.Tenant); err != nil {
+	confirm, err := j.claims.Claim(ctx, ref.Tenant)
+	if err != nil {
 		return 0, err
 	}
 	ref.Host = j.member.ID()
 	j.setOpen(ref, true)
 	fence, err := j.store.TakeRun(ctx, ref)
+	if err == nil {
+		err = confirm(ctx)
+	}
 	if err != nil {
 		j.setOpen(ref, false)
 	}
@@ -201,15 +187,17 @@ func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error
 	}
 	ref := rec.Ref
 	ref.Host = releasedOwner
-	_, err = j.store.TakeRun(ctx, ref)
-	return err == nil, err
+	if _, err = j.store.TakeRun(ctx, ref); err != nil {
+		return false, err
+	}
+	return true, j.index.Add(ctx, releasedOwner, tenant) // again: a member that looked in between found no run
 }
 
 // owners returns the other members that have, or had, durable runs, with a tenant of these,
 // and the tenants whose entries of this member others have removed: while it was paused, or
 // with the tenant.
 func (j *Journal) owners(ctx context.Context) (others []cluster.Owned, missing map[string]bool, err error) {
-	missing = j.claims() // read before the index: a later claim is not missing
+	missing = j.claims.Tenants() // read before the index: a later claim is not missing
 	found, err := j.index.All(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -222,13 +210,6 @@ func (j *Journal) owners(ctx context.Context) (others []cluster.Owned, missing m
 		return own
 	})
 	return others, missing, nil
-}
-
-// claims returns the tenants that have had an entry of this member in the index.
-func (j *Journal) claims() map[string]bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return maps.Clone(j.tenants)
 }
 
 // claimAgain adds the entries of tenants of which this member has open runs. A tenant
@@ -248,7 +229,7 @@ func (j *Journal) claimAgain(ctx context.Context, tenants map[string]bool) error
 // stranded returns the runs that are this member's in the store, and that it does not run:
 // their last commits failed.
 func (j *Journal) stranded(ctx context.Context) (found []*host.RunRecord, err error) {
-	for tenant := range j.claims() {
+	for tenant := range j.claims.Tenants() {
 		records, err := j.store.RunsOf(ctx, tenant, j.member.ID())
 		if err != nil {
 			return nil, err

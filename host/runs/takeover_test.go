@@ -2,6 +2,8 @@ package runs_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,7 +24,8 @@ import (
 type pausing struct {
 	kv.Driver
 	stopped atomic.Pointer[chan struct{}]
-	failing atomic.Bool // commits fail
+	failing atomic.Bool            // commits fail
+	stopAt  atomic.Pointer[string] // in a key of the commit before which the process is stopped
 }
 
 func (p *pausing) stop() { c := make(chan struct{}); p.stopped.Store(&c) }
@@ -50,6 +53,11 @@ func (p *pausing) Scan(ctx context.Context, partition string, r kv.Range) (kv.Pa
 }
 
 func (p *pausing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	if at := p.stopAt.Load(); at != nil && slices.ContainsFunc(txs, func(tx kv.Tx) bool {
+		return slices.ContainsFunc(tx.Writes, func(w kv.Write) bool { return strings.Contains(string(w.Key), *at) })
+	}) && p.stopAt.CompareAndSwap(at, nil) {
+		p.stop()
+	}
 	p.wait()
 	if !p.failing.Load() {
 		return p.Driver.Commit(ctx, txs...)
@@ -330,6 +338,64 @@ func TestARunBegunAfterAPauseIsTakenOver(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		a.driver.stop()
 		b.waitFor(t, "r2", 120*time.Second)
+		close(releaseA)
+	})
+}
+
+// A host that was paused begins a run as soon as it wakes, and dies before it has looked at
+// the others.
+func TestARunBegunAtTheEndOfAPauseIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		releaseA, releaseB := make(chan struct{}), make(chan struct{})
+		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		a.begin(t, "r1")
+		a.driver.stop()
+		b.waitFor(t, "r1", 10*time.Second)
+		close(releaseB)
+		time.Sleep(30 * time.Second) // sweeps of b
+		a.driver.wake()
+		synctest.Wait()
+		if _, err := a.registry.Start(t.Context(), a.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t2", Text: "go", Durable: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+		a.driver.stop()
+		b.waitFor(t, "r2", 10*time.Second)
+		close(releaseA)
+	})
+}
+
+// A host is paused while it begins a run, after it has made sure that the run will be found;
+// others look for its runs meanwhile. It wakes, says that the run has begun, and dies.
+func TestARunBegunAroundAPauseIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		releaseA, releaseB := make(chan struct{}), make(chan struct{})
+		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		close(releaseB)
+		at := "open"
+		a.driver.stopAt.Store(&at)
+		began := make(chan error, 1)
+		go func() {
+			_, err := a.registry.Start(context.Background(), a.agent, &host.Request{Tenant: "acme", Run: "r1", Thread: "t1", Text: "go", Durable: true}, nil)
+			began <- err
+		}()
+		time.Sleep(8 * time.Second) // b sees a die and looks for its runs; a looks again after 10
+		if a.driver.stopped.Load() == nil {
+			t.Fatal("the host is not paused")
+		}
+		a.driver.wake()
+		for _, err := range a.registry.Events(t.Context(), "acme", "r1", 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		a.driver.stop()
+		if err := <-began; err != nil {
+			t.Fatal(err)
+		}
+		b.waitFor(t, "r1", 10*time.Second)
 		close(releaseA)
 	})
 }
