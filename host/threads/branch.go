@@ -190,5 +190,6 @@ func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, messag
 	if err != nil {
 		return "", err
 	}
+	s.locks.wrote(lockKey{t.part.name, req.Thread, req.Branch})
 	return t.rec.Head, nil
 }

@@ -74,6 +74,7 @@ func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id st
 	if err != nil {
 		return host.OpenedThread{}, err
 	}
+	s.locks.wrote(lockKey{t.part.name, id, req.Branch})
 	return host.OpenedThread{Thread: id, Created: created, Head: t.rec.Head}, nil
 }
 

@@ -134,6 +134,7 @@ type lockTable struct {
 type queue struct {
 	waiting []chan struct{}
 	before  *point    // the thread's point when the running turn began; nil if it wrote nothing yet
+	written bool      // the commit that began the turn is done, and before stays
 	fence   []kv.Cond // that hold while this process has the lock among several
 }
 
@@ -157,12 +158,22 @@ func (l *lockTable) fence(key lockKey) []kv.Cond {
 }
 
 // began records the point of a thread before the first commit of the turn that
-// runs on it, if one does.
+// runs on it, if one does. A commit that is tried again begins at the point that it
+// has read again.
 func (l *lockTable) began(key lockKey, before point) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if q := l.queues[key]; q != nil && q.before == nil {
+	if q := l.queues[key]; q != nil && !q.written {
 		q.before = &before
+	}
+}
+
+// wrote keeps the point that began has recorded: the turn's first commit is done.
+func (l *lockTable) wrote(key lockKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.queues[key]; q != nil {
+		q.written = q.before != nil
 	}
 }
 
@@ -212,7 +223,7 @@ func (l *lockTable) leave(key lockKey) {
 		return
 	}
 	close(q.waiting[0])
-	q.waiting, q.before, q.fence = q.waiting[1:], nil, nil
+	q.waiting, q.before, q.written, q.fence = q.waiting[1:], nil, false, nil
 }
 
 // giveUp leaves the queue. If the turn had come in the same moment, it goes to

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 )
@@ -288,5 +289,41 @@ func TestAMessageSentAgainIntoARaceBeginsNoBranch(t *testing.T) {
 	}
 	if branches != 1 {
 		t.Errorf("there are %d branches, want that of the thread", branches)
+	}
+}
+
+// A branch that is begun while the thread's first turn opens the thread, and one after
+// that, begin before the turn: with no message of it.
+func TestBranchesBesideTheTurnThatOpensAThread(t *testing.T) {
+	d := &spy{Driver: kv.NewMemory()}
+	t.Cleanup(func() { _ = d.Driver.Close() })
+	s := threads.New(d, nil)
+	unlock, err := s.LockThread(t.Context(), threadtest.Request("t1", "r1", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	racer := threadtest.Request("t1", "r2", nil)
+	var branches [2]string
+	d.before = func(kv.Tx) error {
+		d.before = nil // of the branch's own commit
+		branches[0], err = s.Branch(t.Context(), racer, "")
+		return nil
+	}
+	if _, err := s.OpenThread(t.Context(), threadtest.Request("t1", "r1", host.UserText("first"))); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if branches[1], err = s.Branch(t.Context(), racer, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, branch := range branches {
+		on := threadtest.Request("t1", "r2", nil)
+		on.Branch = branch
+		if loaded, err := s.Get(t.Context(), on); err != nil || len(loaded.Messages) > 0 {
+			t.Errorf("branch %q begins with %d messages, %v", branch, len(loaded.Messages), err)
+		}
 	}
 }
