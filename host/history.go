@@ -147,6 +147,7 @@ type HistoryRequest struct {
 	Thread  string // "" when the run named none and none is created yet
 	Branch  string // of the thread, that a [Brancher] made; "" is its own line
 	Run     string
+	Resumes string // the run that this one resumes; "" for none
 	Network string
 	Input   *Message // the user's message of this run; may be nil
 	SoFar   *SoFar   // the messages, the results, the agents and the state of the run; nil outside one

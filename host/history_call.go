@@ -71,7 +71,7 @@ func awaitHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T
 // historyRequest says whose history the run asks for: a copy for each call, so
 // that an adapter may keep or change it.
 func (r *run) historyRequest() *HistoryRequest {
-	req := &HistoryRequest{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Run: r.scope.Run, Network: r.net.name, Racing: r.thread.concurrency()}
+	req := &HistoryRequest{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Run: r.scope.Run, Resumes: r.resume.run, Network: r.net.name, Racing: r.thread.concurrency()}
 	req.SoFar = r.soFar(nil)
 	if req.SoFar.state == nil {
 		layers := r.firstLayers()

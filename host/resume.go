@@ -27,7 +27,7 @@ func (r *run) storeQuestions(ctx context.Context) error {
 		}
 		return nil
 	}
-	rec, err := r.journal.newRecord(RunInterrupted, replay.Entry{Left: r.checkpoint()})
+	rec, err := r.journal.newRecord(RunInterrupted, r.thread.branch, replay.Entry{Left: r.checkpoint()})
 	if err != nil {
 		return err
 	}

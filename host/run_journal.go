@@ -38,13 +38,13 @@ func (j *runJournal) store() *guardedJournal {
 }
 
 // newRecord returns the record of a run that begins to be in the journal.
-func (j *runJournal) newRecord(status RunStatus, step replay.Entry) (*RunRecord, error) {
+func (j *runJournal) newRecord(status RunStatus, branch string, step replay.Entry) (*RunRecord, error) {
 	raw, err := json.Marshal(step)
 	if err != nil {
 		return nil, Errorf(Internal, "write down run %q: %w", j.scope.Run, err)
 	}
 	now := time.Now().UTC()
-	return &RunRecord{Ref: RunRef{Tenant: j.scope.Tenant, Thread: j.scope.Thread, Run: j.scope.Run, Fence: 1}, Target: j.scope.Network,
+	return &RunRecord{Ref: RunRef{Tenant: j.scope.Tenant, Thread: j.scope.Thread, Run: j.scope.Run, Fence: 1}, Branch: branch, Target: j.scope.Network,
 		Status: status, Created: now, Updated: now, Steps: []json.RawMessage{raw}}, nil
 }
 

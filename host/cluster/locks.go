@@ -42,11 +42,11 @@ func NewLocks(member *Member) *Locks { return &Locks{member: member, held: map[s
 // conditions fails after another member has taken the lock of one that was taken for
 // dead. unlock may be called more than once.
 //
-// While no other member lives the lock is free of cost and has no fence: a member that
+// While no other member lives, and none has died within a lease, the lock is free of cost and has no fence: a member that
 // joins in that moment meets the commits of this one by their conditions. Members that
 // wait have no order. Errors are ctx's and those of the driver, with codes.
 func (l *Locks) Lock(ctx context.Context, partition, name string, wait bool) (fence []kv.Cond, unlock func(), err error) {
-	if len(l.member.Peers()) == 0 {
+	if l.member.alone() {
 		return nil, func() {}, nil
 	}
 	if err := l.member.Register(ctx); err != nil {

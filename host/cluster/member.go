@@ -109,6 +109,7 @@ type Member struct {
 	mu     sync.Mutex
 	peers  map[string]*peer
 	deaths int64
+	died   time.Time // when the last of them was seen
 	shared bool      // there were peers
 	looked time.Time // for the certificate of a caller
 
@@ -275,6 +276,20 @@ func (m *Member) Peers() []Peer {
 	return out
 }
 
+// alone reports whether no other member lives, and none has died so lately that its work
+// may still be taken over.
+func (m *Member) alone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	for _, p := range m.peers {
+		if p.lives(now) {
+			return false
+		}
+	}
+	return m.died.IsZero() || now.Sub(m.died) > m.lease
+}
+
 // Shared reports whether this member has seen others, living or not.
 func (m *Member) Shared() bool {
 	m.mu.Lock()
@@ -342,6 +357,7 @@ func (m *Member) bury(found map[string]bool, lapsed map[string]uint64) int64 {
 		if !found[id] || lapsed[id] > 0 {
 			delete(m.peers, id)
 			m.deaths++
+			m.died = time.Now()
 		}
 	}
 	return m.deaths

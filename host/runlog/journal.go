@@ -88,6 +88,7 @@ const (
 // Record is a run as a journal has it.
 type Record struct {
 	Ref
+	Branch     string // of the thread; "" is its own line
 	Target     string // the network or agent
 	Status     Status
 	Answers    string // the run whose questions this one has answers to

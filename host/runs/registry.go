@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -79,8 +80,10 @@ type Registry struct {
 	idle     chan struct{} // closed when running becomes 0, if a drain waits for that
 	draining bool
 	joined   bool
-	server   *http.Server // for other hosts; nil without ServePeers
-	sweep    *time.Timer  // removes ended runs; nil without any
+	server   *http.Server  // for other hosts; nil without ServePeers
+	sweep    *time.Timer   // removes ended runs; nil without any
+	woken    chan struct{} // receives when other hosts have handed runs over
+	stranded atomic.Bool   // a run has ended here and not in the journal
 }
 
 // endedRun is a run that is removed at a time.
@@ -98,7 +101,7 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 	if opts != nil {
 		o = *opts
 	}
-	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}}
+	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}, woken: make(chan struct{}, 1)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if r.shared, _ = o.Journal.(*Journal); r.shared != nil {
 		r.peers = newPeers(r.shared.member)
@@ -231,6 +234,7 @@ func (r *Registry) lost(l *liveRun) bool {
 		return false
 	}
 	r.shared.setOpen(host.RunRef{Tenant: l.info.Tenant, Run: l.info.ID}, false)
+	r.stranded.Store(true)
 	return true
 }
 

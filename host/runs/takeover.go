@@ -38,14 +38,7 @@ func (r *Registry) Join(ctx context.Context) error {
 	if _, err := j.member.Observe(ctx); err != nil {
 		return err
 	}
-	released := make(chan struct{}, 1)
-	err := j.member.Subscribe(ctx, releasedTopic, func() {
-		select {
-		case released <- struct{}{}:
-		default:
-		}
-	})
-	if err != nil {
+	if err := j.member.Subscribe(ctx, releasedTopic, r.wake); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -55,13 +48,21 @@ func (r *Registry) Join(ctx context.Context) error {
 		return host.Errorf(host.Unavailable, "the host is being stopped")
 	case !r.joined:
 		r.joined = true
-		r.background.Go(func() { r.watch(released) })
+		r.background.Go(r.watch)
 	}
 	return nil
 }
 
+// wake has the runs that are handed over looked for at once.
+func (r *Registry) wake() {
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
+}
+
 // watch observes the other members and takes the runs of dead ones over.
-func (r *Registry) watch(released <-chan struct{}) {
+func (r *Registry) watch() {
 	tick := time.NewTicker(r.shared.member.Interval())
 	defer tick.Stop()
 	var deaths int64
@@ -84,9 +85,10 @@ func (r *Registry) watch(released <-chan struct{}) {
 		select {
 		case <-r.ctx.Done():
 			return
-		case <-released:
+		case <-r.woken:
 			pending = true
 		case <-tick.C:
+			pending = r.stranded.Swap(false) || pending
 		}
 	}
 }

@@ -77,6 +77,7 @@ type node struct {
 	registry *runs.Registry
 	agent    *host.Agent
 	calls    atomic.Int64 // of its tool
+	lost     atomic.Bool  // it has no agents for runs of others
 }
 
 // newNode returns a host whose agent calls the tool pay, then answers done when release
@@ -96,7 +97,7 @@ func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}
 	if n.member, err = cluster.New(n.driver, opts); err != nil {
 		t.Fatal(err)
 	}
-	n.store = threads.New(n.driver, nil)
+	n.store = threads.New(n.driver, &threads.Options{Locks: cluster.NewLocks(n.member)})
 	history, err := host.NewHistory(n.store, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,12 @@ func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}
 	}
 	journal := runs.NewJournal(n.store, n.member)
 	h := newHost(t, &host.Options{History: history, Journal: journal})
-	n.registry, err = runs.New(h, &runs.Options{Journal: journal, Target: func(string) (host.Target, error) { return n.agent, nil }})
+	n.registry, err = runs.New(h, &runs.Options{Journal: journal, Target: func(name string) (host.Target, error) {
+		if n.lost.Load() {
+			return nil, host.Errorf(host.NotFound, "there is no agent %q", name)
+		}
+		return n.agent, nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,4 +404,66 @@ func TestARunBegunAroundAPauseIsTakenOver(t *testing.T) {
 		b.waitFor(t, "r1", 10*time.Second)
 		close(releaseA)
 	})
+}
+
+// A turn that waits for the thread of a host that has died comes after the run of that host,
+// which would have failed otherwise: the thread had moved on.
+func TestATurnWaitsForAnInterruptedRunOfItsThread(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		lost      bool // no host can continue the run
+		completed bool
+		atLeast   time.Duration // that the turn waits
+		atMost    time.Duration
+	}{
+		{name: "another host continues it", completed: true, atMost: 8 * time.Second},
+		{name: "no host continues it", lost: true, atLeast: 15 * time.Second, atMost: 25 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := kv.NewMemory()
+				releaseA, releaseB := make(chan struct{}), make(chan struct{})
+				a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+				time.Sleep(time.Second) // each sees the other
+				b.lost.Store(tt.lost)
+				a.begin(t, "r1")
+				if _, err := b.registry.Start(t.Context(), b.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t1", Text: "again"}, nil); err != nil {
+					t.Fatal(err)
+				}
+				a.driver.stop()
+				close(releaseB)
+				died := time.Now()
+				if run, err := b.registry.Wait(t.Context(), "acme", "r2"); err != nil || run.Status != runs.Completed {
+					t.Fatalf("the turn: %+v, %v", run, err)
+				}
+				if took := time.Since(died); took < tt.atLeast || took > tt.atMost {
+					t.Errorf("the turn ended after %s, want %s to %s", took, tt.atLeast, tt.atMost)
+				}
+				want := []string{"go", "done by b", "again", "done by b"}
+				if !tt.completed {
+					want = []string{"go", "again", "done by b"}
+				}
+				var got []string
+				for m, err := range threads.New(store, nil).For("acme").Messages(t.Context(), "t1", threads.At{}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if text := m.Text(); text != "" {
+						got = append(got, text)
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("the thread is %q, want %q", got, want)
+				}
+				began := time.Now()
+				if _, err := b.registry.Start(t.Context(), b.agent, &host.Request{Tenant: "acme", Run: "r3", Thread: "t1", Text: "once more"}, nil); err != nil {
+					t.Fatal(err)
+				}
+				if run, err := b.registry.Wait(t.Context(), "acme", "r3"); err != nil || run.Status != runs.Completed || time.Since(began) > time.Second {
+					t.Errorf("the next turn: %+v, %v after %s", run, err, time.Since(began))
+				}
+				close(releaseA)
+			})
+		})
+	}
 }

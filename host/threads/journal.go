@@ -26,6 +26,7 @@ type runRecord struct {
 	version
 	Run        string         `json:"run"`
 	Thread     string         `json:"thread,omitempty"`
+	Branch     string         `json:"branch,omitempty"`  // of the thread
 	Content    string         `json:"content,omitempty"` // the thread's, so that the run goes with it
 	Target     string         `json:"target"`
 	Status     host.RunStatus `json:"status"`
@@ -96,7 +97,7 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 
 func (j journal) create(ctx context.Context, rec *host.RunRecord) error {
 	w := j.writer(rec.Run)
-	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Target: rec.Target,
+	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Branch: rec.Branch, Target: rec.Target,
 		Status: rec.Status, Fence: 1, Host: rec.Host, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
 	if rec.Thread != "" {
 		t, err := j.part.open(ctx, rec.Thread)
@@ -184,7 +185,7 @@ func (s *Store) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecor
 func (r *runRecord) public(tenant string) *host.RunRecord {
 	return &host.RunRecord{
 		Ref:    host.RunRef{Tenant: tenant, Thread: r.Thread, Run: r.Run, Fence: r.Fence, Host: r.Host},
-		Target: r.Target, Status: r.Status, Answers: r.Answers, AnsweredBy: r.AnsweredBy, Created: r.Created, Updated: r.Updated,
+		Branch: r.Branch, Target: r.Target, Status: r.Status, Answers: r.Answers, AnsweredBy: r.AnsweredBy, Created: r.Created, Updated: r.Updated,
 	}
 }
 

@@ -1,10 +1,12 @@
 package threads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -33,10 +35,12 @@ func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unloc
 // Place is a place among the turns of a thread, which was taken before the turn
 // runs. Either [Place.Lock] or [Place.Leave] ends it.
 type Place struct {
-	store *Store
-	key   lockKey
-	turn  <-chan struct{}
-	wait  bool // for the lock that processes share
+	store  *Store
+	key    lockKey
+	ticket int64 // which says who comes first
+	turn   <-chan struct{}
+	wait   bool      // for the lock that processes share
+	own    [2]string // the turn's run, and the one that it resumes
 }
 
 // TakePlace takes the next place among the turns of req's thread without waiting for
@@ -44,7 +48,11 @@ type Place struct {
 // thread from then on, in this Store, come after it. Codes are those of
 // [Store.LockThread].
 func (s *Store) TakePlace(ctx context.Context, req *host.HistoryRequest) (*Place, error) {
-	return s.writer(req.Tenant).takePlace(ctx, req.Thread, req.Branch, req.Racing)
+	p, err := s.writer(req.Tenant).takePlace(ctx, req.Thread, req.Branch, req.Racing)
+	if err == nil {
+		p.own = [2]string{req.Run, req.Resumes}
+	}
+	return p, err
 }
 
 func (w threadWriter) takePlace(ctx context.Context, id, branch string, racing host.Racing) (*Place, error) {
@@ -62,17 +70,48 @@ func (w threadWriter) takePlace(ctx context.Context, id, branch string, racing h
 	if racing != "" && racing != host.RaceWait {
 		limit = 0
 	}
-	turn, err := w.store.locks.enter(key, limit)
+	turn, ticket, err := w.store.locks.enter(key, limit)
 	if err != nil {
 		return nil, err
 	}
-	return &Place{store: w.store, key: key, turn: turn, wait: limit > 0}, nil
+	return &Place{store: w.store, key: key, ticket: ticket, turn: turn, wait: limit > 0}, nil
 }
 
 // Lock waits until the place is the first and returns unlock, which gives the
 // thread to the next and may be called more than once. If Lock fails the place
 // is given up.
+//
+// A run whose host has died or has lost the store comes before turns that have the thread
+// after it, until another host continues it: such turns wait for that, though not for long.
 func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
+	patience := interruptedRuns{place: p}
+	for {
+		unlock, err := p.lockNow(ctx)
+		if err != nil {
+			return nil, err
+		}
+		first, err := patience.next(ctx)
+		if first == "" && err == nil {
+			return unlock, nil
+		}
+		unlock()
+		switch {
+		case err != nil:
+			return nil, err
+		case !p.wait:
+			return nil, host.Errorf(host.Conflict, "run %q on thread %q was interrupted and continues first", first, p.key.thread)
+		}
+		select {
+		case <-time.After(interruptedPoll):
+		case <-ctx.Done():
+			return nil, contextError(ctx, "wait for run %q on thread %q, which was interrupted", first, p.key.thread)
+		}
+		p.turn = p.store.locks.enterAgain(p.key, p.ticket)
+	}
+}
+
+// lockNow is Lock without a look at what came before.
+func (p *Place) lockNow(ctx context.Context) (unlock func(), err error) {
 	unlock = sync.OnceFunc(func() { p.store.locks.leave(p.key) })
 	select {
 	case <-p.turn:
@@ -127,15 +166,22 @@ type lockKey struct{ partition, thread, branch string }
 type lockTable struct {
 	mu     sync.Mutex
 	queues map[lockKey]*queue
+	ticket int64 // the last one
 }
 
 // queue holds the turns that wait behind the running one. A channel is closed
 // when its owner's turn has come.
 type queue struct {
-	waiting []chan struct{}
+	waiting []waiter  // by their tickets
 	before  *point    // the thread's point when the running turn began; nil if it wrote nothing yet
 	written bool      // the commit that began the turn is done, and before stays
 	fence   []kv.Cond // that hold while this process has the lock among several
+}
+
+// waiter is a turn that waits.
+type waiter struct {
+	turn   chan struct{}
+	ticket int64
 }
 
 // setFence sets the conditions of the commits of the turn that runs on a thread.
@@ -189,28 +235,42 @@ func (l *lockTable) before(key lockKey) *point {
 }
 
 // enter joins the queue. The channel is closed when the caller holds the thread.
-func (l *lockTable) enter(key lockKey, limit int) (<-chan struct{}, error) {
+func (l *lockTable) enter(key lockKey, limit int) (turn <-chan struct{}, ticket int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	turn := make(chan struct{})
-	q := l.queues[key]
-	if q == nil {
-		if l.queues == nil {
-			l.queues = map[lockKey]*queue{}
-		}
-		l.queues[key] = &queue{}
-		close(turn)
-		return turn, nil
-	}
-	if limit == 0 {
-		return nil, host.Errorf(host.Conflict, "another turn is running on thread %q", key.thread)
-	}
-	if len(q.waiting) >= limit {
-		return nil, host.Errorf(host.ResourceExhausted, "thread %q: %d turns wait for it already", key.thread, len(q.waiting)).
+	switch q := l.queues[key]; {
+	case q == nil:
+	case limit == 0:
+		return nil, 0, host.Errorf(host.Conflict, "another turn is running on thread %q", key.thread)
+	case len(q.waiting) >= limit:
+		return nil, 0, host.Errorf(host.ResourceExhausted, "thread %q: %d turns wait for it already", key.thread, len(q.waiting)).
 			WithHint("send the next message when an answer has come")
 	}
-	q.waiting = append(q.waiting, turn)
-	return turn, nil
+	l.ticket++
+	return l.join(key, l.ticket), l.ticket, nil
+}
+
+// enterAgain joins the queue at the place of a ticket.
+func (l *lockTable) enterAgain(key lockKey, ticket int64) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.join(key, ticket)
+}
+
+// join adds a turn to the queue. l.mu is held.
+func (l *lockTable) join(key lockKey, ticket int64) <-chan struct{} {
+	turn := make(chan struct{})
+	if q := l.queues[key]; q != nil {
+		at, _ := slices.BinarySearchFunc(q.waiting, ticket, func(w waiter, ticket int64) int { return cmp.Compare(w.ticket, ticket) })
+		q.waiting = slices.Insert(q.waiting, at, waiter{turn, ticket})
+		return turn
+	}
+	if l.queues == nil {
+		l.queues = map[lockKey]*queue{}
+	}
+	l.queues[key] = &queue{}
+	close(turn)
+	return turn
 }
 
 // leave hands the thread to the next in the queue.
@@ -222,7 +282,7 @@ func (l *lockTable) leave(key lockKey) {
 		delete(l.queues, key)
 		return
 	}
-	close(q.waiting[0])
+	close(q.waiting[0].turn)
 	q.waiting, q.before, q.written, q.fence = q.waiting[1:], nil, false, nil
 }
 
@@ -232,7 +292,7 @@ func (l *lockTable) giveUp(key lockKey, turn <-chan struct{}) {
 	l.mu.Lock()
 	q := l.queues[key]
 	for i, w := range q.waiting {
-		if w == turn {
+		if w.turn == turn {
 			q.waiting = slices.Delete(q.waiting, i, i+1)
 			l.mu.Unlock()
 			return

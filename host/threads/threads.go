@@ -28,6 +28,7 @@ type Store struct {
 	index      *wordindex.Index                                   // nil if none is kept
 	deleted    func(ctx context.Context, tenant, id string) error // may be nil
 	retries    retryLocks
+	overtaken  overtaken
 	windows    *windowCache // nil if none is kept
 }
 
