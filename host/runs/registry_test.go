@@ -332,3 +332,14 @@ func TestAnswerFindsARunOfAnotherProcessInTheJournal(t *testing.T) {
 		t.Errorf("an answer to no run: %v", err)
 	}
 }
+
+func TestOnlyAKnownStatusCanBeTheEnd(t *testing.T) {
+	for status, want := range map[runs.Status]bool{
+		"": false, "unknown": false, runs.Running: false,
+		runs.Interrupted: true, runs.Completed: true, runs.Failed: true, runs.Canceled: true,
+	} {
+		if got := status.Ended(); got != want {
+			t.Errorf("Status(%q).Ended() = %t, want %t", status, got, want)
+		}
+	}
+}

@@ -22,8 +22,9 @@ const (
 	Canceled    Status = "canceled"
 )
 
-// Ended reports whether a run of that status has no further events.
-func (s Status) Ended() bool { return s != Running }
+// Ended reports whether a run of that status has no further events. An empty or unknown
+// status is not ended.
+func (s Status) Ended() bool { return s != Running && s.valid() }
 
 // valid reports whether s is a status.
 func (s Status) valid() bool {
