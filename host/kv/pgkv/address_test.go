@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -226,5 +227,36 @@ func TestStoresThatMakeTheTablesAtTheSameTimeAllOpen(t *testing.T) {
 		if err := <-opened; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestOpenSaysHowOftenItTriedToReachADatabase(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	for name, c := range map[string]struct {
+		address string
+		says    []string
+	}{
+		"nothing listens":         {"postgres://u:secret@127.0.0.1:1/db", []string{"attempts to connect in ", "connection refused"}},
+		"a server without a word": {"postgres://u:secret@" + silent.Addr().String() + "/db?sslmode=disable", []string{"1 attempts to connect in 1", "did not answer in time"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun := time.Now()
+			_, err := pgkv.Open(t.Context(), c.address, &pgkv.Options{Patience: 100 * time.Millisecond})
+			if !errors.Is(err, kv.ErrUnavailable) {
+				t.Fatalf("Open = %v, want unavailable", err)
+			}
+			for _, text := range c.says {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("Open = %q, want %q in it", err, text)
+				}
+			}
+			if took := time.Since(begun); took > pgkv.OpenPatience {
+				t.Errorf("Open took %s", took)
+			}
+		})
 	}
 }

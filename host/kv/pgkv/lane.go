@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -43,6 +44,31 @@ func (l *lanes) put(back *lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.free = append(l.free, back)
+}
+
+// The bounds of the sweep of lanes that processes have left.
+const (
+	// laneKeptFor is how long the row of a lane stays after its last commit: much longer
+	// than a call may ask what became of that.
+	laneKeptFor = 30 * 24 * time.Hour
+	// maxSweptLanes bounds how many rows one Open removes: more than it will add.
+	maxSweptLanes = 1000
+)
+
+const sweepLanesSQL = `
+delete from {schema}.lanes l using (
+	select o.id from {schema}.lanes o where o.at < now() - make_interval(secs => $1) limit $2 for update skip locked
+) old where l.id = old.id`
+
+// sweepLanes removes rows of lanes that processes have left. The store works without it.
+func (s *Store) sweepLanes(ctx context.Context) {
+	err := s.once(ctx, func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, s.sql.sweepLanes, laneKeptFor.Seconds(), maxSweptLanes)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		s.logger.Warn("rows of lanes that ended processes had are not removed", "error", translate(err))
+	}
 }
 
 // resolve finds out what became of the batch with the lane's number after its connection

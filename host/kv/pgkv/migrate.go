@@ -76,7 +76,11 @@ func (s *Store) prepare(ctx context.Context, migrate bool) error {
 			if err := s.checkKey(ctx); err != nil {
 				return err
 			}
-			return s.checkWritable(ctx)
+			if err := s.checkWritable(ctx); err != nil {
+				return err
+			}
+			s.sweepLanes(ctx)
+			return nil
 		case !migrate:
 			return fmt.Errorf("%w: the tables in schema %q are of version %d, not %d; open them once with a role that may change them, or enable migrations",
 				kv.ErrFormat, s.schema, version, len(migrations))

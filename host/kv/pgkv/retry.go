@@ -3,6 +3,7 @@ package pgkv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -16,6 +17,10 @@ const (
 	shortestPause = 5 * time.Millisecond
 	longestPause  = time.Second
 )
+
+// leastAttempt is the time that a connection may take to be made, however short the
+// patience is.
+const leastAttempt = time.Second
 
 // attempts spaces the attempts of one call.
 type attempts struct {
@@ -64,6 +69,32 @@ func (s *Store) repeat(ctx context.Context, fn func(context.Context) error) erro
 		if !again {
 			return unanswered(translate(err))
 		}
+	}
+}
+
+// reach waits until the database answers, for [OpenPatience] or the store's patience, the
+// shorter of both. One attempt may take as long, and at least leastAttempt.
+func (s *Store) reach(ctx context.Context) error {
+	begun, patience := time.Now(), min(s.patience, OpenPatience)
+	limit, cancel := context.WithTimeout(ctx, max(patience, leastAttempt))
+	defer cancel()
+	tries := &attempts{until: begun.Add(patience), pause: shortestPause}
+	for n := 1; ; n++ {
+		err := s.pool.Ping(limit)
+		if err == nil {
+			return nil
+		}
+		again := !refusedError(err) && (!answeredError(err) || inTheWay(err)) && tries.again(limit)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case again:
+			continue
+		case n == 1 && limit.Err() == nil:
+			return unanswered(translate(err))
+		}
+		took := max(time.Since(begun).Round(100*time.Millisecond), 100*time.Millisecond)
+		return fmt.Errorf("%d attempts to connect in %s: %w", n, took, unanswered(translate(err)))
 	}
 }
 

@@ -23,6 +23,9 @@ const (
 	DefaultConnections = 8
 	// DefaultPatience is how long a call tries to reach the database.
 	DefaultPatience = 20 * time.Second
+	// OpenPatience is how long Open tries to reach the database, if Options.Patience is
+	// not shorter: a wrong address is more likely than an outage.
+	OpenPatience = 5 * time.Second
 	// DefaultStatementTimeout is after how long the database ends a statement.
 	DefaultStatementTimeout = 30 * time.Second
 	// DefaultLockTimeout is how long a statement waits for a lock.
@@ -88,7 +91,8 @@ var _ kv.Driver = (*Store)(nil)
 // pool_max_conns, the most connections; "schema" names the schema of the tables.
 //
 // Errors: [kv.ErrInvalid] for an address that cannot be read, or a database that does
-// not exist; [kv.ErrUnavailable] if no server answers there within Options.Patience;
+// not exist; [kv.ErrUnavailable] if no server answers there within [OpenPatience] or
+// Options.Patience, the shorter of both;
 // [kv.ErrDenied] if the server refuses the role, or the role lacks a right;
 // [kv.ErrReadOnly] if the database takes no writes; [kv.ErrFormat] if its tables are
 // those of a newer version, or of an older one that may not be migrated; [kv.ErrKey] if
@@ -118,7 +122,11 @@ func Open(ctx context.Context, address string, opts *Options) (*Store, error) {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.watcher = newWatcher(s, config.ConnConfig, opts.PollInterval)
-	if err := s.prepare(ctx, !opts.MigrationsDisabled); err != nil {
+	err = s.reach(ctx)
+	if err == nil {
+		err = s.prepare(ctx, !opts.MigrationsDisabled)
+	}
+	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open store at %s: %w", where, err)
 	}
