@@ -49,6 +49,7 @@ func TestAClaimIsWrittenOncePerPeriod(t *testing.T) {
 			time.Sleep(cluster.DefaultLease)
 			of.stopped.Store(false)
 		}
+		beat := func() { time.Sleep(a.Interval()); synctest.Wait() }
 		for _, tt := range []struct {
 			name          string
 			first         func()
@@ -58,9 +59,9 @@ func TestAClaimIsWrittenOncePerPeriod(t *testing.T) {
 			{"the first", nil, func() {}, 1, 0},
 			{"a second", func() { time.Sleep(time.Minute) }, func() {}, 0, 0},
 			{"in a pause", pause, func() {}, 1, 1},
-			{"after a pause", func() { time.Sleep(a.Interval()) }, func() {}, 1, 0},
+			{"after a pause", beat, func() {}, 1, 0},
 			{"around a pause", nil, pause, 0, 1},
-			{"around a pause and a heartbeat", func() { time.Sleep(a.Interval()) }, func() { pause(); time.Sleep(a.Interval()) }, 1, 1},
+			{"around a pause and a heartbeat", beat, func() { pause(); beat() }, 1, 1},
 		} {
 			if tt.first != nil {
 				tt.first()

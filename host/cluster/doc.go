@@ -27,7 +27,9 @@
 //
 // [Member.Announce] tells all members that something which they hold in memory has
 // changed in the store, such as a grant, a budget or a version of a plugin;
-// [Member.Subscribe] calls a function then, within a second.
+// [Member.Subscribe] calls a function then, within a second. [Member.AnnounceAndWait]
+// returns when every living member that has subscribed with
+// [Member.SubscribeAcknowledged] has taken the change, as the erasure of a tenant needs.
 //
 // # Locks
 //

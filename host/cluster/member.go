@@ -64,6 +64,7 @@ type record struct {
 	Address string        `json:"address,omitempty"`
 	Key     []byte        `json:"key,omitempty"` // the digest of its certificate
 	Version string        `json:"version,omitempty"`
+	Topics  []string      `json:"topics,omitempty"` // that it acknowledges
 }
 
 // Peer is another member.
@@ -182,7 +183,7 @@ func (m *Member) Register(ctx context.Context) error {
 	m.registering.Lock()
 	defer m.registering.Unlock()
 	if m.closed {
-		return &fault.Error{Code: fault.Unavailable, Message: "the member of the cluster has left", Err: kv.ErrClosed}
+		return errLeft()
 	}
 	if m.registered {
 		return nil
@@ -200,6 +201,7 @@ func (m *Member) beat(ctx context.Context) error {
 	began := time.Now()
 	r := m.self
 	r.Until = m.now().Add(m.lease).UTC()
+	r.Topics = m.topics.acknowledged()
 	raw, err := kv.EncodeRecord(&r)
 	if err != nil {
 		return err
