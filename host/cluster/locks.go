@@ -90,7 +90,7 @@ func (l *Locks) take(ctx context.Context, partition string, key kv.Key, value st
 		}
 	}
 	l.hold(value, true)
-	tx := kv.Tx{Partition: partition, Conds: []kv.Cond{kv.AtRevision(key, e.Revision)}, Writes: []kv.Write{kv.Put(key, []byte(value))}}
+	tx := kv.Tx{Partition: partition, Quiet: true, Conds: []kv.Cond{kv.AtRevision(key, e.Revision)}, Writes: []kv.Write{kv.Put(key, []byte(value))}}
 	_, err = kv.Apply(ctx, l.member.driver, tx)
 	if err == nil {
 		return true, nil
@@ -160,7 +160,7 @@ func (l *Locks) removeLater(partition string, key kv.Key, value string) {
 func (l *Locks) remove(ctx context.Context, partition string, key kv.Key, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
 	defer cancel()
-	tx := kv.Tx{Partition: partition, Conds: []kv.Cond{kv.Fence(key, []byte(value))}, Writes: []kv.Write{kv.Delete(key)}}
+	tx := kv.Tx{Partition: partition, Quiet: true, Conds: []kv.Cond{kv.Fence(key, []byte(value))}, Writes: []kv.Write{kv.Delete(key)}}
 	_, err := kv.Apply(ctx, l.member.driver, tx)
 	if errors.Is(err, kv.ErrPrecondition) {
 		return nil

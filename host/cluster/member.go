@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	mrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -107,12 +108,13 @@ type Member struct {
 	closed      bool
 	pulse       pulse
 
-	mu     sync.Mutex
-	peers  map[string]*peer
-	deaths int64
-	died   time.Time // when the last of them was seen
-	shared bool      // there were peers
-	looked time.Time // for the certificate of a caller
+	mu       sync.Mutex
+	peers    map[string]*peer
+	deaths   int64
+	died     time.Time // when the last of them was seen
+	shared   bool      // there were peers
+	looked   time.Time // for the certificate of a caller
+	observed time.Time // when the last reading of the heartbeats began
 
 	topics topics
 }
@@ -206,7 +208,7 @@ func (m *Member) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = kv.Apply(ctx, m.driver, kv.Tx{Partition: partition, Writes: []kv.Write{kv.Put(memberKeys.With(m.id), raw)}})
+	_, err = kv.Apply(ctx, m.driver, kv.Tx{Partition: partition, Quiet: true, Writes: []kv.Write{kv.Put(memberKeys.With(m.id), raw)}})
 	if err == nil {
 		m.pulse.beat(began, m.silence())
 	}
@@ -217,13 +219,20 @@ func (m *Member) beat(ctx context.Context) error {
 // has taken it for dead.
 func (m *Member) silence() time.Duration { return staleBeats * m.lease / beatsPerLease }
 
+// untilNextBeat returns the pause before a heartbeat: an interval, or up to a fifth less, so
+// that hosts that were started together do not write at the same moments.
+func (m *Member) untilNextBeat() time.Duration {
+	return m.Interval() - mrand.N(m.Interval()/5+1)
+}
+
 // keepBeating writes heartbeats, and removes the record at the end.
 func (m *Member) keepBeating() {
-	tick := time.NewTicker(m.lease / beatsPerLease)
-	defer tick.Stop()
+	wait := time.NewTimer(m.untilNextBeat())
+	defer wait.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-wait.C:
+			wait.Reset(m.untilNextBeat())
 			ctx, cancel := context.WithTimeout(m.ctx, m.lease)
 			err := m.beat(ctx)
 			cancel()
@@ -241,7 +250,7 @@ func (m *Member) keepBeating() {
 func (m *Member) remove(ctx context.Context, id string, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	tx := kv.Tx{Partition: partition, Writes: []kv.Write{kv.Delete(memberKeys.With(id))}}
+	tx := kv.Tx{Partition: partition, Quiet: true, Writes: []kv.Write{kv.Delete(memberKeys.With(id))}}
 	if revision > 0 {
 		tx.Conds = []kv.Cond{kv.AtRevision(memberKeys.With(id), revision)}
 	}
@@ -327,6 +336,7 @@ func (m *Member) Gone(ctx context.Context, id string) (bool, error) {
 func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
 	m.observing.Lock()
 	defer m.observing.Unlock()
+	began := time.Now()
 	found := map[string]bool{}
 	lapsed := map[string]uint64{}
 	for e, err := range kv.All(ctx, m.driver, partition, kv.Range{Prefix: memberKeys, Limit: kv.MaxScanLimit}) {
@@ -343,18 +353,38 @@ func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
 			lapsed[id] = e.Revision
 		}
 	}
-	deaths = m.bury(found, lapsed)
+	deaths = m.bury(found, lapsed, began)
 	for id, revision := range lapsed {
 		m.remove(ctx, id, revision)
 	}
 	return deaths, nil
 }
 
+// Deaths is Observe for callers that ask often: it reads the store only if the last reading,
+// for any caller, began more than three quarters of an Interval ago. Callers that watch for
+// deaths call it every [Member.WatchInterval]; the work of a process that was killed is then
+// found within its lease and twice the Interval, and a process reads the heartbeats no more
+// often however many of its parts watch.
+func (m *Member) Deaths(ctx context.Context) (deaths int64, err error) {
+	m.mu.Lock()
+	recent := !m.observed.IsZero() && time.Since(m.observed) < 3*m.WatchInterval()
+	deaths = m.deaths
+	m.mu.Unlock()
+	if recent {
+		return deaths, nil
+	}
+	return m.Observe(ctx)
+}
+
+// WatchInterval returns how often to call Deaths.
+func (m *Member) WatchInterval() time.Duration { return m.Interval() / 4 }
+
 // bury forgets the peers that are dead or have no record, and returns how many these
 // were since New.
-func (m *Member) bury(found map[string]bool, lapsed map[string]uint64) int64 {
+func (m *Member) bury(found map[string]bool, lapsed map[string]uint64, began time.Time) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.observed = began
 	for id := range m.peers {
 		if !found[id] || lapsed[id] > 0 {
 			delete(m.peers, id)

@@ -161,3 +161,60 @@ func TestNewRefusesANegativeLease(t *testing.T) {
 		t.Errorf("New: %v, want invalid_argument", err)
 	}
 }
+
+// scans counts the readings of a driver.
+type scans struct {
+	kv.Driver
+	n atomic.Int64
+}
+
+func (s *scans) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
+	s.n.Add(1)
+	return s.Driver.Scan(ctx, partition, r)
+}
+
+func TestPartsThatWatchForDeathsReadTheHeartbeatsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		of, counted := &paused{Driver: store}, &scans{Driver: store}
+		a, b := join(t, of, nil), join(t, counted, nil)
+		observe(t, b)
+		var died [3]atomic.Int64 // when each part saw it
+		stop := make(chan struct{})
+		for i := range died {
+			go func() {
+				time.Sleep(time.Duration(i) * 77 * time.Millisecond)
+				for {
+					deaths, err := b.Deaths(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					if deaths > 0 {
+						died[i].CompareAndSwap(0, time.Now().UnixNano())
+					}
+					select {
+					case <-stop:
+						return
+					case <-time.After(b.WatchInterval()):
+					}
+				}
+			}()
+		}
+		before := counted.n.Load()
+		time.Sleep(time.Minute)
+		if n := counted.n.Load() - before; n > 81 {
+			t.Errorf("%d readings in a minute by three parts, want at most 81: one in three quarters of an interval", n)
+		}
+		of.stopped.Store(true)
+		begun := time.Now()
+		time.Sleep(10 * time.Second)
+		close(stop)
+		synctest.Wait()
+		for i := range died {
+			took := time.Duration(died[i].Load() - begun.UnixNano())
+			if most := cluster.DefaultLease + 2*b.Interval(); took <= 0 || took > most {
+				t.Errorf("part %d saw the death of %s after %s, want at most %s", i, a.ID(), took, most)
+			}
+		}
+	})
+}

@@ -38,7 +38,7 @@ func NewOwners(driver kv.Driver, kind string) *Owners {
 // Add makes the work of a tenant findable, before a member has it. Codes are those of the
 // driver.
 func (o *Owners) Add(ctx context.Context, owner, tenant string) error {
-	_, err := kv.Apply(ctx, o.driver, kv.Tx{Partition: ownerPartition, Writes: []kv.Write{kv.Put(o.keys.With(owner).With(tenant), nil)}})
+	_, err := kv.Apply(ctx, o.driver, kv.Tx{Partition: ownerPartition, Quiet: true, Writes: []kv.Write{kv.Put(o.keys.With(owner).With(tenant), nil)}})
 	return kverror.Wrap(err, "write down which host has work of a tenant")
 }
 
@@ -62,7 +62,7 @@ func (o *Owners) All(ctx context.Context) (found []Owned, err error) {
 // Forget removes an entry whose owner has no more work of the tenant. One that was added
 // again since it was read stays.
 func (o *Owners) Forget(ctx context.Context, e Owned) {
-	_, _ = kv.Apply(ctx, o.driver, kv.Tx{Partition: ownerPartition, Conds: []kv.Cond{kv.AtRevision(e.key, e.revision)}, Writes: []kv.Write{kv.Delete(e.key)}})
+	_, _ = kv.Apply(ctx, o.driver, kv.Tx{Partition: ownerPartition, Quiet: true, Conds: []kv.Cond{kv.AtRevision(e.key, e.revision)}, Writes: []kv.Write{kv.Delete(e.key)}})
 }
 
 // EraseTenant removes a tenant from the indexes of all kinds. Codes are those of the
@@ -71,7 +71,7 @@ func EraseTenant(ctx context.Context, driver kv.Driver, tenant string) error {
 	keys, err := entriesOf(ctx, driver, tenant)
 	for _, key := range keys {
 		if err == nil {
-			_, err = kv.Apply(ctx, driver, kv.Tx{Partition: ownerPartition, Writes: []kv.Write{kv.Delete(key)}})
+			_, err = kv.Apply(ctx, driver, kv.Tx{Partition: ownerPartition, Quiet: true, Writes: []kv.Write{kv.Delete(key)}})
 		}
 	}
 	return kverror.Wrap(err, "erase the tenant's entries in the index of hosts' work")

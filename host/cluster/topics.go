@@ -118,7 +118,7 @@ func (m *Member) unacknowledged(ctx context.Context, topic string, revision uint
 		if _, lives := waiting[id]; lives && at >= revision {
 			delete(waiting, id)
 		} else if !lives {
-			gone := kv.Tx{Partition: ackPartition, Conds: []kv.Cond{kv.AtRevision(e.Key, e.Revision)}, Writes: []kv.Write{kv.Delete(e.Key)}}
+			gone := kv.Tx{Partition: ackPartition, Quiet: true, Conds: []kv.Cond{kv.AtRevision(e.Key, e.Revision)}, Writes: []kv.Write{kv.Delete(e.Key)}}
 			_, _ = kv.Apply(ctx, m.driver, gone) // the next announcement removes it otherwise
 		}
 	}
@@ -277,7 +277,7 @@ func (m *Member) callFunctions(topic string, revision uint64) error {
 	}
 	if functions != nil && acked {
 		at := strconv.AppendUint(nil, revision, 10)
-		if _, err := kv.Apply(m.ctx, m.driver, kv.Tx{Partition: ackPartition, Writes: []kv.Write{kv.Put(ackKeys.With(topic).With(m.id), at)}}); err != nil {
+		if _, err := kv.Apply(m.ctx, m.driver, kv.Tx{Partition: ackPartition, Quiet: true, Writes: []kv.Write{kv.Put(ackKeys.With(topic).With(m.id), at)}}); err != nil {
 			return err
 		}
 	}

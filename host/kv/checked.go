@@ -171,7 +171,7 @@ func (tx Tx) sizeWithDigests() int {
 // withDigests returns a Tx with digests before its values, which it puts in room, and
 // the rest of room.
 func (tx Tx) withDigests(room []byte) (Tx, []byte) {
-	out := Tx{Partition: tx.Partition, Conds: slices.Clone(tx.Conds), Writes: slices.Clone(tx.Writes)}
+	out := Tx{Partition: tx.Partition, Conds: slices.Clone(tx.Conds), Writes: slices.Clone(tx.Writes), Quiet: tx.Quiet}
 	for i := range out.Writes {
 		if w := &out.Writes[i]; !w.Delete {
 			w.Value, room = withDigest(room, tx.Partition, w.Key, w.Value)

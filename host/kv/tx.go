@@ -17,6 +17,10 @@ type Tx struct {
 	// Writes are made together. No two may name the same key, so their order
 	// means nothing.
 	Writes []Write
+	// Quiet keeps a driver from waking the watches of other processes for this Tx: see
+	// [Notifier]. They find it by polling. It is for frequent commits that no process
+	// waits for.
+	Quiet bool
 }
 
 // Result is the outcome of one Tx.

@@ -135,7 +135,7 @@ func New(driver kv.Driver, opts *Options) *Queue {
 	q.dead = &deadLetters{store: q.store, schedule: q.schedule, max: o.MaxDeadLetters, logger: o.Logger}
 	q.held = &heldRuns{store: q.store, life: q.life, schedule: q.schedule, dead: q.dead, runStatus: o.RunStatus, logger: o.Logger,
 		runs: map[runKey]*heldJobs{}, orphans: map[runKey]*orphanJobs{}}
-	q.recovery = &recovery{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, held: q.held, logger: o.Logger, poll: o.HeldPoll, lease: o.Lease}
+	q.recovery = &recovery{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, held: q.held, logger: o.Logger, poll: o.HeldPoll}
 	claims := &claims{store: q.store, life: q.life, schedule: q.schedule, holders: q.holders, dead: q.dead, lease: o.Lease,
 		logger:  o.Logger,
 		backoff: retry.Backoff{First: o.FirstRetry, Last: o.LastRetry, Later: 0.25}}

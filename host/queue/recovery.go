@@ -20,19 +20,18 @@ type recovery struct {
 	held     *heldRuns
 	logger   *slog.Logger
 	poll     time.Duration // between two looks at everything
-	lease    time.Duration
 }
 
 // watch observes the other holders and recovers the jobs of those that died, until the
 // queue is closed. A death is observed once: the jobs are searched until the search
 // succeeds.
 func (r *recovery) watch() {
-	tick := time.NewTicker(min(r.poll, r.lease/renewals))
+	tick := time.NewTicker(min(r.poll, r.holders.WatchInterval()))
 	defer tick.Stop()
 	var swept time.Time
 	var deaths int64
 	for all := true; ; {
-		died, err := r.holders.Observe(r.life.ctx)
+		died, err := r.holders.Deaths(r.life.ctx)
 		if err != nil && !r.life.over() {
 			r.logger.Warn("who else runs jobs cannot be read", "error", err)
 		}

@@ -63,12 +63,12 @@ func (r *Registry) wake() {
 
 // watch observes the other members and takes the runs of dead ones over.
 func (r *Registry) watch() {
-	tick := time.NewTicker(r.shared.member.Interval())
+	tick := time.NewTicker(r.shared.member.WatchInterval())
 	defer tick.Stop()
 	var deaths int64
 	var swept time.Time
 	for pending := true; ; {
-		died, err := r.shared.member.Observe(r.ctx)
+		died, err := r.shared.member.Deaths(r.ctx)
 		if err != nil && r.ctx.Err() == nil {
 			r.opts.Logger.Warn("which hosts live cannot be read", "error", err)
 		}

@@ -410,7 +410,7 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 		}
 	}
 	var left []int
-	missing, written := map[string]bool{}, map[string]uint64{}
+	missing, written, announced := map[string]bool{}, map[string]uint64{}, map[string]bool{}
 	for i, tx := range b.txs {
 		part, exists := parts[a.part[tx.Partition]]
 		res := &results[b.at[i]]
@@ -428,10 +428,11 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 		default:
 			res.Revision = part.revision + 1
 			written[tx.Partition] = res.Revision
+			announced[tx.Partition] = announced[tx.Partition] || !tx.Quiet
 		}
 	}
 	for partition, revision := range written {
-		s.watcher.committed(partition, revision)
+		s.watcher.committed(partition, revision, announced[partition])
 	}
 	b.keep(left)
 	if len(missing) == 0 {

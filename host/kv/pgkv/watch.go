@@ -141,14 +141,17 @@ func (w *watcher) remove(partition string, c chan struct{}) {
 }
 
 // committed wakes the watches of a partition that this store has written to, and has it
-// announced to others.
-func (w *watcher) committed(partition string, revision uint64) {
+// announced to others unless all of its Txs were quiet.
+func (w *watcher) committed(partition string, revision uint64, announced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stop == nil {
 		return
 	}
 	w.changed(partition, revision)
+	if !announced {
+		return
+	}
 	if len(w.unannounced) < maxUnannounced {
 		w.unannounced[partition] = struct{}{}
 	}

@@ -1,6 +1,8 @@
 package pgkv_test
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,4 +130,33 @@ func TestStopEndsAWatch(t *testing.T) {
 		t.Error("a watch that was stopped was woken")
 	default:
 	}
+}
+
+func TestAQuietCommitSendsNoNotification(t *testing.T) {
+	address := pgkvtest.Address(t)
+	var sent atomic.Int32
+	writer := mustOpen(t, address, &pgkv.Options{OnStatement: func(sql string) {
+		if strings.Contains(sql, "pg_notify") {
+			sent.Add(1)
+		}
+	}})
+	changed := mustWatch(t, writer, "acme")
+	for range 20 {
+		if _, err := kv.Apply(t.Context(), writer, kv.Tx{Partition: "acme", Quiet: true, Writes: []kv.Write{kv.Put("k", []byte("v"))}}); err != nil {
+			t.Fatal(err)
+		}
+		wantWoken(t, changed, 5*time.Second) // of its own store
+	}
+	time.Sleep(20 * time.Millisecond)
+	if n := sent.Load(); n != 0 {
+		t.Errorf("%d notifications of quiet commits", n)
+	}
+	mustPut(t, writer, "acme", "k", "loud")
+	for range 1000 {
+		if sent.Load() > 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("no notification of a commit that is not quiet")
 }

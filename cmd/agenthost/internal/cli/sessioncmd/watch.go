@@ -34,13 +34,13 @@ func (v *Served) watchHosts(ctx context.Context, report func(string, ...any)) er
 // watch takes lost turns over until its context ends. It reports a failure once.
 func (v *Served) watch(ctx context.Context, released <-chan struct{}, report func(string, ...any)) {
 	member := v.app.Member()
-	tick := time.NewTicker(member.Interval())
+	tick := time.NewTicker(member.WatchInterval())
 	defer tick.Stop()
 	var deaths int64
 	var swept time.Time
 	failing := false
 	for first, pending := true, true; ; {
-		died, err := member.Observe(ctx)
+		died, err := member.Deaths(ctx)
 		if err == nil {
 			pending, deaths = pending || died != deaths, died
 		}
