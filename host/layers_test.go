@@ -194,6 +194,8 @@ var layers = []layer{
 		"live runs are found by id and read by many, on any host of a store: it starts what the host runs"},
 	{"host/httpapi", []string{"host", "host/chat", "host/fault", "host/internal/defaults", "host/internal/jsondoc", "host/internal/schema", "host/runs", "host/stream", "host/threads", "host/threads/search", "host/threads/transfer", "host/usage"},
 		"routes over parts that each work without it: it wires none of them and keeps nothing"},
+	{"host/keys", []string{"host", "host/chat", "host/fault", "host/internal/cache", "host/internal/defaults", "host/internal/kverror", "host/kv"},
+		"who a credential names is records over the one driver interface; what it may do is elsewhere"},
 	{"host/metrics", []string{"host", "host/llm", "host/plugin", "host/runevent"},
 		"sums the events of runs, and reads what a runtime of plugins has used: one writer for both"},
 	{"host/usage", []string{"host", "host/fault", "host/internal/kverror", "host/kv"},
