@@ -31,28 +31,42 @@ type Locks struct {
 	member *Member
 
 	mu   sync.Mutex
-	held map[string]bool // values of entries that this process has written
+	held map[string]bool    // values of entries that this process has written
+	free map[*freeLock]bool // held without an entry, since the member was alone
+}
+
+// freeLock is a lock that a member took while it was alone.
+type freeLock struct {
+	partition string
+	key       kv.Key
+	value     string
+	written   bool // the entry, since: another member came
 }
 
 // NewLocks returns the locks of a member.
-func NewLocks(member *Member) *Locks { return &Locks{member: member, held: map[string]bool{}} }
+func NewLocks(member *Member) *Locks {
+	l := &Locks{member: member, held: map[string]bool{}, free: map[*freeLock]bool{}}
+	member.onCompany(l.writeFree)
+	return l
+}
 
 // Lock waits until this process has the lock of a name in a partition. With wait false
 // it returns [kv.ErrBusy] instead. fence holds while it has it: a commit with these
 // conditions fails after another member has taken the lock of one that was taken for
 // dead. unlock may be called more than once.
 //
-// While no other member lives, and none has died within a lease, the lock is free of cost and has no fence: a member that
-// joins in that moment meets the commits of this one by their conditions. Members that
+// While no other member lives, and none has died within a lease, the lock is free of cost
+// and has no fence. Its entry is written when another member is seen; a member that takes
+// the lock before that meets the commits of this one by their conditions. Members that
 // wait have no order. Errors are ctx's and those of the driver, with codes.
 func (l *Locks) Lock(ctx context.Context, partition, name string, wait bool) (fence []kv.Cond, unlock func(), err error) {
-	if l.member.alone() {
-		return nil, func() {}, nil
+	key, value := lockKeys.With(name), l.member.id+" "+rand.Text()
+	if unlock := l.lockAlone(partition, key, value); unlock != nil {
+		return nil, unlock, nil
 	}
 	if err := l.member.Register(ctx); err != nil {
 		return nil, nil, err
 	}
-	key, value := lockKeys.With(name), l.member.id+" "+rand.Text()
 	observed := time.Now()
 	for poll := firstLockPoll; ; poll = min(2*poll, lastLockPoll) {
 		taken, err := l.take(ctx, partition, key, value)
@@ -74,6 +88,61 @@ func (l *Locks) Lock(ctx context.Context, partition, name string, wait bool) (fe
 			if _, err := l.member.Observe(ctx); err != nil {
 				return nil, nil, err
 			}
+		}
+	}
+}
+
+// lockAlone takes a lock without an entry, and returns nil if the member is not alone.
+func (l *Locks) lockAlone(partition string, key kv.Key, value string) (unlock func()) {
+	if !l.member.alone() {
+		return nil
+	}
+	f := &freeLock{partition: partition, key: key, value: value}
+	l.mu.Lock()
+	l.free[f] = true
+	l.mu.Unlock()
+	unlock = sync.OnceFunc(func() { l.releaseFree(f) })
+	if !l.member.alone() { // one came in this moment, and the entry is not written perhaps
+		unlock()
+		return nil
+	}
+	return unlock
+}
+
+func (l *Locks) releaseFree(f *freeLock) {
+	l.mu.Lock()
+	delete(l.free, f)
+	written := f.written
+	l.mu.Unlock()
+	if written {
+		l.release(f.partition, f.key, f.value)
+	}
+}
+
+// writeFree writes the entries of the locks that the member took while it was alone. One
+// that another member has taken meanwhile stays that one's.
+func (l *Locks) writeFree(ctx context.Context) {
+	l.mu.Lock()
+	var all []*freeLock
+	for f := range l.free {
+		if !f.written {
+			all = append(all, f)
+			l.held[f.value], f.written = true, true
+		}
+	}
+	l.mu.Unlock()
+	for _, f := range all {
+		tx := kv.Tx{Partition: f.partition, Quiet: true, Conds: []kv.Cond{kv.Absent(f.key)}, Writes: []kv.Write{kv.Put(f.key, []byte(f.value))}}
+		_, err := kv.Apply(ctx, l.member.driver, tx)
+		l.mu.Lock()
+		released := !l.free[f]
+		if err != nil && !errors.Is(err, kv.ErrInDoubt) {
+			f.written = false
+			delete(l.held, f.value)
+		}
+		l.mu.Unlock()
+		if released && err == nil { // before the entry was there
+			l.release(f.partition, f.key, f.value)
 		}
 	}
 }

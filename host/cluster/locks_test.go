@@ -174,3 +174,46 @@ func TestALockReleasedInAnOutageIsFree(t *testing.T) {
 		unlockB()
 	})
 }
+
+// A member that was alone has locks without entries: another one that comes waits for them.
+func TestALockOfAMemberThatWasAloneIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		a := join(t, store, nil)
+		err := a.Subscribe(t.Context(), cluster.JoinedTopic, func() { observe(t, a) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ofA := cluster.NewLocks(a)
+		_, unlock, err := ofA.Lock(t.Context(), "acme", "t1", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, released, err := ofA.Lock(t.Context(), "acme", "t2", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		released()
+		b := join(t, store, nil)
+		observe(t, b)
+		time.Sleep(time.Second) // a is told of it
+		ofB := cluster.NewLocks(b)
+		if _, _, err := ofB.Lock(t.Context(), "acme", "t1", false); !errors.Is(err, kv.ErrBusy) {
+			t.Errorf("Lock by the one that came: %v, want busy", err)
+		}
+		if _, unlockB, err := ofB.Lock(t.Context(), "acme", "t2", false); err != nil {
+			t.Errorf("Lock of what was released before: %v", err)
+		} else {
+			unlockB()
+		}
+		unlock()
+		_, unlockB, err := ofB.Lock(t.Context(), "acme", "t1", false)
+		if err != nil {
+			t.Fatalf("Lock after the release: %v", err)
+		}
+		unlockB()
+		if page, err := store.Scan(t.Context(), "acme", kv.Range{Limit: 1}); err != nil || len(page.Entries) > 0 {
+			t.Errorf("the store has %d entries, %v", len(page.Entries), err)
+		}
+	})
+}

@@ -31,6 +31,10 @@ const staleBeats = 2
 // removeTimeout bounds the removal of a record.
 const removeTimeout = 5 * time.Second
 
+// JoinedTopic is announced by a member that registers. A member that takes itself to be
+// alone calls [Member.Observe] then, for it takes locks without entries.
+const JoinedTopic = "members"
+
 // maxMembers bounds how many records a member reads at once.
 const maxMembers = 10_000
 
@@ -117,6 +121,8 @@ type Member struct {
 	observed time.Time // when the last reading of the heartbeats began
 
 	topics topics
+
+	company func(ctx context.Context) // called when this member is not alone any more; may be nil
 }
 
 // peer is another member as this one has seen it.
@@ -195,6 +201,9 @@ func (m *Member) Register(ctx context.Context) error {
 	}
 	m.registered = true
 	m.beating.Go(m.keepBeating)
+	if err := m.Announce(ctx, JoinedTopic); err != nil {
+		m.logger.Warn("other hosts are not told of this one: they see it by its heartbeats", "error", err)
+	}
 	return nil
 }
 
@@ -301,6 +310,17 @@ func (m *Member) alone() bool {
 	return m.died.IsZero() || now.Sub(m.died) > m.lease
 }
 
+// onCompany has fn called when this member was alone and sees another one.
+func (m *Member) onCompany(fn func(ctx context.Context)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before := m.company; before != nil {
+		m.company = func(ctx context.Context) { before(ctx); fn(ctx) }
+		return
+	}
+	m.company = fn
+}
+
 // Shared reports whether this member has seen others, living or not.
 func (m *Member) Shared() bool {
 	m.mu.Lock()
@@ -339,6 +359,7 @@ func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
 	began := time.Now()
 	found := map[string]bool{}
 	lapsed := map[string]uint64{}
+	alone := m.alone()
 	for e, err := range kv.All(ctx, m.driver, partition, kv.Range{Prefix: memberKeys, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return 0, kverror.Wrap(err, "read which hosts live")
@@ -354,6 +375,12 @@ func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
 		}
 	}
 	deaths = m.bury(found, lapsed, began)
+	m.mu.Lock()
+	company := m.company
+	m.mu.Unlock()
+	if alone && company != nil && !m.alone() {
+		company(ctx)
+	}
 	for id, revision := range lapsed {
 		m.remove(ctx, id, revision)
 	}

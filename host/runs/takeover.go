@@ -38,7 +38,10 @@ func (r *Registry) Join(ctx context.Context) error {
 	if _, err := j.member.Observe(ctx); err != nil {
 		return err
 	}
-	if err := j.member.Subscribe(ctx, releasedTopic, r.wake); err != nil {
+	if err := j.member.Subscribe(ctx, cluster.JoinedTopic, func() { wake(r.joins) }); err != nil {
+		return err
+	}
+	if err := j.member.Subscribe(ctx, releasedTopic, func() { wake(r.woken) }); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -53,10 +56,10 @@ func (r *Registry) Join(ctx context.Context) error {
 	return nil
 }
 
-// wake has the runs that are handed over looked for at once.
-func (r *Registry) wake() {
+// wake sends to a channel of one unless it is full.
+func wake(c chan<- struct{}) {
 	select {
-	case r.woken <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -85,10 +88,14 @@ func (r *Registry) watch() {
 		select {
 		case <-r.ctx.Done():
 			return
+		case <-r.joins:
+			_, _ = r.shared.member.Observe(r.ctx) // Deaths, which follows, says what fails
 		case <-r.woken:
 			pending = true
 		case <-tick.C:
-			pending = r.stranded.Swap(false) || pending
+			if time.Since(swept) >= r.shared.member.Interval() {
+				pending = r.stranded.Swap(false) || pending
+			}
 		}
 	}
 }
