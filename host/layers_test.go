@@ -132,7 +132,7 @@ var layers = []layer{
 		"a user without rights, for tests of any package"},
 	{"internal/testguest", nil,
 		"plugins for tests, byte by byte: good ones, and bad ones that no compiler writes"},
-	{"host/datadir", []string{"host", "host/erasure", "host/fault", "host/kv", "host/kv/badgerkv", "host/kv/kvcopy", "host/kv/pgkv", "host/kv/sockkv", "host/queue", "host/runs", "host/threads", "host/trace", "internal/termtext"},
+	{"host/datadir", []string{"host", "host/cluster", "host/erasure", "host/fault", "host/kv", "host/kv/badgerkv", "host/kv/kvcopy", "host/kv/pgkv", "host/kv/sockkv", "host/queue", "host/runs", "host/threads", "host/trace", "internal/termtext"},
 		"opens all that lies in a data directory or a database, for a wired host and for commands without one; it knows no configuration"},
 	{"internal/grantwords", []string{"host/plugin", "internal/termtext"},
 		"one way to write a permission, in configurations and on the command line"},

@@ -75,6 +75,11 @@ func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue, open *threads.Store
 		forget = jobs.EraseTenant
 	}
 	parts := slices.Clone(more)
+	if d.pg != nil {
+		parts = append(parts, erasure.Func{What: "memory of hosts", // before their locks and indexes go
+			EraseFunc: func(ctx context.Context, _ string) error { return d.forgetOnHosts(ctx) },
+			FindFunc:  func(context.Context, string) (int, error) { return 0, nil }})
+	}
 	if traces != nil {
 		parts = append(parts, erasure.Func{What: "traces",
 			EraseFunc: func(_ context.Context, tenant string) error { return traces.EraseTenant(tenant) },

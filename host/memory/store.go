@@ -57,6 +57,10 @@ func New(driver kv.Driver, opts *Options) (*Store, error) {
 	return s, nil
 }
 
+// DropCache removes what searches have read from memory, for a host on which a tenant is
+// erased.
+func (s *Store) DropCache() { s.cache.byContent.Clear() }
+
 // layout is the version of the stored records.
 const layout = 1
 

@@ -199,6 +199,10 @@ func (rt *Runtime) retireIdle() bool {
 	return n > 0
 }
 
+// DropIdle closes the idle instances of all plugins, whose memory may have data of earlier
+// calls, as the erasure of a tenant needs. The next calls make new ones.
+func (rt *Runtime) DropIdle() { rt.retireIdle() }
+
 func (rt *Runtime) logLine(l LogLine) {
 	rt.opts.Logger.Log(context.Background(), l.Level, l.Text, "plugin", l.Plugin, "tenant", l.Tenant, "export", l.Export)
 }

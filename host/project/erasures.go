@@ -2,9 +2,11 @@ package project
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
 )
 
@@ -49,3 +51,51 @@ func (p *Project) resumeErasures(ctx context.Context) error {
 // process has the data directory open, the error of each method has code
 // failed_precondition.
 func (p *Project) Erasures() *erasure.Tenants { return p.erasures }
+
+// forgetTimeout bounds how long this host waits for the ends of a tenant's runs before it
+// looks at other announcements and tries again.
+const forgetTimeout = 5 * time.Second
+
+// memoryPart is this process's memory as a part of an erasure: what its runs, searches and
+// plugins have read of a tenant.
+func (p *Project) memoryPart() erasure.Part {
+	return erasure.Func{What: "memory of this host", EraseFunc: p.forget, FindFunc: func(context.Context, string) (int, error) { return 0, nil }}
+}
+
+// forget removes from memory what only this process's parts have of a tenant, which the
+// store refuses to read already.
+func (p *Project) forget(ctx context.Context, tenant string) error {
+	if p.hosts.registry != nil {
+		if err := p.hosts.registry.DropTenant(ctx, tenant); err != nil {
+			return err
+		}
+	}
+	if p.memories.own != nil {
+		p.memories.own.DropCache()
+	}
+	p.plugins.runtime.DropIdle()
+	return nil
+}
+
+// followErasures empties this host's memory of the tenants that other hosts of the database
+// erase, before they say that they have, and drops decoded messages after a repair.
+func (p *Project) followErasures(ctx context.Context) error {
+	m := p.hosts.member
+	if m == nil || !p.live { // the process of a command ends soon
+		return nil
+	}
+	if err := m.Subscribe(ctx, datadir.RepairsTopic, p.threads.DropWindows); err != nil {
+		return err
+	}
+	return m.SubscribeAcknowledged(ctx, datadir.ErasuresTopic, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+		defer cancel()
+		begun, err := p.data.Erasing(ctx)
+		for _, tenant := range begun {
+			if err == nil {
+				err = errors.Join(p.threads.DropTenant(tenant), p.ledger.Erasing().Erase(ctx, tenant), p.forget(ctx, tenant))
+			}
+		}
+		return err
+	})
+}

@@ -68,8 +68,9 @@ func (h *hosts) close() error {
 	return h.member.Close()
 }
 
-// lockThreads gives the options of the threads the locks that hosts share.
-func (h *hosts) lockThreads(opts *threads.Options) *threads.Options {
+// lockThreads gives the options of the threads the locks that hosts share, and what tells
+// other hosts of a repair.
+func (h *hosts) lockThreads(data *datadir.Dir, opts *threads.Options) *threads.Options {
 	if h.member == nil {
 		return opts
 	}
@@ -77,6 +78,7 @@ func (h *hosts) lockThreads(opts *threads.Options) *threads.Options {
 		opts = &threads.Options{}
 	}
 	opts.Locks = cluster.NewLocks(h.member)
+	opts.Repaired = data.AnnounceRepair
 	return opts
 }
 

@@ -139,6 +139,7 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 		p.checkTargets,
 		func() error { return p.startQueue(ctx) },
 		func() error { return p.openRuns(ctx) },
+		func() error { return p.followErasures(ctx) },
 		func() error { return p.resumeErasures(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -232,9 +233,9 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	if p.traces, dataErr = data.OpenTraces(p.logger); dataErr != nil {
 		return errors.Join(dataErr, pluginErr)
 	}
-	p.threads = threads.New(data.Driver, p.hosts.lockThreads(datadir.ThreadOptions(p.traces)))
+	p.threads = threads.New(data.Driver, p.hosts.lockThreads(data, datadir.ThreadOptions(p.traces)))
 	p.openQueue(data)
-	p.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing())
+	p.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing(), p.memoryPart())
 	p.giveStores()
 	return pluginErr
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -454,6 +456,28 @@ func (r *Registry) answerStored(ctx context.Context, tenant, id string, answers 
 		return nil, err
 	}
 	return r.Start(ctx, target, &host.Request{Tenant: tenant, Resume: id, Answers: answers}, opts)
+}
+
+// DropTenant cancels the live runs of a tenant that is being erased, waits for their ends,
+// and forgets all runs of the tenant with their events. The error is that of ctx.
+func (r *Registry) DropTenant(ctx context.Context, tenant string) error {
+	r.mu.Lock()
+	all := slices.Collect(maps.Values(r.byTenant[tenant]))
+	r.mu.Unlock()
+	for _, l := range all {
+		l.cancel(host.Errorf(host.Canceled, "the tenant of the run is deleted"))
+	}
+	for _, l := range all {
+		select {
+		case <-l.over:
+		case <-ctx.Done():
+			return fault.AsError(fault.ContextError(ctx))
+		}
+		r.mu.Lock()
+		r.remove(l)
+		r.mu.Unlock()
+	}
+	return nil
 }
 
 // Drain stops the registry: it starts no more runs and takes none over, hands durable

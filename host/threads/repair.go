@@ -38,6 +38,14 @@ type Repaired struct {
 // only a backup repairs. It waits for a turn that runs on the thread, as
 // [Store.LockThread] does.
 func (tn *Tenant) Repair(ctx context.Context, id string) (*Repaired, error) {
+	out, err := tn.repair(ctx, id)
+	if err == nil && tn.write.store.repaired != nil {
+		err = tn.write.store.repaired(ctx)
+	}
+	return out, err
+}
+
+func (tn *Tenant) repair(ctx context.Context, id string) (*Repaired, error) {
 	unlock, err := tn.write.lock(ctx, id, host.RaceWait)
 	if err != nil {
 		return nil, err

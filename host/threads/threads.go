@@ -27,6 +27,7 @@ type Store struct {
 	shared     Locks                                              // of several hosts; nil for one
 	index      *wordindex.Index                                   // nil if none is kept
 	deleted    func(ctx context.Context, tenant, id string) error // may be nil
+	repaired   func(context.Context) error                        // see Options.Repaired; may be nil
 	retries    retryLocks
 	overtaken  overtaken
 	windows    *windowCache // nil if none is kept
@@ -55,6 +56,10 @@ type Options struct {
 	// from the store. It deletes the data that other stores keep of the thread, such as
 	// traces. Its error becomes the error of the deletion.
 	Deleted func(ctx context.Context, tenant, id string) error
+	// Repaired is called after [Tenant.Repair] has replaced entries in place. It tells other
+	// hosts that share the driver to call [Store.DropWindows]. Its error becomes that of the
+	// repair, which is done.
+	Repaired func(ctx context.Context) error
 }
 
 // Locks lock names for one of several processes at a time.
@@ -77,7 +82,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 	}
 	driver = kv.Checked(driver)
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, retries: retryLocks{seed: maphash.MakeSeed()},
-		deleted: opts.Deleted, shared: opts.Locks, windows: newWindowCache(opts.CacheBytes)}
+		deleted: opts.Deleted, repaired: opts.Repaired, shared: opts.Locks, windows: newWindowCache(opts.CacheBytes)}
 	if !opts.SearchDisabled {
 		s.index = wordindex.New()
 	}

@@ -67,6 +67,10 @@ func (s *Store) DropTenant(tenant string) error {
 	return err
 }
 
+// DropWindows removes the decoded messages of all threads from memory, for a host that
+// learns that another one has replaced entries in place ([Options].Repaired).
+func (s *Store) DropWindows() { s.windows.dropAll() }
+
 // CountCached returns how many conversations of a tenant have decoded messages in memory.
 // Code invalid_argument for a name that no tenant can have.
 func (s *Store) CountCached(tenant string) (n int, err error) {
@@ -90,6 +94,15 @@ func (c *windowCache) dropTenant(partition string) {
 	}
 	c.drops.Add(1)
 	c.windows.DeleteIf(func(k windowKey) bool { return k.partition == partition })
+}
+
+// dropAll removes all windows. A read that began before does not put one back.
+func (c *windowCache) dropAll() {
+	if c == nil {
+		return
+	}
+	c.drops.Add(1)
+	c.windows.Clear()
 }
 
 // dropThread removes the windows of a thread and its branches.
