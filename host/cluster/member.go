@@ -230,18 +230,16 @@ func (m *Member) silence() time.Duration { return staleBeats * m.lease / beatsPe
 
 // untilNextBeat returns the pause before a heartbeat: an interval, or up to a fifth less, so
 // that hosts that were started together do not write at the same moments.
-func (m *Member) untilNextBeat() time.Duration {
-	return m.Interval() - mrand.N(m.Interval()/5+1)
-}
+func untilNextBeat(interval time.Duration) time.Duration { return interval - mrand.N(interval/5+1) }
 
 // keepBeating writes heartbeats, and removes the record at the end.
 func (m *Member) keepBeating() {
-	wait := time.NewTimer(m.untilNextBeat())
+	wait := time.NewTimer(untilNextBeat(m.Interval()))
 	defer wait.Stop()
 	for {
 		select {
 		case <-wait.C:
-			wait.Reset(m.untilNextBeat())
+			wait.Reset(untilNextBeat(m.Interval()))
 			ctx, cancel := context.WithTimeout(m.ctx, m.lease)
 			err := m.beat(ctx)
 			cancel()

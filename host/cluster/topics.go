@@ -152,11 +152,6 @@ func (m *Member) Subscribe(ctx context.Context, topic string, fn func()) error {
 	if err := checkTopic(topic); err != nil {
 		return err
 	}
-	m.registering.Lock()
-	defer m.registering.Unlock()
-	if m.closed {
-		return errLeft()
-	}
 	e, err := m.driver.Get(ctx, topicPartition, topicKeys.With(topic))
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return kverror.Wrap(err, "subscribe to changes of %q", topic)
@@ -175,26 +170,23 @@ func (m *Member) SubscribeAcknowledged(ctx context.Context, topic string, fn fun
 	if err := m.Register(ctx); err != nil {
 		return err
 	}
-	if err := m.subscribeAcknowledged(topic, fn); err != nil {
+	if err := m.subscribe(topic, 0, true, fn); err != nil {
 		return err
 	}
 	return kverror.Wrap(m.beat(ctx), "subscribe to changes of %q", topic) // from then on others wait for this member
-}
-
-func (m *Member) subscribeAcknowledged(topic string, fn func(context.Context) error) error {
-	m.registering.Lock()
-	defer m.registering.Unlock()
-	if m.closed {
-		return errLeft()
-	}
-	return m.subscribe(topic, 0, true, fn)
 }
 
 func errLeft() error {
 	return &fault.Error{Code: fault.Unavailable, Message: "the member of the cluster has left", Err: kv.ErrClosed}
 }
 
+// subscribe adds a function of a topic, which was read at a revision.
 func (m *Member) subscribe(topic string, revision uint64, acked bool, fn func(context.Context) error) error {
+	m.registering.Lock()
+	defer m.registering.Unlock()
+	if m.closed {
+		return errLeft()
+	}
 	t := &m.topics
 	t.mu.Lock()
 	defer t.mu.Unlock()
