@@ -30,14 +30,14 @@ func (c *Claims) Claim(ctx context.Context, tenant string) (confirm func(context
 	if err := c.member.Register(ctx); err != nil {
 		return nil, err
 	}
-	period := c.member.pulse.period(c.member.silence())
+	period := c.member.pulse.period()
 	if period == 0 || c.written(tenant) != period {
 		if err := c.add(ctx, tenant, period); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context) error {
-		now := c.member.pulse.period(c.member.silence())
+		now := c.member.pulse.period()
 		if now != 0 && now == period {
 			return nil
 		}
@@ -76,28 +76,30 @@ func (c *Claims) Tenants() map[string]bool {
 }
 
 // pulse numbers the periods in which heartbeats followed each other so closely that no
-// other member can have taken this one for dead. The zero pulse is ready.
+// other member can have taken this one for dead.
 type pulse struct {
+	silence time.Duration // without a heartbeat, in which no other member does that yet
+
 	mu     sync.Mutex
 	last   time.Time // when the last heartbeat that was written began
 	number int64
 }
 
 // beat notes a heartbeat that is written.
-func (p *pulse) beat(began time.Time, silence time.Duration) {
+func (p *pulse) beat(began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.number == 0 || between(p.last, began) >= silence {
+	if p.number == 0 || between(p.last, began) >= p.silence {
 		p.number++
 	}
 	p.last = began
 }
 
 // period returns the number of the period, and 0 in the silence between two.
-func (p *pulse) period(silence time.Duration) int64 {
+func (p *pulse) period() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.number == 0 || between(p.last, time.Now()) >= silence {
+	if p.number == 0 || between(p.last, time.Now()) >= p.silence {
 		return 0
 	}
 	return p.number

@@ -46,7 +46,7 @@ type freeLock struct {
 // NewLocks returns the locks of a member.
 func NewLocks(member *Member) *Locks {
 	l := &Locks{member: member, held: map[string]bool{}, free: map[*freeLock]bool{}}
-	member.onCompany(l.writeFree)
+	member.company.onCome(l.writeFree)
 	return l
 }
 

@@ -122,7 +122,29 @@ type Member struct {
 
 	topics topics
 
-	company func(ctx context.Context) // called when this member is not alone any more; may be nil
+	company company
+}
+
+// company has what is done when a member is not alone any more.
+type company struct {
+	mu        sync.Mutex
+	functions []func(ctx context.Context)
+}
+
+func (c *company) onCome(fn func(ctx context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.functions = append(c.functions, fn)
+}
+
+// came calls the functions.
+func (c *company) came(ctx context.Context) {
+	c.mu.Lock()
+	functions := c.functions
+	c.mu.Unlock()
+	for _, fn := range functions {
+		fn(ctx)
+	}
 }
 
 // peer is another member as this one has seen it.
@@ -170,6 +192,7 @@ func New(driver kv.Driver, opts *Options) (*Member, error) {
 	if o.Identity != nil {
 		m.self.Key = o.Identity.digest[:]
 	}
+	m.pulse.silence = staleBeats * m.lease / beatsPerLease
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, nil
 }
@@ -219,14 +242,10 @@ func (m *Member) beat(ctx context.Context) error {
 	}
 	_, err = kv.Apply(ctx, m.driver, kv.Tx{Partition: partition, Quiet: true, Writes: []kv.Write{kv.Put(memberKeys.With(m.id), raw)}})
 	if err == nil {
-		m.pulse.beat(began, m.silence())
+		m.pulse.beat(began)
 	}
 	return err
 }
-
-// silence is for how long this member may write no heartbeat and be sure that no other one
-// has taken it for dead.
-func (m *Member) silence() time.Duration { return staleBeats * m.lease / beatsPerLease }
 
 // untilNextBeat returns the pause before a heartbeat: an interval, or up to a fifth less, so
 // that hosts that were started together do not write at the same moments.
@@ -308,17 +327,6 @@ func (m *Member) alone() bool {
 	return m.died.IsZero() || now.Sub(m.died) > m.lease
 }
 
-// onCompany has fn called when this member was alone and sees another one.
-func (m *Member) onCompany(fn func(ctx context.Context)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if before := m.company; before != nil {
-		m.company = func(ctx context.Context) { before(ctx); fn(ctx) }
-		return
-	}
-	m.company = fn
-}
-
 // Shared reports whether this member has seen others, living or not.
 func (m *Member) Shared() bool {
 	m.mu.Lock()
@@ -373,11 +381,8 @@ func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
 		}
 	}
 	deaths = m.bury(found, lapsed, began)
-	m.mu.Lock()
-	company := m.company
-	m.mu.Unlock()
-	if alone && company != nil && !m.alone() {
-		company(ctx)
+	if alone && !m.alone() {
+		m.company.came(ctx)
 	}
 	for id, revision := range lapsed {
 		m.remove(ctx, id, revision)
