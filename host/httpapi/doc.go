@@ -1,9 +1,10 @@
 // Package httpapi serves a host over HTTP: its runs, threads and usage, each tenant
 // with its own credentials.
 //
-//	api, err := httpapi.New(authenticate, &httpapi.Options{
-//		Runs: p.Runs(), Targets: p, Threads: p.Threads(), Ledger: p.Ledger(),
-//	})
+//	p, err := project.Load(ctx, "shop", nil)
+//	api, err := httpapi.New(func(r *http.Request) (*httpapi.Principal, error) {
+//		return &httpapi.Principal{Tenant: "acme", Scopes: httpapi.Scopes()}, nil // by the request's credential
+//	}, &httpapi.Options{Runs: p.Runs(), Targets: p, Threads: p.Threads(), Ledger: p.Ledger()})
 //	server := &http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second}
 //
 // All routes are rows of one table, from which the mux, the checks of requests and

@@ -29,7 +29,7 @@ type rights struct {
 type binding struct {
 	plugin       *Plugin
 	account      *account
-	usage        *usage
+	usage        *usedRights
 	current      atomic.Pointer[rights]
 	pools        atomic.Int32 // of instances that use it
 	usageRecords [abi.ExportCount]atomic.Pointer[usagereport.Record]

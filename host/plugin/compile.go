@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/modulecache"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // compilesAtOnce is how many modules a runtime compiles at the same time; more
@@ -120,6 +121,7 @@ type compiler struct {
 	external  func(context.Context, *CompileJob) error
 	logger    *slog.Logger
 	usageBook *usagereport.Book
+	ledger    *sharedLedger
 	slots     *fairsched.Scheduler // of compiling; a quantum is a nanosecond
 	life      context.Context      // the lifetime: ends with close; it bounds the compile jobs
 	end       context.CancelFunc
@@ -130,12 +132,12 @@ type compiler struct {
 	closed bool
 }
 
-func newCompiler(opts *Options, book *usagereport.Book) (*compiler, error) {
+func newCompiler(opts *Options, book *usagereport.Book, ledger *sharedLedger) (*compiler, error) {
 	cache, err := modulecache.Open(opts.CacheDir, opts.CacheBytes, compileInto)
 	if err != nil {
 		return nil, err
 	}
-	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageBook: book,
+	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageBook: book, ledger: ledger,
 		slots: fairsched.New(compilesAtOnce, compilesAtOnce), codes: map[[sha256.Size]byte]*code{}}
 	cp.life, cp.end = context.WithCancel(context.Background())
 	return cp, nil
@@ -155,6 +157,9 @@ func (cp *compiler) close() {
 func (cp *compiler) compile(ctx context.Context, mod *preparedModule, p *Plugin, tenants []string) (*code, error) {
 	job := newCompilation(p.id, p.owner, tenants)
 	job.key, job.metered, job.limits, job.keeps, job.code = mod.metered.Key, mod.metered.Wasm, p.limits, mod.keeps(&p.limits), mod.code
+	if err := cp.payer(job).Check(usage.Time, time.Now()); err != nil {
+		return nil, err
+	}
 	c, err := cp.share(job)
 	if err != nil {
 		return nil, err
@@ -206,9 +211,18 @@ func (cp *compiler) fill(c *code, job *compilation) {
 // compiled gives a compile slot back, and bills the time to the tenant that pays.
 func (cp *compiler) compiled(job *compilation, slot *fairsched.Flow, took time.Duration) {
 	cp.slots.Leave(slot, int64(took), true)
+	_ = cp.payer(job).Charge(usage.Time, int64(took), time.Now()) // the next one learns that the budget is used up
 	if job.billed {
 		cp.usageBook.Record(job.tenant, job.plugin, compileLine, job.owned).Compiled(took)
 	}
+}
+
+// payer returns who pays for compiling: the tenant that it is billed to, or nobody.
+func (cp *compiler) payer(job *compilation) usage.Payer {
+	if !job.billed {
+		return usage.Payer{}
+	}
+	return cp.ledger.Load().Account(job.tenant).Payer(nil)
 }
 
 // build compiles a module into a directory.

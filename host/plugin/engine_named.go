@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Engine runs the calls of one plugin in a way of its own, instead of in this
@@ -159,7 +160,7 @@ func (c *engineCall) operate(ctx context.Context, op string, request []byte) ([]
 	if c.calls++; c.calls > c.limits.HostCalls {
 		return nil, host.Errorf(host.ResourceExhausted, "plugin %q: %s made more than the limit HostCalls of %d", c.plugin.id, c.export, c.limits.HostCalls)
 	}
-	if err := c.binding.account.charge(hostCalls, 1); err != nil {
+	if err := c.binding.payer(ctx).Charge(usage.HostCalls, 1, time.Now()); err != nil {
 		return nil, err
 	}
 	if _, known := abi.OperationPrice(op, len(request)); !known {

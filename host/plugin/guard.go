@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/breaker"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Guard says when a plugin is no longer called, and when a new version of it is
@@ -52,7 +53,7 @@ type OpenState = breaker.OpenState
 func judge(ctx context.Context, err error) breaker.Verdict {
 	var guest *GuestError
 	var blameless *notAtFault
-	var budget *BudgetError
+	var budget *usage.ExhaustedError
 	switch {
 	case err == nil, errors.As(err, &guest):
 		return breaker.Success

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tetratelabs/wazero/api"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // call is the call in progress as the functions that its guest imports see it: what the
@@ -22,6 +24,7 @@ import (
 type call struct {
 	meter    *callmeter.Meter
 	binding  *binding // of the tenant that the call is for
+	payer    payer    // of what the call uses
 	limits   *Limits
 	input    []byte
 	output   []byte
@@ -41,12 +44,12 @@ func (c *call) begin(limits *Limits, input []byte) {
 	if cap(response) > keptResponse {
 		response = nil
 	}
-	*c = call{meter: c.meter, binding: c.binding, limits: limits, input: input, response: response}
+	*c = call{meter: c.meter, binding: c.binding, payer: c.payer, limits: limits, input: input, response: response}
 }
 
 // rest frees the memory that an idle instance does not need.
 func (c *call) rest() {
-	c.input, c.output, c.ops, c.raw = nil, nil, nil, rawOperations{}
+	c.input, c.output, c.ops, c.raw, c.payer = nil, nil, nil, rawOperations{}, payer{}
 	if cap(c.response) > keptResponse {
 		c.response = nil
 	}
@@ -193,7 +196,7 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 		c.meter.Stop(host.Errorf(host.ResourceExhausted, "%s made more than the limit HostCalls of %d",
 			c.meter.Subject(), c.limits.HostCalls))
 	}
-	if err := c.binding.account.charge(hostCalls, 1); err != nil {
+	if err := c.payer.Charge(usage.HostCalls, 1, time.Now()); err != nil {
 		c.meter.Stop(c.meter.BudgetStop(err))
 	}
 	price, known := abi.OperationPrice(op, len(req))

@@ -8,7 +8,6 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -26,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // hostileCase is one case of the corpus.
@@ -37,7 +37,7 @@ type hostileCase struct {
 	answers bool   // it ends in no error
 	says    string // part of the error, or of the answer
 	limits  Limits
-	budget  Budget // of its tenant
+	budget  budget // of its tenant
 	granted Permissions
 	input   int
 	door    abi.Export // abi.Describe is the raw tool
@@ -140,7 +140,13 @@ var caseHeaders = map[string]func(c *hostileCase, value string) error{
 	},
 	"budget": func(c *hostileCase, value string) error {
 		name, v, _ := strings.Cut(value, "=")
-		return setField(&c.budget, name, v)
+		r, err := usage.ParseResource(name)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(v, 10, 64)
+		c.budget = budget{r: n}
+		return err
 	},
 	"grants": func(c *hostileCase, value string) error {
 		for _, name := range strings.Fields(value) {
@@ -341,12 +347,9 @@ type hostileRun struct {
 const echoModule = `i32.const 0 i32.const 0 local.get 0 call $input_read drop
 	i32.const 0 local.get 0 call $output_write i32.const 0`
 
-// unlimited is a budget that no test uses up: a budget is a case of its own.
-var unlimited = Budget{Instructions: math.MaxInt64, HostCalls: math.MaxInt64}
-
 func newHostileRun(t testing.TB) *hostileRun {
 	t.Helper()
-	r := &hostileRun{t: t, runtime: startRuntime(t, &Options{AnyTenant: &Tenant{Budget: unlimited}})}
+	r := &hostileRun{t: t, runtime: startRuntime(t, &Options{Ledger: newLedger(t, unlimited.plan(0))})}
 	var err error
 	if r.neighbour, err = r.runtime.Load(context.Background(), "neighbour", handWritten(t, echoModule), nil); err != nil {
 		t.Fatal(err)
@@ -371,8 +374,8 @@ func (r *hostileRun) run(e *hostileEngine, c *hostileCase, wasm []byte) (o endin
 		return o
 	}
 	defer p.Close()
-	if c.budget != (Budget{}) {
-		if o.err = r.runtime.SetTenant(c.name, &Tenant{Budget: c.budget}); o.err != nil {
+	if c.budget != nil {
+		if o.err = r.runtime.Ledger().SetPlan(c.name, c.budget.plan(0)); o.err != nil {
 			return o
 		}
 		defer func() { _ = r.runtime.ResetTenant(c.name) }()

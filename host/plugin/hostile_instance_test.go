@@ -21,7 +21,7 @@ func TestHeavyCasesStayWithinTheTotalMemory(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			rt := startRuntime(t, &Options{TotalMemoryBytes: total, AnyTenant: &Tenant{Budget: unlimited}})
+			rt := startRuntime(t, &Options{TotalMemoryBytes: total, Ledger: newLedger(t, unlimited.plan(0))})
 			limits := c.limits
 			limits.Instances = atOnce
 			p, err := rt.Load(t.Context(), "heavy", assembleNative(t, c), &LoadOptions{Limits: limits})

@@ -76,8 +76,9 @@ func instanceOf(ctx context.Context) *instance {
 // The instance is never nil; with an error it is to be closed.
 func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Flow) (*instance, error) {
 	inst := b.emptyInstance(flow)
-	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: startPayer{b}, Flow: flow})
-	defer inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: b.payer(), Flow: flow})
+	inst.call.payer = b.payer(ctx)
+	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: &startPayer{inst}, Flow: flow})
+	defer inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: &inst.call.payer, Flow: flow})
 	inst.beginStart(ctx, p.limits.StartInstructions)
 	defer inst.leave()
 	if err := inst.payInstance(); err != nil {
@@ -117,12 +118,13 @@ func (b *binding) emptyInstance(flow *fairsched.Flow) *instance {
 // assign gives the instance to the tenant of a binding, for a call of that flow.
 func (inst *instance) assign(b *binding, flow *fairsched.Flow) {
 	inst.tenant, inst.call.binding = b.account.id, b
-	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: b.payer(), Flow: flow})
+	inst.meter.SetPayer(callmeter.Payer{Tenant: b.account.id, Account: &inst.call.payer, Flow: flow})
 }
 
 // release takes a restored instance from its tenant.
 func (inst *instance) release() {
 	inst.tenant, inst.call.binding = "", nil
+	inst.call.payer = payer{}
 	inst.meter.SetPayer(callmeter.Payer{})
 }
 
@@ -227,6 +229,7 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 	if r.export == abi.Describe {
 		c.Timeout, c.Limits = limits.StartTimeout, &describeLimits
 	}
+	inst.call.payer = r.payer
 	inst.begin(limits, r.input, &c)
 	inst.call.ops = r.ops
 	if r.raw != nil && r.export != abi.Describe {

@@ -20,7 +20,7 @@ func BenchmarkDeepCalls(b *testing.B) {
 	const total, atOnce = 256 << 20, 48
 	for _, tenants := range []int{1, atOnce} {
 		b.Run(fmt.Sprintf("%dtenants", tenants), func(b *testing.B) {
-			rt := startRuntime(b, &Options{TotalMemoryBytes: total, AnyTenant: &Tenant{Budget: unlimited}})
+			rt := startRuntime(b, &Options{TotalMemoryBytes: total, Ledger: newLedger(b, unlimited.plan(0))})
 			p, err := rt.Load(b.Context(), "deep", handWritten(b, heavyFrames), &LoadOptions{Limits: Limits{Instances: atOnce}})
 			if err != nil {
 				b.Fatal(err)
@@ -63,7 +63,7 @@ var heavyStarts = []struct{ name, code string }{
 func BenchmarkHeavyNeighbour(b *testing.B) {
 	for _, c := range heavyStarts {
 		b.Run(c.name, func(b *testing.B) {
-			rt := startRuntime(b, &Options{AnyTenant: &Tenant{Budget: unlimited}})
+			rt := startRuntime(b, &Options{Ledger: newLedger(b, unlimited.plan(0))})
 			quiet, err := rt.Load(b.Context(), "quiet", handWritten(b, echoModule), nil)
 			if err != nil {
 				b.Fatal(err)
@@ -125,7 +125,7 @@ func BenchmarkValuesStall(b *testing.B) {
 		{"values", crossingValues()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			rt := startRuntime(b, &Options{AnyTenant: &Tenant{Budget: unlimited}})
+			rt := startRuntime(b, &Options{Ledger: newLedger(b, unlimited.plan(0))})
 			p, err := rt.Load(b.Context(), "noisy", handWritten(b, c.code), &LoadOptions{Limits: Limits{Instructions: 1 << 50, Timeout: time.Second}})
 			if err != nil {
 				b.Fatal(err)

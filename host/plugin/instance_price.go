@@ -74,7 +74,7 @@ func tableBytes(p *wasmmeter.Metered, most uint32) int64 {
 // the call's time is up, as other calls may have run first.
 func (inst *instance) payInstance() error {
 	price := inst.plugin.module.code.keeps.price
-	_ = startPayer{inst.call.binding}.ChargeInstructions(price, time.Now()) // the call is stopped, if that was too much
+	_ = (&startPayer{inst}).ChargeInstructions(price, time.Now()) // the call is stopped, if that was too much
 	if !inst.meter.YieldAfter(price) {
 		return inst.meter.LateError()
 	}

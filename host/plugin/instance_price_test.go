@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Tables and elements count in the limit TotalMemoryBytes, and tables that code
@@ -53,11 +54,11 @@ func TestInstancesCostWhatTheyAreMadeOf(t *testing.T) {
 		rt := startRuntime(t, nil)
 		p := loadIsolated(t, rt, c.declarations+"---\nunreachable", IsolationReuse, Limits{})
 		for range 2 { // each makes one
-			before := rt.BudgetUse("a").Spent.Instructions
+			before := spentBy(t, rt, "a", usage.Instructions)
 			if _, err := p.Call(t.Context(), "a", "tool", nil, nil); err == nil || !strings.Contains(err.Error(), "unreachable") {
 				t.Errorf("%s: a call ends with %v, want a trap", c.name, err)
 			}
-			if spent := rt.BudgetUse("a").Spent.Instructions - before; spent < instancePrice+c.least/2 {
+			if spent := spentBy(t, rt, "a", usage.Instructions) - before; spent < instancePrice+c.least/2 {
 				t.Errorf("%s: a call that makes an instance costs %d, want %d for that", c.name, spent, c.least)
 			}
 		}

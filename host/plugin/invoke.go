@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // gone returns the error of work that ended because ctx did: its code is canceled or
@@ -25,6 +26,7 @@ func gone(ctx context.Context, format string, args ...any) error {
 // callRequest describes one call.
 type callRequest struct {
 	tenant string
+	payer  payer // set when the call is entered
 	export abi.Export
 	input  []byte
 	ops    operations   // that the guest may use; nil: as raw says
@@ -42,6 +44,7 @@ func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (o
 	if err != nil {
 		return nil, false, false, p.bindings.refused(r, arrived, err)
 	}
+	r.payer = pl.binding.payer(ctx)
 	if err := pl.binding.affordable(r, arrived); err != nil {
 		p.instances.exit(pl)
 		return nil, false, false, p.bindings.refused(r, arrived, err)
@@ -86,7 +89,7 @@ func (b *binding) affordable(r *callRequest, now time.Time) error {
 		return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: the input of %s is %d bytes, more than the limit InputBytes of %d",
 			b.plugin.id, b.plugin.module.exportName(r.export), len(r.input), limit))
 	}
-	return b.payer().open(now)
+	return r.payer.Check(usage.Instructions, now)
 }
 
 // unserved returns the error of a call that the scheduler did not run.

@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // everyOp is what one operation comes to when a guest asks for it.
@@ -33,7 +34,7 @@ type everyOp struct {
 	first  string      // a request before over, within the quota
 	over   string      // a request over a quota
 	limits Limits      // in force for it
-	budget Budget      // the same
+	budget budget      // the same
 	overBy string      // in its error
 	bad    []string    // requests of another shape or with impossible values
 }
@@ -53,7 +54,7 @@ func everyOperation() []everyOp {
 			over: `{"kind":"k","data":"` + strings.Repeat("x", 70_000) + `"}`, overBy: "EventBytes",
 			bad: []string{`{"data":1}`, `{"kind":7}`, `{"kind":"k","data":}`, `{"kind":"` + strings.Repeat("k", 129) + `","data":1}`}},
 		{op: "http.fetch", needs: Permissions{HTTP: []HTTPAccess{{Host: "a.example"}}}, ok: page, answer: `"body":"YSBwYWdl"`,
-			grant: `http="GET https://a.example:443"`, first: page, over: page, budget: Budget{HTTPRequests: 1}, overBy: "HTTPRequests of 1",
+			grant: `http="GET https://a.example:443"`, first: page, over: page, budget: budget{usage.HTTPRequests: 1}, overBy: "HTTPRequests of 1",
 			bad: []string{`{}`, `{"url":"ftp://a.example/"}`, `{"url":"https://u:p@a.example/"}`, `{"url":"https://a.example/","redirects":-1}`, `{"url":"https://a.example/","body":"%"}`}},
 		{op: "kv.delete", needs: write, ok: `{"key":"a"}`, answer: `{}`, grant: "kv=write",
 			over: `{"key":"` + strings.Repeat("k", 2000) + `"}`, limits: Limits{ResponseBytes: 1000}, overBy: "ResponseBytes of 1000",
@@ -71,7 +72,7 @@ func everyOperation() []everyOp {
 			over: `{"indices":[0,1,0,1,0,1,0,1,0,1]}`, limits: Limits{ResponseBytes: 500}, overBy: "ResponseBytes of 500",
 			bad: []string{`{"indices":[2]}`, `{"indices":[-1]}`, `{"indices":"all"}`, `[]`}},
 		{op: "model.generate", needs: Permissions{Model: true}, ok: `{` + hello + `}`, answer: `"text":"said"`, grant: "model",
-			over: `{` + hello + `,"max_tokens":101}`, budget: Budget{ModelTokens: 100}, overBy: "ModelTokens of 100",
+			over: `{` + hello + `,"max_tokens":101}`, budget: budget{usage.ModelTokens: 100}, overBy: "ModelTokens of 100",
 			bad: []string{`{}`, `{"messages":[]}`, `{` + hello + `,"max_tokens":-1}`, `{"messages":[{"role":"nobody"}]}`}},
 		{op: "provider_state.get", export: "provide", ok: `{}`, answer: `{"value":null,"revision":0}`,
 			over: `{"a":"` + strings.Repeat("x", 2000) + `"}`, limits: Limits{ResponseBytes: 1000}, overBy: "ResponseBytes of 1000"},
@@ -214,10 +215,8 @@ func TestEveryOperation(t *testing.T) {
 		})
 		t.Run(op+" over a quota", func(t *testing.T) {
 			p, rt, _ := with(t, row.needs, row.limits)
-			if row.budget != (Budget{}) {
-				if err := rt.SetTenant("acme", &Tenant{Grants: map[string]Permissions{"ops": row.needs}, Budget: row.budget}); err != nil {
-					t.Fatal(err)
-				}
+			if row.budget != nil {
+				setBudget(t, rt, "acme", row.budget)
 			}
 			if row.first != "" {
 				row.run(t, p, row.first)

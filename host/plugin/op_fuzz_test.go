@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // nowhere is a fetcher whose every request fails.
@@ -41,7 +42,7 @@ func FuzzOperations(f *testing.F) {
 	rt.opts.Logger = slog.New(slog.DiscardHandler)
 	rt.opts.Store, rt.fetcher, rt.opts.Queue = NewTestStore(), nowhere{}, dropped{}
 	rt.opts.Models = models{"": hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("said") })}
-	if err := rt.SetTenant("", &Tenant{Budget: Budget{HTTPRequests: 1 << 50, ModelTokens: 1 << 50}}); err != nil {
+	if err := rt.Ledger().SetPlan("", budget{usage.HTTPRequests: 1 << 50, usage.ModelTokens: 1 << 50}.plan(0)); err != nil {
 		f.Fatal(err)
 	}
 	for i, seed := range []string{

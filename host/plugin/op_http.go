@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Fetcher sends the requests of plugins. [egress.Client] holds them to the granted
@@ -75,7 +76,8 @@ func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 	if err := out.Policy.Allows(out.Method, out.URL); err != nil {
 		return nil, b.fetchError(err)
 	}
-	if err := b.account.reserve(httpRequests, 1); err != nil {
+	payer := b.payer(ctx)
+	if err := payer.Reserve(usage.HTTPRequests, 1); err != nil {
 		return nil, err
 	}
 	var resp *egress.Response
@@ -83,7 +85,7 @@ func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, b.fetchError(err)
 	}
-	b.noteFetch(out, resp)
+	b.noteFetch(out, resp, payer)
 	return writeFetched(in, resp), nil
 }
 
@@ -116,9 +118,9 @@ func (b *binding) outgoing(in *fetchRequest) (*egress.Request, error) {
 
 // noteFetch records the hosts and secrets that a request used, and charges for its
 // redirects.
-func (b *binding) noteFetch(out *egress.Request, resp *egress.Response) {
+func (b *binding) noteFetch(out *egress.Request, resp *egress.Response, pays payer) {
 	if resp.Redirects > 0 {
-		_ = b.account.charge(httpRequests, int64(resp.Redirects)) // the next request learns that the budget is used up
+		_ = pays.Charge(usage.HTTPRequests, int64(resp.Redirects), time.Now()) // the next request learns that the budget is used up
 	}
 	if u, err := url.Parse(out.URL); err == nil {
 		port, _ := strconv.Atoi(u.Port())

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
@@ -10,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Models chooses the model that answers a plugin. It is safe for concurrent use.
@@ -54,7 +56,11 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	// The request is charged to the budget at once, by its size, and corrected by the
 	// usage that the model reports.
 	estimate := int64(len(req)/4 + question.MaxOutputTokens)
-	if err := b.account.reserve(modelTokens, estimate); err != nil {
+	pays := b.payer(ctx)
+	if err := pays.Priced(model.Name()); err != nil {
+		return nil, err
+	}
+	if err := pays.Reserve(usage.ModelTokens, estimate); err != nil {
 		return nil, err
 	}
 	var resp *llm.Response
@@ -63,15 +69,23 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 		resp, said, err = wholeAnswer(ctx, model, question, b.rights().limits.ResponseBytes)
 	})
 	if err != nil { // the text received until then is paid for
-		_ = b.account.charge(modelTokens, min(int64(len(req)/4+(said+3)/4)-estimate, 0))
+		got := host.Usage{InputTokens: len(req) / 4, OutputTokens: (said + 3) / 4, Estimated: true}
+		pays.settleModel(model.Name(), got, min(int64(got.Total())-estimate, 0))
 		return nil, modelError(err)
 	}
 	used := resp.Usage
 	if used.Total() == 0 {
 		used = host.Usage{InputTokens: len(req) / 4, OutputTokens: len(host.NewMessage(host.Assistant, resp.Parts...).AppendJSON(nil)) / 4, Estimated: true}
 	}
-	_ = b.account.charge(modelTokens, int64(used.Total())-estimate)
+	pays.settleModel(model.Name(), used, int64(used.Total())-estimate)
 	return generateResponse(resp, used), nil
+}
+
+// settleModel counts a call of a model, and the tokens that differ from those reserved.
+// The next call learns if that was too much.
+func (p *payer) settleModel(model string, used host.Usage, tokens int64) {
+	_ = p.ChargeModel(model, used)
+	_ = p.Charge(usage.ModelTokens, tokens, time.Now())
 }
 
 func readGenerate(req []byte) (*generateRequest, *llm.Request, error) {

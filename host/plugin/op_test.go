@@ -29,6 +29,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // opRow is one host operation that a tool calls, after others.
@@ -39,6 +40,7 @@ type opRow struct {
 	granted Permissions
 	limits  Limits
 	tenant  *Tenant
+	budget  budget    // of the tenant
 	want    string    // in the response
 	code    host.Code // or the error's code
 	says    string    // in the error
@@ -91,6 +93,9 @@ func runOp(ctx context.Context, p *Plugin, tenant, op string, opts *CallOptions)
 func (row *opRow) check(t *testing.T, rt *Runtime, wasm []byte) {
 	t.Helper()
 	tenant := strings.ReplaceAll(t.Name(), "/", "-")
+	if row.budget != nil {
+		setBudget(t, rt, tenant, row.budget)
+	}
 	if row.tenant != nil {
 		if err := rt.SetTenant(tenant, row.tenant); err != nil {
 			t.Fatal(err)
@@ -254,9 +259,6 @@ func TestFetchOperation(t *testing.T) {
 			w.Write([]byte("hello"))
 		}
 	})
-	one := func(n int64) *Tenant {
-		return &Tenant{Grants: map[string]Permissions{"ops": granted}, Budget: Budget{HTTPRequests: n}}
-	}
 	get := func(path, more string) string { return fmt.Sprintf(`http.fetch {"url":%q%s}`, base+path, more) }
 	noAddress := granted.Clone()
 	noAddress.HTTP[0].Addresses = nil
@@ -280,8 +282,8 @@ func TestFetchOperation(t *testing.T) {
 		{name: "a user in the URL", op: `http.fetch {"url":"http://u:p@127.0.0.1/"}`, granted: granted, code: host.InvalidArgument},
 		{name: "no URL", op: `http.fetch {}`, granted: granted, code: host.InvalidArgument},
 		{name: "a body that is not base64", op: get("/", `,"body":"%"`), granted: granted, code: host.InvalidArgument},
-		{name: "the budget of requests", before: []string{get("/", "")}, op: get("/", ""), tenant: one(1), code: host.ResourceExhausted, says: "HTTPRequests of 1"},
-		{name: "what is denied costs no request", op: get("/", ""), tenant: one(1), want: `"status":418`},
+		{name: "the budget of requests", before: []string{get("/", "")}, op: get("/", ""), tenant: &Tenant{Grants: map[string]Permissions{"ops": granted}}, budget: budget{usage.HTTPRequests: 1}, code: host.ResourceExhausted, says: "HTTPRequests of 1"},
+		{name: "what is denied costs no request", op: get("/", ""), tenant: &Tenant{Grants: map[string]Permissions{"ops": granted}}, budget: budget{usage.HTTPRequests: 1}, want: `"status":418`},
 	} {
 		t.Run(row.name, func(t *testing.T) { row.check(t, rt, wasm) })
 	}
@@ -359,8 +361,8 @@ func TestGenerateOperation(t *testing.T) {
 		{name: "messages with calls", op: `model.generate {"messages":[{"role":"assistant","parts":[{"type":"tool_call","id":"1","name":"t","arguments":{}}]}]}`, granted: granted, code: host.InvalidArgument},
 		{name: "more tokens than anybody may ask for", op: ask(`,"max_tokens":65537`), granted: granted, code: host.InvalidArgument},
 		{name: "a schema", op: ask(`,"schema":{"type":"object"}`), granted: granted, code: host.Unimplemented},
-		{name: "a budget of tokens", op: ask(""), tenant: &Tenant{Grants: map[string]Permissions{"ops": granted}, Budget: Budget{ModelTokens: 100}}, code: host.ResourceExhausted, says: "ModelTokens of 100"},
-		{name: "a smaller question under the same budget", op: ask(`,"max_tokens":20`), tenant: &Tenant{Grants: map[string]Permissions{"ops": granted}, Budget: Budget{ModelTokens: 100}}, want: `"text":"said"`},
+		{name: "a budget of tokens", op: ask(""), tenant: &Tenant{Grants: map[string]Permissions{"ops": granted}}, budget: budget{usage.ModelTokens: 100}, code: host.ResourceExhausted, says: "ModelTokens of 100"},
+		{name: "a smaller question under the same budget", op: ask(`,"max_tokens":20`), tenant: &Tenant{Grants: map[string]Permissions{"ops": granted}}, budget: budget{usage.ModelTokens: 100}, want: `"text":"said"`},
 		{name: "a model that fails", op: ask(`,"model":"broken"`), granted: granted, code: host.Unavailable, says: "does not answer"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -540,7 +542,7 @@ func TestAnswersThatFailArePaidFor(t *testing.T) {
 	if out, err := runOp(t.Context(), p, "acme", ask, nil); host.CodeOf(err) != host.Unavailable {
 		t.Fatalf("a model that fails: %s, %v", out, err)
 	}
-	if got := rt.BudgetUse("acme").Spent.ModelTokens; got < 1000 || got > 1100 {
+	if got := spentBy(t, rt, "acme", usage.ModelTokens); got < 1000 || got > 1100 {
 		t.Errorf("an answer of 4,000 bytes that fails costs %d tokens, want some 1,000", got)
 	}
 }

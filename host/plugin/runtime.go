@@ -25,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Runtime compiles plugins and keeps them. It is safe for concurrent use.
@@ -32,6 +33,7 @@ type Runtime struct {
 	opts      Options
 	compiler  *compiler
 	tenants   *tenants
+	ledger    sharedLedger
 	usageBook *usagereport.Book
 	scheduler *fairsched.Scheduler
 	meters    callmeter.Host
@@ -96,6 +98,11 @@ type Options struct {
 	Tenants   map[string]*Tenant
 	AnyTenant *Tenant
 
+	// Ledger has the plans of tenants, and counts what their plugins use: to the run that
+	// a call belongs to, or to the tenant's use outside runs. Default: one of the runtime's
+	// own, in memory, with the default plan; see [Runtime.Ledger].
+	Ledger *usage.Ledger
+
 	// ReportedTenants is how many tenants have lines of their own in a usage report
 	// (10,000); the rest are summed. See [Runtime.UsageReport].
 	ReportedTenants int
@@ -137,6 +144,9 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if rt.tenants, err = newTenants(opts); err != nil {
 		return nil, err
 	}
+	if err := rt.ledger.begin(opts.Ledger); err != nil {
+		return nil, err
+	}
 	rt.opts.Limits = opts.Limits.withDefaults()
 	if err := rt.setBounds(); err != nil {
 		return nil, err
@@ -147,7 +157,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if rt.opts.Log == nil {
 		rt.opts.Log = rt.logLine
 	}
-	if rt.compiler, err = newCompiler(&rt.opts, rt.usageBook); err != nil {
+	if rt.compiler, err = newCompiler(&rt.opts, rt.usageBook, &rt.ledger); err != nil {
 		return nil, err
 	}
 	rt.openServices()
@@ -230,7 +240,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	rt.loads.Wait()
 	rt.compiler.work.Wait()
 	rt.sweeper.stop()
-	return nil
+	return rt.ledger.own.Close(ctx)
 }
 
 func (rt *Runtime) open() []*Plugin {

@@ -5,6 +5,8 @@ package plugin
 import (
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // A start section runs once, for the image: further instances are filled from it,
@@ -22,11 +24,11 @@ func TestStartSectionRunsOnceForTheImage(t *testing.T) {
 			i32.const 0`, IsolationReuse, Limits{})
 		var spent []int64
 		for range 2 {
-			before := rt.BudgetUse("a").Spent.Instructions
+			before := spentBy(t, rt, "a", usage.Instructions)
 			if got := calls(t, p, "a", ""); got != "M" {
 				t.Errorf("%.12q: a call answers %q, want what the start function wrote", start, got)
 			}
-			spent = append(spent, rt.BudgetUse("a").Spent.Instructions-before)
+			spent = append(spent, spentBy(t, rt, "a", usage.Instructions)-before)
 			p.instances.retire(time.Time{})
 		}
 		if spent[0] < burned || spent[1] >= burned {

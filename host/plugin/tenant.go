@@ -10,8 +10,9 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// Tenant holds the grants, limits and budget of one tenant. The zero value takes
-// every plugin with the grants of its load, under the default budget. Give it to
+// Tenant holds the grants and limits of one tenant. The zero value takes every plugin
+// with the grants of its load. Budgets are in the plan of the tenant: see
+// [Options].Ledger. Give it to
 // [Options] or, while serving, to [Runtime.SetTenant].
 type Tenant struct {
 	// Grants are permissions by plugin id, in the place of the plugin's own
@@ -28,9 +29,6 @@ type Tenant struct {
 	// is the plugin's. Limits of the module and of its memory are the same for
 	// all tenants and cannot be set here.
 	Limits Limits
-
-	// Budget bounds the use of all plugins together in a window of time.
-	Budget Budget
 }
 
 // clone returns a copy that shares nothing with t, with its defaults.
@@ -40,7 +38,6 @@ func (t Tenant) clone() *Tenant {
 		t.Grants[id] = p.Clone()
 	}
 	t.Plugins = slices.Clone(t.Plugins)
-	t.Budget = t.Budget.withDefaults()
 	return &t
 }
 
@@ -68,7 +65,7 @@ func (t *Tenant) check() error {
 				WithHint("it is of the module that all tenants share; set it where the plugin is loaded")
 		}
 	}
-	return t.Budget.check()
+	return nil
 }
 
 // has reports whether the tenant has the plugin.
@@ -111,6 +108,21 @@ type tenants struct {
 	accounts map[string]*account
 	sweepAt  int
 }
+
+// account holds one tenant's settings, bindings and noted usage. It is safe for
+// concurrent use.
+type account struct {
+	id       string
+	tenants  *tenants
+	own      atomic.Pointer[Tenant] // nil: tenants.any
+	bindings atomic.Int64           // at plugins
+
+	mu   sync.Mutex
+	used map[string]*usedRights // by plugin id
+}
+
+// forgettable reports whether a new account would do as well.
+func (a *account) forgettable() bool { return a.own.Load() == nil && a.bindings.Load() == 0 }
 
 // keptAccounts is how many tenants are remembered before those without settings
 // and without use are forgotten.
@@ -179,13 +191,11 @@ func (a *account) settings() *Tenant {
 	return a.tenants.any
 }
 
-// SetTenant sets a tenant's grants, limits and budget; nil takes all from it, as is
+// SetTenant sets a tenant's grants and limits; nil takes all from it, as is
 // right for a deleted tenant: the tenant has no plugin, until it is set again or
 // [Runtime.ResetTenant] makes it like any other. It may be called while calls run:
-// they continue under the new settings, but with the limits that they began with. The
-// used part of the tenant's budget stays used until its window ends; a window that
-// would last longer than the new settings' Window ends at once. Code invalid_argument
-// for settings that make no sense.
+// they continue under the new settings, but with the limits that they began with. Code
+// invalid_argument for settings that make no sense.
 func (rt *Runtime) SetTenant(id string, t *Tenant) error {
 	if t == nil {
 		t = &Tenant{Plugins: []string{}}

@@ -5,7 +5,6 @@ package plugin
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/longtest"
 )
 
@@ -113,8 +113,6 @@ func TestSettingsOfTenantsAreChecked(t *testing.T) {
 	for name, tenant := range map[string]*Tenant{
 		"a limit of the module":      {Limits: Limits{MemoryBytes: 1 << 20}},
 		"a negative limit":           {Limits: Limits{HostCalls: -1}},
-		"a negative budget":          {Budget: Budget{Instructions: -1}},
-		"a window of the past":       {Budget: Budget{Window: -time.Second}},
 		"a grant of no host":         {Grants: map[string]Permissions{"p": {HTTP: []HTTPAccess{{}}}}},
 		"a grant of a host and port": {Grants: map[string]Permissions{"p": {HTTP: []HTTPAccess{{Host: "example.com:80"}}}}},
 	} {
@@ -299,7 +297,10 @@ func TestUsageSaysWhatIsUsed(t *testing.T) {
 
 func TestBudgetsEndAndRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt := startRuntime(t, &Options{Tenants: map[string]*Tenant{"acme": {Budget: Budget{Instructions: 10_000_000, Window: 10 * time.Second}}}})
+		rt := startRuntime(t, nil)
+		if err := rt.Ledger().SetPlan("acme", budget{usage.Instructions: 10_000_000}.plan(10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
 		p, err := rt.Load(t.Context(), "hand", handWritten(t, `loop br 0 end unreachable`), &LoadOptions{Limits: Limits{Instructions: 4_000_000}})
 		if err != nil {
 			t.Fatal(err)
@@ -316,21 +317,20 @@ func TestBudgetsEndAndRefill(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		for _, what := range []string{"the call that uses it up", "the next one"} {
 			err := call("acme")
-			var used *BudgetError
-			if !errors.As(err, &used) || host.CodeOf(err) != host.ResourceExhausted || !fault.AsError(err).Retryable {
+			used := usedUp(err)
+			if used == nil || host.CodeOf(err) != host.ResourceExhausted || !fault.AsError(err).Retryable {
 				t.Fatalf("%s: %v, want a budget error that is retryable", what, err)
 			}
-			want := &BudgetError{Tenant: "acme", Budget: "Instructions", Limit: 10_000_000, Window: 10 * time.Second, Refill: 6 * time.Second}
-			if diff := cmp.Diff(want, used); diff != "" {
-				t.Errorf("%s: (-want +got)\n%s", what, diff)
+			want := &usage.ExhaustedError{Tenant: "acme", Resource: usage.Instructions, Limit: 10_000_000, Window: usage.Every(10 * time.Second), Refill: 6 * time.Second}
+			if *used != *want {
+				t.Errorf("%s: %+v, want %+v", what, used, want)
 			}
 			if !strings.Contains(err.Error(), "refilled in 6s") {
 				t.Errorf("%s: %v does not say when", what, err)
 			}
 		}
-		use := rt.BudgetUse("acme")
-		if n := use.Spent.Instructions; n < 10_000_000 || n > 10_000_000+2*callmeter.FuelQuantum || use.Refill != 6*time.Second {
-			t.Errorf("%d instructions are spent and %s to the refill", n, use.Refill)
+		if n := spentBy(t, rt, "acme", usage.Instructions); n < 10_000_000 || n > 10_000_000+2*callmeter.FuelQuantum {
+			t.Errorf("%d instructions are spent", n)
 		}
 		if err := call("globex"); err == nil || !strings.Contains(err.Error(), "limit Instructions of 4000000") {
 			t.Errorf("another tenant: %v, want only its call's own limit", err)
@@ -344,7 +344,7 @@ func TestBudgetsEndAndRefill(t *testing.T) {
 
 // What is begun and stopped again and again counts as well.
 func TestStartingInstancesIsBilled(t *testing.T) {
-	rt := startRuntime(t, &Options{AnyTenant: &Tenant{Budget: Budget{Instructions: 5_000_000}}})
+	rt := startRuntime(t, &Options{Ledger: newLedger(t, budget{usage.Instructions: 5_000_000}.plan(0))})
 	wasm := handWritten(t, `memory 1 4
 		---
 		unreachable
@@ -356,7 +356,7 @@ func TestStartingInstancesIsBilled(t *testing.T) {
 	}
 	for i := range 20 {
 		_, err := p.Call(t.Context(), "acme", "tool", nil, nil)
-		if used := (*BudgetError)(nil); errors.As(err, &used) {
+		if usedUp(err) != nil {
 			if i < 2 {
 				t.Errorf("call %d already ends in %v", i, err)
 			}
@@ -367,7 +367,7 @@ func TestStartingInstancesIsBilled(t *testing.T) {
 }
 
 func TestHostCallsHaveABudget(t *testing.T) {
-	rt := startRuntime(t, &Options{AnyTenant: &Tenant{Budget: Budget{HostCalls: 2}}})
+	rt := startRuntime(t, &Options{Ledger: newLedger(t, budget{usage.HostCalls: 2}.plan(0))})
 	p := loadAsking(t, rt, "state.get", readsState, &LoadOptions{Granted: Permissions{State: Read}})
 	for i, want := range []host.Code{"", "", host.ResourceExhausted} {
 		if got := answerCode(t, p, "acme"); got != want {
@@ -375,7 +375,7 @@ func TestHostCallsHaveABudget(t *testing.T) {
 		}
 	}
 	_, err := p.Call(t.Context(), "acme", "tool", []byte("{}"), nil)
-	if used := (*BudgetError)(nil); !errors.As(err, &used) || used.Budget != "HostCalls" {
+	if used := usedUp(err); used == nil || used.Resource != usage.HostCalls {
 		t.Errorf("the next call: %v, want the budget HostCalls", err)
 	}
 	if got := answerCode(t, p, "globex"); got != "" {
@@ -387,9 +387,7 @@ func TestBudgetsShrinkAndGrowWhileServing(t *testing.T) {
 	rt := startRuntime(t, nil)
 	p := loadAsking(t, rt, "", "", nil)
 	set := func(n int64) {
-		if err := rt.SetTenant("acme", &Tenant{Budget: Budget{Instructions: n}}); err != nil {
-			t.Fatal(err)
-		}
+		setBudget(t, rt, "acme", budget{usage.Instructions: n})
 	}
 	for _, row := range []struct {
 		budget int64
@@ -403,30 +401,23 @@ func TestBudgetsShrinkAndGrowWhileServing(t *testing.T) {
 }
 
 func TestTenantsWithoutUseAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts, err := newTenants(&Options{Tenants: map[string]*Tenant{"kept": {}}})
-		if err != nil {
-			t.Fatal(err)
+	ts, err := newTenants(&Options{Tenants: map[string]*Tenant{"kept": {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(id string) *account { return ts.account(id, func(*account) {}) }
+	open("bound").bindings.Add(1)
+	for i := range 3 * keptAccounts {
+		open(fmt.Sprint(i))
+	}
+	if n := len(ts.accounts); n > keptAccounts+2 {
+		t.Errorf("%d accounts are kept, want at most %d", n, keptAccounts+2)
+	}
+	for _, id := range []string{"kept", "bound"} {
+		if ts.accounts[id] == nil {
+			t.Errorf("the account %q is forgotten", id)
 		}
-		open := func(id string) *account { return ts.account(id, func(*account) {}) }
-		_ = open("busy").charge(instructions, 1)
-		open("bound").bindings.Add(1)
-		for i := range 3 * keptAccounts {
-			open(fmt.Sprint(i))
-		}
-		if n := len(ts.accounts); n > keptAccounts+3 {
-			t.Errorf("%d accounts are kept, want at most %d", n, keptAccounts+3)
-		}
-		for _, id := range []string{"kept", "busy", "bound"} {
-			if ts.accounts[id] == nil {
-				t.Errorf("the account %q is forgotten", id)
-			}
-		}
-		time.Sleep(defaultBudgetWindow)
-		if !open("busy").forgettable() {
-			t.Error("an account whose window is over is not forgettable")
-		}
-	})
+	}
 }
 
 // An account is not forgotten between being looked up and being claimed: what is set

@@ -20,9 +20,9 @@ type Usage struct {
 	Denied  map[string]int64 `json:"denied,omitempty"` // how often, by what would have to be granted
 }
 
-// usage records the permissions that a tenant's calls of one plugin have used. It
+// usedRights records the permissions that a tenant's calls of one plugin have used. It
 // outlives versions of the plugin.
-type usage struct {
+type usedRights struct {
 	mu     sync.Mutex
 	used   Permissions
 	denied map[string]*denial
@@ -45,15 +45,15 @@ const (
 
 // usage returns the usage record of the tenant's calls of a plugin. The caller does
 // not hold the account's mutex.
-func (a *account) usage(plugin string) *usage {
+func (a *account) usage(plugin string) *usedRights {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u := a.used[plugin]
 	if u == nil {
 		if a.used == nil {
-			a.used = map[string]*usage{}
+			a.used = map[string]*usedRights{}
 		}
-		u = &usage{}
+		u = &usedRights{}
 		a.used[plugin] = u
 	}
 	return u
@@ -78,14 +78,14 @@ func (p *Plugin) Usage(tenant string) Usage {
 }
 
 // note records that a permission was used.
-func (u *usage) note(use func(*Permissions)) {
+func (u *usedRights) note(use func(*Permissions)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	use(&u.used)
 }
 
 // noteHTTP records a request that was allowed.
-func (u *usage) noteHTTP(h HTTPAccess) {
+func (u *usedRights) noteHTTP(h HTTPAccess) {
 	u.note(func(p *Permissions) {
 		i := slices.IndexFunc(p.HTTP, h.SameServer)
 		switch {
@@ -98,7 +98,7 @@ func (u *usage) noteHTTP(h HTTPAccess) {
 }
 
 // noteSecret records that a secret was sent to a host.
-func (u *usage) noteSecret(name, to string) {
+func (u *usedRights) noteSecret(name, to string) {
 	u.note(func(p *Permissions) {
 		i := slices.IndexFunc(p.Secrets, func(s SecretAccess) bool { return s.Name == name })
 		if i < 0 && len(p.Secrets) < maxUsedHosts {
@@ -113,7 +113,7 @@ func (u *usage) noteSecret(name, to string) {
 
 // noteDenial counts a denial and reports whether it is to be logged: once a
 // minute for each grant.
-func (u *usage) noteDenial(grant string, now time.Time) bool {
+func (u *usedRights) noteDenial(grant string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	d := u.denied[grant]

@@ -69,26 +69,18 @@ func (b *binding) billed() string {
 	return b.account.id
 }
 
-// payer returns the account that pays for these calls: see billed.
-func (b *binding) payer() *account {
-	if b.account.id != describeTenant || b.plugin.owner == "" {
-		return b.account
-	}
-	return b.plugin.runtime.tenants.account(b.plugin.owner, func(*account) {})
-}
-
 // startLine is the line of a report with the instructions of the starts of instances, which
 // belong to no export.
 const startLine = "(start)"
 
 // startPayer pays for the start of an instance, and has it in the report.
-type startPayer struct{ binding *binding }
+type startPayer struct{ inst *instance }
 
 // ChargeInstructions implements [callmeter.Account].
-func (p startPayer) ChargeInstructions(n int64, now time.Time) error {
-	b := p.binding
+func (p *startPayer) ChargeInstructions(n int64, now time.Time) error {
+	b := p.inst.call.binding
 	b.plugin.runtime.usageBook.Record(b.billed(), b.plugin.id, startLine, b.plugin.owner != "").Started(n)
-	return b.payer().ChargeInstructions(n, now)
+	return p.inst.call.payer.ChargeInstructions(n, now)
 }
 
 // usageRecord returns the one of an export's calls in this binding.

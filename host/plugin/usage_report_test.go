@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // lineItem returns the line of a report; the zero one if the report has none.
@@ -244,7 +245,7 @@ func TestTheReportHasTheInstructionsOfTheBudget(t *testing.T) {
 		}
 	}
 	sum := rt.UsageReport().Sum(true, false, false)
-	budget := rt.BudgetUse("acme").Spent.Instructions
+	budget := spentBy(t, rt, "acme", usage.Instructions)
 	if i := slices.IndexFunc(sum.Items, func(i LineItem) bool { return i.Tenant == "acme" }); i < 0 || sum.Items[i].Instructions != budget || budget < 5*instancePrice {
 		t.Errorf("the report says %+v, the budget is charged %d instructions", sum.Items, budget)
 	}

@@ -382,7 +382,11 @@ func bound(t testing.TB, granted Permissions) (*Plugin, *binding) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlugin(&Runtime{tenants: ts}, "", nil)
+	rt := &Runtime{tenants: ts}
+	if err := rt.ledger.begin(nil); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlugin(rt, "", nil)
 	p.manifest = &Manifest{Permissions: granted}
 	if err := p.Grant(granted); err != nil {
 		t.Fatal(err)

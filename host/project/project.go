@@ -251,6 +251,9 @@ func (p *Project) openLedger(data *datadir.Dir) error {
 		return err
 	}
 	p.closers.addLast(func() error { return p.ledger.Close(context.Background()) })
+	if p.plugins.runtime != nil { // absent after an error
+		p.plugins.runtime.UseLedger(p.ledger)
+	}
 	return nil
 }
 

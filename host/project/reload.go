@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/internal/watch"
 )
@@ -368,7 +369,8 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 
 func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 	var opts plugin.Options
-	if err := next.RuntimeTenants(&opts); err != nil {
+	plans := usage.Options{}
+	if err := errors.Join(next.RuntimeTenants(&opts), next.Usage(&plans)); err != nil {
 		return err
 	}
 	granted := map[string]plugin.Permissions{}
@@ -383,10 +385,13 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 		if err := r.project.plugins.runtime.SetTenant(id, t); err != nil {
 			return next.Wrap(err, configfile.Keys("tenants", id))
 		}
+		if err := r.project.ledger.SetPlan(id, plans.Tenants[id]); err != nil {
+			return next.Wrap(err, configfile.Keys("tenants", id, "budget"))
+		}
 	}
 	for id := range r.project.config.Tenants {
 		if _, still := opts.Tenants[id]; !still {
-			if err := r.project.plugins.runtime.ResetTenant(id); err != nil {
+			if err := errors.Join(r.project.plugins.runtime.ResetTenant(id), r.project.ledger.SetPlan(id, nil)); err != nil {
 				return err
 			}
 		}

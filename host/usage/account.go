@@ -239,7 +239,7 @@ func (a *Account) close(e *entry, now time.Time) {
 
 // schedule has the account flushed after a while. The account is locked.
 func (a *Account) schedule() {
-	if a.timer == nil && !a.gone {
+	if a.timer == nil && !a.gone && a.ledger.flushInterval > 0 {
 		a.timer = time.AfterFunc(a.ledger.flushInterval, a.flushLater)
 	}
 }

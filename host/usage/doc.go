@@ -21,9 +21,10 @@
 // # Records
 //
 // Each run leaves one [Record] with tenant, key, agents, models, price version and the
-// amounts used; use that a [Payer] charges outside runs is in records without a run. The sandbox of package
-// plugin does not charge through a Payer yet: it has budgets of its own, in memory. [Ledger.BillOf]
-// sums records by day and by month, [Ledger.Export] returns them in order from a cursor.
+// amounts used. Package plugin charges what sandboxed code uses through a [Payer]: to the
+// run that a call belongs to, or, outside runs, to a record without a run: so are the
+// describing and the compiling of a tenant's own plugins. [Ledger.BillOf] sums records
+// by day and by month, [Ledger.Export] returns them in order from a cursor.
 // The amounts of the records are those that the limits count: a bill over a window and the
 // use of that window are equal.
 //

@@ -30,7 +30,9 @@ type Options struct {
 	Prices  *PriceTable      // nil: nothing is priced
 
 	// FlushInterval is how long closed records wait to be settled, and so how late bills
-	// of other hosts have them (10 s).
+	// of other hosts have them (10 s). With a negative one nothing is done in the
+	// background: records are settled by [Ledger.Flush], [Ledger.Close] and the methods
+	// that read them.
 	FlushInterval time.Duration
 
 	Logger *slog.Logger // default: discards
@@ -56,11 +58,14 @@ type Ledger struct {
 	closed   bool
 }
 
-// New returns a ledger that keeps its records in driver. Code invalid_argument for plans and
+// New returns a ledger that keeps its records in driver; nil keeps them in memory. Code invalid_argument for plans and
 // prices that make no sense; the error names the tenant. Close it to settle its records.
 func New(driver kv.Driver, opts *Options) (*Ledger, error) {
 	if opts == nil {
 		opts = &Options{}
+	}
+	if driver == nil {
+		driver = kv.NewMemory()
 	}
 	l := &Ledger{driver: kv.Checked(driver), flushInterval: cmp.Or(opts.FlushInterval, defaultFlushInterval), logger: opts.Logger,
 		plans: map[string]*plan{}, accounts: map[string]*Account{}, sweepAt: keptAccounts}

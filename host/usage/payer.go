@@ -10,7 +10,8 @@ import (
 // Payer charges a tenant for what code uses: for the record of a run, or for the record of
 // the use outside runs. It is safe for concurrent use. The errors of its methods are
 // resource_exhausted for a limit that is used up, unavailable if the store does not answer,
-// and that of [host.ValidateTenant] for a tenant that there cannot be.
+// and that of [host.ValidateTenant] for a tenant that there cannot be. The zero Payer
+// charges no tenant, and its methods do not fail.
 type Payer struct {
 	account *Account
 	run     *entry // nil: the use outside runs
@@ -25,6 +26,14 @@ func (a *Account) Payer(r host.UsageRecord) Payer {
 	return Payer{a, nil}
 }
 
+// refusal returns the error of a payer without an account that counts.
+func (p Payer) refusal() error {
+	if p.account == nil {
+		return nil
+	}
+	return p.account.refused
+}
+
 // record returns the record to charge, which is not closed. The account is locked.
 func (p Payer) record(now time.Time) *entry {
 	if p.run != nil && p.run.n == 0 {
@@ -37,8 +46,8 @@ func (p Payer) record(now time.Time) *entry {
 // tenant's limits allow. n counts all the same. A negative n takes back what was charged.
 func (p Payer) Charge(r Resource, n int64, now time.Time) error {
 	a := p.account
-	if a.refused != nil {
-		return a.refused
+	if a == nil || a.refused != nil {
+		return p.refusal()
 	}
 	a.mu.Lock()
 	a.refresh(now)
@@ -55,8 +64,8 @@ func (p Payer) Charge(r Resource, n int64, now time.Time) error {
 // otherwise counts nothing. Charge corrects it.
 func (p Payer) Reserve(r Resource, n int64) error {
 	a := p.account
-	if a.refused != nil {
-		return a.refused
+	if a == nil || a.refused != nil {
+		return p.refusal()
 	}
 	return a.reserve(context.Background(), []need{{r, n}}, func(now time.Time) { a.charge(p.record(now), r, n) })
 }
@@ -64,8 +73,8 @@ func (p Payer) Reserve(r Resource, n int64) error {
 // Check fails if nothing of a resource is left. It counts nothing.
 func (p Payer) Check(r Resource, now time.Time) error {
 	a := p.account
-	if a.refused != nil {
-		return a.refused
+	if a == nil || a.refused != nil {
+		return p.refusal()
 	}
 	a.mu.Lock()
 	a.refresh(now)
@@ -81,8 +90,8 @@ func (p Payer) Check(r Resource, now time.Time) error {
 // of money and the model no price.
 func (p Payer) Priced(model string) error {
 	a := p.account
-	if a.refused != nil {
-		return a.refused
+	if a == nil || a.refused != nil {
+		return p.refusal()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,8 +114,8 @@ func (a *Account) priced(model string) error {
 // are charged apart.
 func (p Payer) ChargeModel(model string, u host.Usage) error {
 	a := p.account
-	if a.refused != nil {
-		return a.refused
+	if a == nil || a.refused != nil {
+		return p.refusal()
 	}
 	now, prices := a.ledger.now(), a.ledger.prices.Load()
 	money := prices.of(model, u.Bounded())

@@ -80,16 +80,17 @@ func (c *Config) Usage(opts *usage.Options) error {
 	return c.Wrap(cmp.Or(c.AnyTenant.Budget.checkSigns(""), opts.Default.Check()), Keys("any_tenant", "budget"))
 }
 
-// checkSigns refuses negative numbers in the budget of a tenant's runs.
+// checkSigns refuses negative numbers in the budget of a tenant.
 func (b Budget) checkSigns(tenant string) error {
 	for _, f := range []struct {
 		name string
 		v    int64
 	}{
 		{"Window", int64(b.Window)}, {"Tokens", b.Tokens}, {"ToolCalls", b.ToolCalls}, {"Time", int64(b.Time)}, {"ModelCalls", int64(b.ModelCalls)},
+		{"Instructions", b.Instructions}, {"HostCalls", b.HostCalls}, {"HTTPRequests", b.HTTPRequests}, {"ModelTokens", b.ModelTokens},
 	} {
 		if f.v < 0 {
-			return fault.Errorf(fault.InvalidArgument, "%s of the budget of tenant %q is %d", f.name, tenant, f.v).WithHint("leave it out for the default")
+			return fault.Errorf(fault.InvalidArgument, "the budget %s of tenant %q is %d", f.name, tenant, f.v).WithHint("leave it out for the default")
 		}
 	}
 	return nil
@@ -103,6 +104,8 @@ func (b Budget) plan() *usage.Plan {
 	}
 	for _, l := range []usage.Limit{
 		{Resource: usage.Tokens, Amount: b.Tokens}, {Resource: usage.ToolCalls, Amount: b.ToolCalls}, {Resource: usage.Time, Amount: int64(b.Time)},
+		{Resource: usage.Instructions, Amount: b.Instructions}, {Resource: usage.HostCalls, Amount: b.HostCalls},
+		{Resource: usage.HTTPRequests, Amount: b.HTTPRequests}, {Resource: usage.ModelTokens, Amount: b.ModelTokens},
 	} {
 		if l.Amount != 0 {
 			p.Limits = append(p.Limits, l)
@@ -117,10 +120,6 @@ func (c *Config) tenant(at KeyPath, t Tenant) (*plugin.Tenant, error) {
 		Limits: plugin.Limits{
 			Timeout: time.Duration(t.Limits.Timeout), Instructions: t.Limits.Instructions,
 			OutputBytes: int(t.Limits.Output), HostCalls: t.Limits.HostCalls, Instances: t.Limits.Instances,
-		},
-		Budget: plugin.Budget{
-			Window: time.Duration(t.Budget.Window), Instructions: t.Budget.Instructions, HostCalls: t.Budget.HostCalls,
-			HTTPRequests: t.Budget.HTTPRequests, ModelTokens: t.Budget.ModelTokens,
 		},
 	}
 	for i, id := range t.Plugins {
