@@ -74,7 +74,7 @@ var layers = []layer{
 		"the suites over a store run on every driver, which one variable names"},
 	{"internal/pgkvtest", []string{"host/kv/pgkv"},
 		"the tests of every package that keeps records make their stores on a server in one way"},
-	{"internal/soak", []string{"host", "host/chat", "host/cluster", "host/hosttest", "host/kv", "host/kv/badgerkv", "host/kv/pgkv", "host/llm", "host/runs", "host/threads"},
+	{"internal/soak", []string{"host", "host/chat", "host/cluster", "host/hosttest", "host/kv", "host/kv/badgerkv", "host/kv/pgkv", "host/llm", "host/project", "host/runs", "host/scriptedmodel", "host/threads"},
 		"whole hosts as processes, which it breaks; nothing imports it"},
 	{"host/kv/sockkv", []string{"host/kv"},
 		"a driver of another process is a driver like any other"},

@@ -23,7 +23,8 @@ type Report struct {
 	Effects      int // calls of tools
 	Repeats      int // calls of idempotent tools that came again under their key
 
-	Ended map[string]int // turns that a host said had ended otherwise than completed, by status and code
+	Ended map[string]int // turns of which a host said that they have failed, and none that they are completed, by status and code
+	Asks  int            // durable runs that wait for a person to say what a tool has done
 
 	Lost, Doubled, OutOfOrder []string
 }
@@ -32,8 +33,8 @@ type Report struct {
 func (r *Report) Kept() bool { return len(r.Lost)+len(r.Doubled)+len(r.OutOfOrder) == 0 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d turns, %d acknowledged, %d more found answered, ended otherwise %v, %d effects, %d repeats: %d lost, %d doubled, %d out of order",
-		r.Asked, r.Acked, r.Unknown, r.Ended, r.Effects, r.Repeats, len(r.Lost), len(r.Doubled), len(r.OutOfOrder))
+	return fmt.Sprintf("%d turns, %d acknowledged, %d more found answered, %d ask what a tool did, said to have failed %v, %d effects, %d repeats: %d lost, %d doubled, %d out of order",
+		r.Asked, r.Acked, r.Unknown, r.Asks, r.Ended, r.Effects, r.Repeats, len(r.Lost), len(r.Doubled), len(r.OutOfOrder))
 }
 
 // storedTurn is a turn in its thread.
@@ -46,7 +47,13 @@ type storedTurn struct {
 // Stored is what the hosts have left in their store.
 type Stored struct {
 	Threads map[string][]*chat.Message
-	Open    map[string]string // durable runs that have not ended, by turn: what the journal has of each
+	Open    map[string]OpenRun // durable runs that have not ended, by turn
+}
+
+// OpenRun is a durable run that is in the journal.
+type OpenRun struct {
+	Asks bool   // it waits for an answer: a tool that must not be called twice may have been called
+	Text string // what the journal has
 }
 
 // Check compares a ledger with what is stored.
@@ -109,7 +116,7 @@ func (r *Report) readThread(thread string, messages []*chat.Message, stored map[
 	}
 }
 
-func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect, open string) {
+func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect, open OpenRun) {
 	if s == nil {
 		s = &storedTurn{}
 	}
@@ -119,8 +126,12 @@ func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect, open string) {
 	doubled := func(format string, args ...any) {
 		r.Doubled = append(r.Doubled, "turn "+t.Name+" of thread "+t.Thread+": "+fmt.Sprintf(format, args...))
 	}
-	if t.Ended != "" {
-		r.Ended[t.Ended]++
+	if t.Ended != "" && t.Acked == 0 {
+		how := t.Ended
+		if t.Durable {
+			how = "durable " + how
+		}
+		r.Ended[how]++
 	}
 	switch {
 	case t.Acked > 0:
@@ -130,11 +141,14 @@ func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect, open string) {
 		}
 	case len(s.answers) > 0:
 		r.Unknown++
-	case t.Durable && t.Begun && open == "":
-		lost("its durable run began, and ended without an answer; a host said %q", t.Ended)
+	case t.Durable && t.Begun && open.Text == "" && t.Ended == "":
+		lost("its durable run began, and ended without an answer, and no host said so")
 	}
-	if open != "" {
-		lost("its durable run never ended: %s", open)
+	switch {
+	case open.Asks:
+		r.Asks++
+	case open.Text != "":
+		lost("its durable run never ended: %s", open.Text)
 	}
 	if s.asks > 1 || len(s.answers) > 1 {
 		doubled("the thread has it %d times with %d answers", s.asks, len(s.answers))

@@ -15,7 +15,7 @@ type record struct {
 	turns   []Turn
 	effects []Effect
 	threads map[string][]*chat.Message
-	open    map[string]string
+	open    map[string]OpenRun
 }
 
 func kept() *record {
@@ -53,6 +53,18 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 			r.turns[4].Acked = 0
 			r.threads["t0"] = r.threads["t0"][:4]
 		}, lost: 1, says: "n4"},
+		{name: "a durable run is open", change: func(r *record) {
+			r.open = map[string]OpenRun{"n4": {Text: "it is open"}}
+		}, lost: 1, says: "n4 of thread t0: its durable run never ended: it is open"},
+		{name: "a durable run asks what its tool did", change: func(r *record) {
+			r.turns[4].Acked, r.turns[4].Ended = 0, "interrupted "
+			r.threads["t0"] = r.threads["t0"][:4]
+			r.open = map[string]OpenRun{"n4": {Asks: true, Text: "it is interrupted"}}
+		}},
+		{name: "a durable run failed, as a host said", change: func(r *record) {
+			r.turns[4].Acked, r.turns[4].Ended = 0, "failed conflict"
+			r.threads["t0"] = r.threads["t0"][:4]
+		}},
 		{name: "a run that did not begin is not stored", change: func(r *record) {
 			r.turns[4].Acked, r.turns[4].Begun = 0, false
 			r.threads["t0"] = r.threads["t0"][:4]

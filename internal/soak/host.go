@@ -25,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
 )
@@ -48,6 +49,10 @@ type hostConfig struct {
 	Store  string // the address of a database, or a directory
 	Ledger string // the URL
 	Lease  time.Duration
+	Clock  time.Duration // how far its clock is ahead of the machine's
+	// Project is a directory with a configuration from which the host is built; empty for
+	// one that is built of the packages.
+	Project string
 }
 
 // startRequest asks a host to start a run.
@@ -74,12 +79,12 @@ func Serve(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv(hostVariable)), &config); err != nil {
 		return err
 	}
-	driver, err := openStore(ctx, config.Store)
-	if err != nil {
-		return err
-	}
 	p := &hostProcess{config: config}
-	if err := p.join(ctx, driver); err != nil {
+	build := p.join
+	if config.Project != "" {
+		build = p.load
+	}
+	if err := build(ctx); err != nil {
 		return err
 	}
 	clients, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,9 +102,7 @@ func Serve(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	_ = p.registry.Drain(drain)
-	_ = p.registry.Close()
-	_ = p.member.Close()
-	return driver.Close()
+	return p.close()
 }
 
 // openStore opens a database or a directory.
@@ -115,12 +118,25 @@ func isDirectory(address string) bool { return strings.HasPrefix(address, "/") }
 // hostProcess is the host of a process.
 type hostProcess struct {
 	config   hostConfig
-	agent    *host.Agent
-	member   *cluster.Member
+	target   host.Target
 	registry *runs.Registry
+	close    func() error
 }
 
-func (p *hostProcess) join(ctx context.Context, driver kv.Driver) error {
+// logger returns the logger of the host.
+func (p *hostProcess) logger() *slog.Logger {
+	if os.Getenv(logVariable) == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, nil)).With("host", p.config.Name)
+}
+
+// join builds the host of the packages.
+func (p *hostProcess) join(ctx context.Context) error {
+	driver, err := openStore(ctx, p.config.Store)
+	if err != nil {
+		return err
+	}
 	identity, err := cluster.NewIdentity()
 	if err != nil {
 		return err
@@ -129,39 +145,43 @@ func (p *hostProcess) join(ctx context.Context, driver kv.Driver) error {
 	if err != nil {
 		return err
 	}
-	p.member, err = cluster.New(driver, &cluster.Options{
-		ID: p.config.Name, Lease: p.config.Lease, Address: peers.Addr().String(), Identity: identity,
+	logger := p.logger()
+	member, err := cluster.New(driver, &cluster.Options{
+		ID: p.config.Name, Lease: p.config.Lease, Address: peers.Addr().String(), Identity: identity, Logger: logger,
+		Now: func() time.Time { return time.Now().Add(p.config.Clock) },
 	})
 	if err != nil {
 		return err
 	}
-	store := threads.New(driver, &threads.Options{Locks: cluster.NewLocks(p.member)})
+	store := threads.New(driver, &threads.Options{Locks: cluster.NewLocks(member)})
 	history, err := host.NewHistory(store, nil)
 	if err != nil {
 		return err
 	}
-	p.agent, err = host.NewAgent("clerk", &host.AgentOptions{Model: hosttest.ModelFunc(answer), Tools: []*host.Tool{
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: hosttest.ModelFunc(answer), Tools: []*host.Tool{
 		host.NewTool("book", "Books; may be called again.", p.effect, &host.ToolOptions{Idempotent: true}),
 		host.NewTool("charge", "Charges once.", p.effect, nil),
 	}})
 	if err != nil {
 		return err
 	}
-	journal := runs.NewJournal(store, p.member)
-	logger := slog.New(slog.DiscardHandler)
-	if os.Getenv(logVariable) != "" {
-		logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("host", p.config.Name)
-	}
+	journal := runs.NewJournal(store, member)
 	h, err := host.New(&host.Options{History: history, Journal: journal, Logger: logger})
 	if err != nil {
 		return err
 	}
 	p.registry, err = runs.New(h, &runs.Options{
 		Journal: journal, Logger: logger,
-		Target: func(string) (host.Target, error) { return p.agent, nil },
+		Target: func(string) (host.Target, error) { return agent, nil },
 	})
 	if err != nil {
 		return err
+	}
+	p.target = agent
+	p.close = func() error {
+		_ = p.registry.Close()
+		_ = member.Close()
+		return driver.Close()
 	}
 	if err := p.registry.ServePeers(peers); err != nil {
 		return err
@@ -228,13 +248,24 @@ func (p *hostProcess) effect(ctx context.Context, call *host.Call, in struct {
 	return paid, nil
 }
 
+// load builds the host of a configuration, as a user of the command does.
+func (p *hostProcess) load(ctx context.Context) error {
+	loaded, err := project.Load(ctx, p.config.Project, &project.Options{Data: p.config.Store, Logger: p.logger(), Replaceable: true})
+	if err != nil {
+		return err
+	}
+	p.registry, p.close = loaded.Runs(), loaded.Close
+	p.target, err = loaded.Target("")
+	return err
+}
+
 func (p *hostProcess) start(w http.ResponseWriter, r *http.Request) {
 	var in startRequest
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	run, err := p.registry.Start(r.Context(), p.agent, &host.Request{
+	run, err := p.registry.Start(r.Context(), p.target, &host.Request{
 		Tenant: tenant, Run: in.Turn, Thread: in.Thread, Text: askPrefix + in.Turn, Durable: in.Durable,
 	}, nil)
 	answerClient(w, run, err)

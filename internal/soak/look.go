@@ -65,8 +65,8 @@ func (l *look) messages(ctx context.Context, turns []Turn) (map[string][]*chat.M
 
 // openRuns returns the durable runs of turns that the journal has, with a description of
 // what it has of each.
-func (l *look) openRuns(ctx context.Context, turns []Turn) (map[string]string, error) {
-	out := map[string]string{}
+func (l *look) openRuns(ctx context.Context, turns []Turn) (map[string]OpenRun, error) {
+	out := map[string]OpenRun{}
 	for _, t := range turns {
 		if !t.Durable {
 			continue
@@ -78,9 +78,11 @@ func (l *look) openRuns(ctx context.Context, turns []Turn) (map[string]string, e
 		if err != nil {
 			return nil, err
 		}
-		if out[t.Name], err = l.describe(ctx, rec); err != nil {
+		text, err := l.describe(ctx, rec)
+		if err != nil {
 			return nil, err
 		}
+		out[t.Name] = OpenRun{Asks: rec.Status == host.RunInterrupted, Text: text}
 	}
 	return out, nil
 }

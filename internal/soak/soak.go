@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -36,6 +37,9 @@ const (
 	takeoverWait = 20 * time.Second // for a run that began and that no host knows: hosts look for such runs each 10 s
 	settlePoll   = 500 * time.Millisecond
 	turnsAThread = 40
+
+	slowest    = 200 * time.Millisecond // a delay on the way to or from the database
+	lowestRate = 20_000                 // bytes a second of a connection with it
 )
 
 // Options configure [Run].
@@ -53,13 +57,24 @@ type Options struct {
 
 	Cut   func() error // ends connections to the database; nil if that is not done
 	Crash func() error // crashes the database and starts it again; nil if that is not done
-	Logf  func(format string, args ...any)
+	Proxy *Proxy       // on the way to the database, which it makes slow; nil if that is not done
+
+	// Project is an empty directory for a configuration, from which the hosts are built as
+	// the command builds them; empty for hosts that are built of the packages. The clocks
+	// of these differ by up to an hour.
+	Project string
+
+	Logf func(format string, args ...any)
 }
 
 // Figures count the faults.
 type Figures struct {
-	Kills, Pauses, Cuts, Crashes int
-	Elapsed                      time.Duration
+	Kills, Pauses, Cuts, Crashes, Slow int
+	Elapsed                            time.Duration
+}
+
+func (f *Figures) String() string {
+	return fmt.Sprintf("%d kills, %d pauses, %d times connections cut, %d crashes of the database, %d times a slow network", f.Kills, f.Pauses, f.Cuts, f.Crashes, f.Slow)
 }
 
 // Total returns the number of signals to processes.
@@ -102,6 +117,13 @@ func Run(ctx context.Context, opts *Options) (*Figures, *Report, error) {
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
 	s.url = "http://" + listener.Addr().String()
+	if opts.Project != "" {
+		stop, err := writeProject(ctx, opts.Project)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer stop()
+	}
 	defer s.killAll()
 	for range opts.Hosts {
 		s.slots = append(s.slots, &slot{})
@@ -140,8 +162,10 @@ func Run(ctx context.Context, opts *Options) (*Figures, *Report, error) {
 
 // begin starts the process of a slot.
 func (s *soak) begin(at *slot) error {
+	number := s.started.Add(1)
 	config, err := json.Marshal(hostConfig{
-		Name: fmt.Sprint("h", s.started.Add(1)), Store: s.opts.Store, Ledger: s.url, Lease: s.opts.Lease,
+		Name: fmt.Sprint("h", number), Store: s.opts.Store, Ledger: s.url, Lease: s.opts.Lease, Project: s.opts.Project,
+		Clock: time.Duration(number%3-1) * time.Hour,
 	})
 	if err != nil {
 		return err
@@ -256,7 +280,7 @@ func (s *soak) breakThings(ctx context.Context) error {
 	for logged := time.Now(); time.Now().Before(deadline) && (s.opts.Faults == 0 || s.figures.Total() < s.opts.Faults); {
 		if time.Since(logged) > 30*time.Second {
 			logged = time.Now()
-			s.opts.Logf("%d kills, %d pauses, %d cuts, %d crashes so far; %d turns", s.figures.Kills, s.figures.Pauses, s.figures.Cuts, s.figures.Crashes, s.names.Load())
+			s.opts.Logf("%s so far; %d turns", &s.figures, s.names.Load())
 		}
 		select {
 		case <-ctx.Done():
@@ -278,6 +302,19 @@ func (s *soak) breakThings(ctx context.Context) error {
 			if err := s.opts.Cut(); err != nil {
 				return err
 			}
+			continue
+		case kind < 16 && s.opts.Proxy != nil:
+			s.figures.Slow++
+			s.opts.Proxy.Slow(s.slowness(random))
+			slow := s.figures.Slow
+			running.Go(func() {
+				time.Sleep(length)
+				mu.Lock()
+				defer mu.Unlock()
+				if slow == s.figures.Slow { // no other has begun
+					s.opts.Proxy.Slow(nil)
+				}
+			})
 			continue
 		case !at.busy.TryLock():
 			continue
@@ -309,6 +346,15 @@ func (s *soak) breakThings(ctx context.Context) error {
 	}
 	running.Wait()
 	return failed
+}
+
+// slowness returns how slow the network is made: each piece of data is late, or the rate is
+// low.
+func (s *soak) slowness(random *rand.Rand) *Slowness {
+	if random.IntN(2) == 0 {
+		return &Slowness{Delay: slowest}
+	}
+	return &Slowness{Rate: lowestRate}
 }
 
 // pause returns how long a host is paused: more than half of the pauses are
@@ -363,7 +409,10 @@ func (s *soak) follow(ctx context.Context, random *rand.Rand, t Turn, p *process
 			return
 		case err == nil && out.Status != "" && out.Status.Ended():
 			s.ledger.Note(t.Name, func(t *Turn) { t.Ended = string(out.Status) + " " + string(out.Code) })
-			return
+			if out.Status != runs.Failed {
+				return
+			}
+			fallthrough // another host may have a durable run, which this one has lost
 		case err == nil && out.Code == host.NotFound:
 			if unknown.IsZero() {
 				unknown = time.Now()
@@ -393,6 +442,7 @@ func (s *soak) settle(ctx context.Context) error {
 	defer look.close()
 	for since := time.Now(); time.Since(since) < settleLimit; time.Sleep(settlePoll) {
 		open, err := look.openRuns(ctx, s.ledger.Turns())
+		maps.DeleteFunc(open, func(_ string, run OpenRun) bool { return run.Asks })
 		if err != nil || len(open) == 0 {
 			return err
 		}

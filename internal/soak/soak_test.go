@@ -4,6 +4,7 @@ package soak
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
@@ -56,15 +58,15 @@ func ci(verb, dir string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-func soakFor(t *testing.T, opts *Options) {
+func soakFor(t *testing.T, opts *Options, duration time.Duration) {
 	t.Helper()
 	opts.Command = exec.Command(os.Args[0], "-test.run=^TestHostProcess$")
-	opts.Lease, opts.Every, opts.Logf = time.Second, 300*time.Millisecond, t.Logf
+	opts.Every, opts.Logf = 300*opts.Lease/1000, t.Logf
 	opts.Seed = uint64(number(t, seedVariable))
 	if opts.Seed == 0 {
 		opts.Seed = uint64(time.Now().UnixNano())
 	}
-	opts.Duration = time.Duration(longtest.Rounds(6, 60)) * time.Second
+	opts.Duration = duration
 	if opts.Faults = number(t, killsVariable); opts.Faults > 0 {
 		opts.Duration = time.Duration(opts.Faults) * 2 * time.Second
 	}
@@ -80,7 +82,7 @@ func soakFor(t *testing.T, opts *Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s: %d kills, %d pauses, %d cuts, %d crashes of the database", figures.Elapsed.Round(time.Second), figures.Kills, figures.Pauses, figures.Cuts, figures.Crashes)
+	t.Logf("%s: %s", figures.Elapsed.Round(time.Second), figures)
 	t.Log(report)
 	for _, lines := range [][]string{report.Lost, report.Doubled, report.OutOfOrder} {
 		for _, line := range lines {
@@ -92,7 +94,9 @@ func soakFor(t *testing.T, opts *Options) {
 	}
 }
 
-func TestSoak(t *testing.T) {
+// database starts a server and returns options for hosts that reach it through a proxy.
+func database(t *testing.T) *Options {
+	t.Helper()
 	pgkvtest.Server(t)                       // skips where no server may be started
 	dir, err := os.MkdirTemp("/tmp", "soak") // a socket's path is short
 	if err != nil {
@@ -107,14 +111,38 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	soakFor(t, &Options{
-		Store: address, Hosts: 3, Clients: 12,
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := NewProxy("unix", fmt.Sprintf("%s/.s.PGSQL.%d", config.Host, config.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	return &Options{
+		Store: fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", config.User, proxy.Address(), config.Database),
+		Hosts: 3, Clients: 12, Lease: time.Second, Proxy: proxy,
 		Cut: func() error { return cut(t.Context(), address) },
 		Crash: func() error {
 			_, err := ci("crash", dir)
 			return err
 		},
-	})
+	}
+}
+
+func TestSoak(t *testing.T) {
+	soakFor(t, database(t), time.Duration(longtest.Rounds(4, 20))*time.Second)
+}
+
+// Hosts of a configuration, as a user runs them, have the default lease.
+func TestSoakOfProjects(t *testing.T) {
+	if os.Getenv(timeVariable)+os.Getenv(killsVariable) == "" {
+		longtest.Need(t, "a host is dead after five seconds")
+	}
+	opts := database(t)
+	opts.Project, opts.Lease = t.TempDir(), cluster.DefaultLease
+	soakFor(t, opts, 10*time.Second)
 }
 
 // cut ends about half of the connections to a database.
@@ -130,5 +158,6 @@ func cut(ctx context.Context, address string) error {
 }
 
 func TestSoakOfOneHostOnBadger(t *testing.T) {
-	soakFor(t, &Options{Store: t.TempDir(), Hosts: 1, Clients: 6})
+	opts := &Options{Store: t.TempDir(), Hosts: 1, Clients: 6, Lease: time.Second}
+	soakFor(t, opts, time.Duration(longtest.Rounds(2, 6))*time.Second)
 }
