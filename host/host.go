@@ -33,6 +33,11 @@ type Options struct {
 	// serves no data at all; see [Host.Tenant].
 	SingleTenant bool
 
+	// TenantLimits returns the limits of a tenant's runs, of which each counts where it is
+	// smaller than that of Limits; nil, or a zero field, is the host's. A run has those of
+	// its beginning. It is called for each run, by many goroutines at once.
+	TenantLimits func(tenant string) Limits
+
 	// Approve says which calls of any tool a person must agree to; nil is none.
 	Approve ApprovalRule
 	// Terms gives the terms of questions about calls of any tool; nil is none.
@@ -224,7 +229,7 @@ func (h *Host) stream(ctx context.Context, target Target, req *Request, whole bo
 			yield(Event{}, err)
 			return
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, h.opts.Limits.RunTimeout, runTimeout(h.opts.Limits.RunTimeout))
+		ctx, cancel := context.WithTimeoutCause(ctx, r.limits.RunTimeout, runTimeout(r.limits.RunTimeout))
 		defer cancel()
 		r.events.yield, r.events.cancel, r.events.whole = yield, cancel, whole
 		if refused := r.admit(ctx); refused != nil {
@@ -260,4 +265,12 @@ func (h *Host) Run(ctx context.Context, target Target, req *Request) (*RunResult
 		return nil, Errorf(Internal, "run ended without a result")
 	}
 	return result, nil
+}
+
+// limitsOf returns the limits of a tenant's runs.
+func (h *Host) limitsOf(tenant string) *Limits {
+	if h.opts.TenantLimits == nil {
+		return &h.opts.Limits
+	}
+	return h.opts.TenantLimits(tenant).within(&h.opts.Limits)
 }

@@ -98,6 +98,42 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
+// within returns the smaller of each limit of l and of the host's; a zero field of l is
+// the host's.
+func (l Limits) within(of *Limits) *Limits {
+	return &Limits{
+		MaxIterations:              tighter(l.MaxIterations, of.MaxIterations),
+		MaxRounds:                  tighter(l.MaxRounds, of.MaxRounds),
+		MaxToolCalls:               tighter(l.MaxToolCalls, of.MaxToolCalls),
+		ParallelTools:              tighter(l.ParallelTools, of.ParallelTools),
+		MaxConsecutiveToolFailures: tighter(l.MaxConsecutiveToolFailures, of.MaxConsecutiveToolFailures),
+		InputBytes:                 tighter(l.InputBytes, of.InputBytes),
+		ArgumentBytes:              tighter(l.ArgumentBytes, of.ArgumentBytes),
+		ResponseBytes:              tighter(l.ResponseBytes, of.ResponseBytes),
+		ResultBytes:                tighter(l.ResultBytes, of.ResultBytes),
+		ArtifactBytes:              tighter(l.ArtifactBytes, of.ArtifactBytes),
+		RunArtifacts:               tighter(l.RunArtifacts, of.RunArtifacts),
+		RunArtifactBytes:           tighter(l.RunArtifactBytes, of.RunArtifactBytes),
+		EventBytes:                 tighter(l.EventBytes, of.EventBytes),
+		EventsPerCall:              tighter(l.EventsPerCall, of.EventsPerCall),
+		StateBytes:                 tighter(l.StateBytes, of.StateBytes),
+		RunTokens:                  tighter(l.RunTokens, of.RunTokens),
+		RunInstructions:            tighter(l.RunInstructions, of.RunInstructions),
+		RunTimeout:                 tighter(l.RunTimeout, of.RunTimeout),
+		ToolTimeout:                tighter(l.ToolTimeout, of.ToolTimeout),
+		HistoryTimeout:             tighter(l.HistoryTimeout, of.HistoryTimeout),
+		CommitTimeout:              tighter(l.CommitTimeout, of.CommitTimeout),
+	}
+}
+
+// tighter returns the smaller of two limits; a zero or negative one is no limit of its own.
+func tighter[N ~int | ~int64](own, of N) N {
+	if own <= 0 {
+		return of
+	}
+	return min(own, of)
+}
+
 func (l Limits) check() error {
 	for _, f := range []struct {
 		name string

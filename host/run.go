@@ -61,7 +61,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		return nil, err
 	}
 	r := &run{
-		host: h, net: n, req: req, resume: resume, started: time.Now(),
+		host: h, net: n, req: req, resume: resume, started: time.Now(), limits: h.limitsOf(tenant),
 		scope:   Scope{Tenant: tenant, Thread: req.Thread, Run: cmp.Or(req.Run, NewID()), Network: n.name},
 		thread:  runThread{history: h.historyOf(n), branch: req.Branch},
 		journal: runJournal{steps: replay.NewSteps()},
@@ -118,7 +118,6 @@ var _ historyRequester = (*run)(nil)
 // connect gives each part of the run the options and the other parts that it uses.
 func (r *run) connect() {
 	opts := &r.host.opts
-	r.limits = &opts.Limits
 	r.models = modelsOf(r.host, r.net, r.req)
 	e := &r.events
 	e.scope, e.meter, e.tracer, e.logger = &r.scope, opts.Meter, opts.Trace, opts.Logger
