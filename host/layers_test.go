@@ -196,6 +196,8 @@ var layers = []layer{
 		"routes over parts that each work without it: it wires none of them and keeps nothing"},
 	{"host/keys", []string{"host", "host/chat", "host/fault", "host/internal/cache", "host/internal/defaults", "host/internal/kverror", "host/kv"},
 		"who a credential names is records over the one driver interface; what it may do is elsewhere"},
+	{"host/tenants", []string{"host", "host/chat", "host/fault", "host/internal/kverror", "host/kv", "host/plugin", "host/runs", "host/threads", "host/usage"},
+		"a plan is the one place that every part of a host is set from: it knows the parts by their settings alone"},
 	{"host/metrics", []string{"host", "host/llm", "host/plugin", "host/runevent"},
 		"sums the events of runs, and reads what a runtime of plugins has used: one writer for both"},
 	{"host/usage", []string{"host", "host/fault", "host/internal/kverror", "host/kv"},

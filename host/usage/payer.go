@@ -20,6 +20,9 @@ type Payer struct {
 // Payer returns the payer of a run's use; of use outside runs if r is nil, or not of this
 // tenant and ledger.
 func (a *Account) Payer(r host.UsageRecord) Payer {
+	if outer, ok := r.(interface{ Unwrap() host.UsageRecord }); ok { // of a ledger over this one
+		r = outer.Unwrap()
+	}
 	if run, ok := r.(*runRecord); ok && run.entry.account == a {
 		return Payer{a, run.entry}
 	}

@@ -1,0 +1,118 @@
+package tenants
+
+import (
+	"context"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+)
+
+// known returns the tenant of an id as this host knows it, nil if it does not. The value
+// is read-only.
+func (s *Store) known(id string) *Tenant {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byID[id]
+}
+
+// Admit returns an error of code permission_denied unless a tenant is active. It reads no
+// store, and knows of changes by other hosts within a second.
+func (s *Store) Admit(id string) error {
+	if t := s.known(id); t != nil && t.Status == Active {
+		return nil
+	}
+	return fault.Errorf(fault.PermissionDenied, "the tenant is not active").
+		WithHint("ask the operator of this service")
+}
+
+// Allows reports whether a tenant is active and its plan has a target.
+func (s *Store) Allows(id, target string) bool {
+	t := s.known(id)
+	return t != nil && t.Status == Active && allows(t.Plan.Targets, target)
+}
+
+// Plan returns a copy of a tenant's plan, and whether this host knows the tenant.
+func (s *Store) Plan(id string) (Plan, bool) {
+	t := s.known(id)
+	if t == nil {
+		return Plan{}, false
+	}
+	return t.Plan.clone(), true
+}
+
+// Limits returns the limits of a tenant's runs: the function host.Options.TenantLimits.
+func (s *Store) Limits(id string) host.Limits {
+	if t := s.known(id); t != nil {
+		return t.Plan.Run
+	}
+	return host.Limits{}
+}
+
+// Guard returns a ledger over another one, for host.Options.Ledger, that refuses the runs of
+// tenants that are not active, also those that have begun at their next call of a model,
+// and calls of models that a plan leaves out, with code permission_denied. An inner ledger
+// of nil counts nothing.
+func (s *Store) Guard(inner host.Ledger) host.Ledger { return &guard{s, inner} }
+
+type guard struct {
+	store *Store
+	inner host.Ledger
+}
+
+// AdmitRun implements host.Ledger.
+func (g *guard) AdmitRun(ctx context.Context, tenant, model string) error {
+	if err := g.store.admitModel(tenant, model); err != nil || g.inner == nil {
+		return err
+	}
+	return g.inner.AdmitRun(ctx, tenant, model)
+}
+
+// OpenRun implements host.Ledger.
+func (g *guard) OpenRun(scope host.Scope, key string) host.UsageRecord {
+	var inner host.UsageRecord = noUsage{}
+	if g.inner != nil {
+		inner = g.inner.OpenRun(scope, key)
+	}
+	return &guardedRecord{UsageRecord: inner, store: g.store, tenant: scope.Tenant}
+}
+
+// admitModel refuses a tenant that is not active and a model that its plan leaves out; ""
+// is a model that is not known yet.
+func (s *Store) admitModel(tenant, model string) error {
+	if err := s.Admit(tenant); err != nil {
+		return err
+	}
+	if t := s.known(tenant); t != nil && model != "" && !allows(t.Plan.Models, model) {
+		return fault.Errorf(fault.PermissionDenied, "the plan does not have model %q", model).
+			WithHint("use another model, or ask the operator of this service")
+	}
+	return nil
+}
+
+// guardedRecord is the usage record of a run that the Store may end.
+type guardedRecord struct {
+	host.UsageRecord
+	store  *Store
+	tenant string
+}
+
+// ReserveModel implements host.UsageRecord.
+func (r *guardedRecord) ReserveModel(ctx context.Context, call *host.ModelCall) error {
+	if err := r.store.admitModel(r.tenant, call.Model); err != nil {
+		return err
+	}
+	return r.UsageRecord.ReserveModel(ctx, call)
+}
+
+// Unwrap returns the record of the ledger below, which sandboxed code is charged to.
+func (r *guardedRecord) Unwrap() host.UsageRecord { return r.UsageRecord }
+
+// noUsage is the record of a run on a host without a ledger.
+type noUsage struct{}
+
+func (noUsage) ReserveModel(context.Context, *host.ModelCall) error { return nil }
+func (noUsage) SettleModel(*host.ModelCall, *host.Usage)            {}
+func (noUsage) ReserveTools(context.Context, int) error             { return nil }
+func (noUsage) UseTime(time.Duration)                               {}
+func (noUsage) Close(string, bool) []host.TurnEntry                 { return nil }

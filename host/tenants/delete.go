@@ -1,0 +1,149 @@
+package tenants
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Eraser removes all data of a tenant. *erasure.Tenants is one; the Store is one of its
+// parts.
+type Eraser interface {
+	Delete(ctx context.Context, tenant string) error
+}
+
+// Delete deletes a tenant with all of its data: its status is Deleting from now on, its
+// runs are canceled, and its record goes when the data has gone. A deletion that fails, or
+// that the process does not survive, is completed by Delete or by
+// [Store.ResumeDeletions]. The id may be used again afterwards. Codes: not_found, and
+// those of the eraser.
+func (s *Store) Delete(ctx context.Context, id string, eraser Eraser) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	_, err := s.write(ctx, id, func(t *Tenant) (*Tenant, error) {
+		if t == nil {
+			return nil, errNoTenant(id)
+		}
+		t.Status, t.Reason = Deleting, ""
+		return t, nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.complete(ctx, id, eraser)
+}
+
+func (s *Store) complete(ctx context.Context, id string, eraser Eraser) error {
+	if err := eraser.Delete(ctx, id); err != nil {
+		return err
+	}
+	return s.Erase(ctx, id) // where the Store is no part of the eraser
+}
+
+// ResumeDeletions completes the deletions of tenants that were interrupted, on any host. If
+// one fails, it continues with the others.
+func (s *Store) ResumeDeletions(ctx context.Context, eraser Eraser) error {
+	s.mu.RLock()
+	var begun []string
+	for id, t := range s.byID {
+		if t.Status == Deleting {
+			begun = append(begun, id)
+		}
+	}
+	s.mu.RUnlock()
+	slices.Sort(begun)
+	var errs []error
+	for _, id := range begun {
+		errs = append(errs, s.complete(ctx, id, eraser))
+	}
+	return errors.Join(errs...)
+}
+
+// Name implements the Part of package host/erasure.
+func (s *Store) Name() string { return "tenant" }
+
+// Erase removes the record of a tenant. It is for the eraser of [Store.Delete].
+func (s *Store) Erase(ctx context.Context, id string) error {
+	if id == host.DefaultTenant { // it has no record
+		return nil
+	}
+	if err := checkID(id); err != nil {
+		return err
+	}
+	for range maxAttempts {
+		present, revision, err := s.read(ctx, id)
+		if err != nil {
+			return kverror.Wrap(err, "erase tenant %q", id)
+		}
+		if present != nil {
+			row := tenantRows.With(id)
+			_, err = s.commit(ctx, id, -1, kv.AtRevision(row, revision), kv.Delete(row))
+		}
+		if errors.Is(err, kv.ErrPrecondition) {
+			continue
+		}
+		if err == nil {
+			s.reading.Lock()
+			s.apply(id, nil)
+			s.reading.Unlock()
+		}
+		return kverror.Wrap(err, "erase tenant %q", id)
+	}
+	return fault.Errorf(fault.Unavailable, "other hosts have changed the tenants first, %d times", maxAttempts).WithHint("try again")
+}
+
+// Find counts the records of a tenant: 0 or 1.
+func (s *Store) Find(ctx context.Context, id string) (int, error) {
+	t, _, err := s.read(ctx, id)
+	if err != nil || t == nil {
+		return 0, kverror.Wrap(err, "look for tenant %q", id)
+	}
+	return 1, nil
+}
+
+// Exporter yields a part of a tenant's data, in a form of its own.
+type Exporter struct {
+	Part   string // its name in the export, such as "usage"
+	Export func(ctx context.Context, tenant string) iter.Seq2[any, error]
+}
+
+// line is a line of an export.
+type line struct {
+	Part string `json:"part"`
+	Data any    `json:"data"`
+}
+
+// Export writes a tenant's record, and then the data of each exporter, as lines of JSON:
+// {"part":"tenant","data":{...}}. The first error ends it; lines before it stay
+// readable. Codes are not_found and those of the exporters.
+func (s *Store) Export(ctx context.Context, id string, w io.Writer, parts ...Exporter) error {
+	t, err := s.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(line{"tenant", t}); err != nil {
+		return fault.Wrap(err, "export tenant %q", id)
+	}
+	for _, p := range parts {
+		for data, err := range p.Export(ctx, id) {
+			if err == nil {
+				err = enc.Encode(line{p.Part, data})
+			}
+			if err != nil {
+				return fault.Wrap(err, "export %s of tenant %q", p.Part, id)
+			}
+		}
+	}
+	return nil
+}
