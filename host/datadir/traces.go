@@ -20,7 +20,8 @@ import (
 func TracesPath(dir string) string { return filepath.Join(dir, TracesName) }
 
 // OpenTraces opens the traces beside the store, encrypted like the store. It returns nil
-// for memory and for a database, which have none.
+// for memory and for a database, which have none: see RATIONALE.md, "Why does a database have
+// no traces?".
 func (d *Dir) OpenTraces(logger *slog.Logger) (*trace.Log, error) {
 	dir := d.at.Dir()
 	if dir == "" {

@@ -27,6 +27,7 @@ const runsDrainTimeout = 10 * time.Second
 
 // hosts is this process among those that share a database, with the live runs.
 type hosts struct {
+	version  string          // of the program
 	member   *cluster.Member // nil unless the data is in a database
 	listener net.Listener    // for the requests of other hosts; nil unless the project serves
 	journal  *runs.Journal   // nil without a member
@@ -39,7 +40,7 @@ func (h *hosts) join(p *Project, data *datadir.Dir) error {
 	if !data.Address().IsDatabase() {
 		return nil
 	}
-	opts := &cluster.Options{Logger: p.logger}
+	opts := &cluster.Options{Version: h.version, Logger: p.logger}
 	if p.live {
 		var err error
 		at := cmp.Or(p.getenv(PeerListenVariable), defaultPeerListen)

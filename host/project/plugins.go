@@ -67,6 +67,7 @@ type pluginSet struct {
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 
 	byID    map[string]parts
+	loaded  sync.Map    // of plugins that can be replaced, the modules by id, until takeLoaded
 	serving atomic.Bool // the agents are made: a plugin's next version must have the parts they use
 }
 
@@ -109,6 +110,7 @@ func (s *pluginSet) loadOne(ctx context.Context, name string) (parts, error) {
 	from.AddTo(&opts)
 	var p parts
 	if s.live {
+		s.loaded.Store(name, from.Wasm)
 		p, err = s.runtime.NewSlot(ctx, name, from.Wasm, &plugin.SlotOptions{LoadOptions: opts, Check: s.checkParts(name)})
 	} else {
 		p, err = s.runtime.Load(ctx, name, from.Wasm, &opts)
@@ -117,6 +119,14 @@ func (s *pluginSet) loadOne(ctx context.Context, name string) (parts, error) {
 		return nil, s.config.Wrap(err, configfile.Keys("plugins", name, "path"))
 	}
 	return p, nil
+}
+
+// takeLoaded returns the modules of the configuration's plugins by id, once.
+func (s *pluginSet) takeLoaded() map[string][]byte {
+	all := map[string][]byte{}
+	s.loaded.Range(func(id, wasm any) bool { all[id.(string)] = wasm.([]byte); return true })
+	s.loaded.Clear()
+	return all
 }
 
 // ofPlugin adds the plugin's name to an error about its source, unless the error names

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -100,6 +101,7 @@ type Options struct {
 	// and does not share it.
 	WaitLock    time.Duration
 	Model       string // a model for every agent; "" leaves that to the configuration
+	Version     string // of the program, which the hosts of a database compare; default: that of the build
 	Replaceable bool   // plugins can be replaced while they serve
 }
 
@@ -163,10 +165,21 @@ func (o *Options) orDefaults() *Options {
 	if opts.Modules == nil {
 		opts.Modules = NewModules(&ModulesOptions{Getenv: opts.Getenv})
 	}
+	if opts.Version == "" {
+		opts.Version = buildVersion()
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &opts
+}
+
+// buildVersion returns the version of the program's main module.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
 }
 
 // wire returns a project before anything is opened.
@@ -178,7 +191,7 @@ func wire(c *configfile.Config, opts *Options) *Project {
 	reducers := &reducerSet{config: c, models: models}
 	messages := &messageSet{config: c, getenv: opts.Getenv, logger: opts.Logger, reducers: reducers, closers: closers}
 	return &Project{
-		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, live: opts.Replaceable, closers: closers,
+		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, live: opts.Replaceable, hosts: hosts{version: opts.Version}, closers: closers,
 		plugins: plugins, models: models, memories: memories, messages: messages,
 		builder: &builder{config: c, plugins: plugins, models: models, memories: memories, reducers: reducers, messages: messages},
 	}

@@ -30,6 +30,7 @@ type Reloader struct {
 	changing sync.Mutex             // held while plugins change, until the old versions' calls have ended
 	trees    map[string]*watch.Tree // nil entries are not watched
 	config   *watch.Tree
+	shared   *deployments   // nil without a database; set by Follow
 	gone     map[string]int // consecutive polls that did not find a plugin's source, by id
 
 	mu             sync.Mutex
@@ -123,7 +124,7 @@ func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Pe
 	}
 	r.setSource(id, path)
 	r.rebuildTargets()
-	return r.served(s), nil
+	return r.served(s), r.share(ctx, s, from.Wasm, granted)
 }
 
 // put replaces a plugin's module. If the new module does not load, the old module keeps
@@ -213,7 +214,7 @@ func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) 
 		return nil, err
 	}
 	r.rebuildTargets()
-	return r.served(s), nil
+	return r.served(s), r.share(ctx, s, wasm, nil)
 }
 
 func (r *Reloader) served(s *plugin.Slot) *Change {
@@ -247,7 +248,7 @@ func (r *Reloader) Rollback(ctx context.Context, id string) (*Change, error) {
 	r.mu.Unlock()
 	r.setSource(id, cmp.Or(path, r.sourcePaths()[id]))
 	r.rebuildTargets()
-	return r.served(s), nil
+	return r.served(s), r.share(ctx, s, nil, nil)
 }
 
 // Unload ends a plugin: its calls are refused, and Unload waits for those in progress.
@@ -259,7 +260,8 @@ func (r *Reloader) Unload(ctx context.Context, id string) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Change{ID: id}, s.Unload(ctx)
+	err = s.Unload(ctx)
+	return &Change{ID: id}, errors.Join(err, r.share(ctx, s, nil, nil))
 }
 
 // Usage returns a plugin's requested permissions, grants and usage for a tenant.
@@ -354,6 +356,11 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 	next, err := configfile.Read(nil, r.project.config.Name)
 	if err == nil {
 		err = r.regrant(ctx, next)
+	}
+	if err == nil {
+		if err := r.shareConfiguration(ctx, next); err != nil {
+			r.say("%s", err)
+		}
 	}
 	if err != nil {
 		r.say("%s", err)

@@ -31,6 +31,11 @@ func (s *conversation) serveCommands(ctx context.Context, socket string) error {
 		}
 	}
 	s.reload = project.NewReloader(s.app, s.printMessage)
+	stop, err := s.reload.Follow(ctx)
+	if err != nil {
+		return err
+	}
+	s.app.OnClose(func() error { stop(); return nil })
 	clients := sessioncmd.NewServed(s.app)
 	s.app.OnClose(clients.Close)
 	if err := clients.Recover(ctx, control.HostWords(&s.data, socket), s.printMessage); err != nil {
