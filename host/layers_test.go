@@ -194,6 +194,8 @@ var layers = []layer{
 		"live runs are found by id and read by many, on any host of a store: it starts what the host runs"},
 	{"host/httpapi", []string{"host", "host/chat", "host/fault", "host/internal/defaults", "host/internal/jsondoc", "host/internal/schema", "host/runs", "host/stream", "host/threads", "host/threads/search", "host/threads/transfer", "host/usage"},
 		"routes over parts that each work without it: it wires none of them and keeps nothing"},
+	{"host/audit", []string{"host/fault", "host/internal/kverror", "host/kv"},
+		"a chain of records over the one driver interface: who writes them, and of what, is elsewhere"},
 	{"host/keys", []string{"host", "host/chat", "host/fault", "host/internal/cache", "host/internal/defaults", "host/internal/kverror", "host/kv"},
 		"who a credential names is records over the one driver interface; what it may do is elsewhere"},
 	{"host/tenants", []string{"host", "host/chat", "host/fault", "host/internal/kverror", "host/kv", "host/plugin", "host/runs", "host/threads", "host/usage"},

@@ -1,0 +1,27 @@
+// Package audit keeps who did what to a host, in a log that shows when it was tampered
+// with.
+//
+//	log := audit.New(driver)
+//	seq, err := log.Append(ctx, &audit.Entry{Actor: "key/" + who.Key, Action: "tenant.suspend", Tenant: "acme"})
+//	page, err := log.List(ctx, &audit.Filter{Tenant: "acme"})
+//	head, err := log.Verify(ctx)
+//
+// An [Entry] has ids and never content: who acted, what was done to which thing, of which
+// tenant, and whether it was allowed. Entries are small, are added at the end, and nothing
+// of this package removes or changes one: those of a deleted tenant stay, with its id.
+//
+// # The chain
+//
+// Each entry has the SHA-256 of its own bytes and of the sum of the entry before it, so
+// there is one chain for a store. [Log.Verify] reads it and finds an entry that was
+// removed, added, reordered or changed, also at the end: the store has the [Head] of the
+// chain beside it. Someone who can write to the store can compute a whole chain again; give
+// Verify a Head that was kept elsewhere, such as the last one of an export, to find that.
+//
+// # Hosts and crashes
+//
+// Any number of hosts append to one chain: an append is a commit on condition of the head,
+// and is made again when another host was faster. Entries that wait for each other are
+// committed together. An entry whose Append has returned is as durable as the store makes
+// anything.
+package audit
