@@ -27,14 +27,17 @@ type Report struct {
 	Asks  int            // durable runs that wait for a person to say what a tool has done
 
 	Lost, Doubled, OutOfOrder []string
+
+	// Failed are durable runs that began, and of which a host said that and why they failed.
+	Failed []string
 }
 
 // Kept reports whether nothing was lost, doubled or out of order.
 func (r *Report) Kept() bool { return len(r.Lost)+len(r.Doubled)+len(r.OutOfOrder) == 0 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d turns, %d acknowledged, %d more found answered, %d ask what a tool did, said to have failed %v, %d effects, %d repeats: %d lost, %d doubled, %d out of order",
-		r.Asked, r.Acked, r.Unknown, r.Asks, r.Ended, r.Effects, r.Repeats, len(r.Lost), len(r.Doubled), len(r.OutOfOrder))
+	return fmt.Sprintf("%d turns, %d acknowledged, %d more found answered, %d ask what a tool did, said to have failed %v, of which %d durable ones that began, %d effects, %d repeats: %d lost, %d doubled, %d out of order",
+		r.Asked, r.Acked, r.Unknown, r.Asks, r.Ended, len(r.Failed), r.Effects, r.Repeats, len(r.Lost), len(r.Doubled), len(r.OutOfOrder))
 }
 
 // storedTurn is a turn in its thread.
@@ -141,8 +144,11 @@ func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect, open OpenRun) 
 		}
 	case len(s.answers) > 0:
 		r.Unknown++
-	case t.Durable && t.Begun && open.Text == "" && t.Ended == "":
+	case !t.Durable || !t.Begun || open.Text != "":
+	case t.Ended == "":
 		lost("its durable run began, and ended without an answer, and no host said so")
+	default:
+		r.Failed = append(r.Failed, fmt.Sprintf("turn %s of thread %s: its durable run began, and %s: %s (the thread has it %d times)", t.Name, t.Thread, t.Ended, t.Why, s.asks))
 	}
 	switch {
 	case open.Asks:

@@ -38,6 +38,7 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 		name                  string
 		change                func(r *record)
 		lost, doubled, orders int
+		failed                int
 		says                  string
 	}{
 		{name: "everything is kept", change: func(*record) {}},
@@ -64,7 +65,7 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 		{name: "a durable run failed, as a host said", change: func(r *record) {
 			r.turns[4].Acked, r.turns[4].Ended = 0, "failed conflict"
 			r.threads["t0"] = r.threads["t0"][:4]
-		}},
+		}, failed: 1},
 		{name: "a run that did not begin is not stored", change: func(r *record) {
 			r.turns[4].Acked, r.turns[4].Begun = 0, false
 			r.threads["t0"] = r.threads["t0"][:4]
@@ -115,6 +116,9 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 			}
 			if all := fmt.Sprint(got.Lost, got.Doubled, got.OutOfOrder); !strings.Contains(all, tt.says) {
 				t.Errorf("the report %q does not name %s", all, tt.says)
+			}
+			if len(got.Failed) != tt.failed {
+				t.Errorf("failed runs: %q, want %d", got.Failed, tt.failed)
 			}
 			if got.Kept() != (tt.lost+tt.doubled+tt.orders == 0) {
 				t.Errorf("Kept is %v", got.Kept())

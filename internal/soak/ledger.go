@@ -19,6 +19,7 @@ type Turn struct {
 	Begun bool          // a host said that the run has begun
 	Acked time.Duration // after a host said that it was completed; 0 if none did
 	Ended string        // how else a host said that it ended: its status and its code
+	Why   string        // the error that it gave
 }
 
 // An Effect is a call of a tool, as it arrived at the ledger.

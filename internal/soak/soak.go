@@ -408,7 +408,7 @@ func (s *soak) follow(ctx context.Context, random *rand.Rand, t Turn, p *process
 			s.ledger.Ack(t.Name)
 			return
 		case err == nil && out.Status != "" && out.Status.Ended():
-			s.ledger.Note(t.Name, func(t *Turn) { t.Ended = string(out.Status) + " " + string(out.Code) })
+			s.ledger.Note(t.Name, func(t *Turn) { t.Ended, t.Why = string(out.Status)+" "+string(out.Code), out.Error })
 			if out.Status != runs.Failed {
 				return
 			}

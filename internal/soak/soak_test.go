@@ -84,6 +84,9 @@ func soakFor(t *testing.T, opts *Options, duration time.Duration) {
 	}
 	t.Logf("%s: %s", figures.Elapsed.Round(time.Second), figures)
 	t.Log(report)
+	for _, line := range report.Failed {
+		t.Log(line)
+	}
 	for _, lines := range [][]string{report.Lost, report.Doubled, report.OutOfOrder} {
 		for _, line := range lines {
 			t.Error(line)
