@@ -105,7 +105,7 @@ type Member struct {
 	ctx       context.Context // the lifetime: ends with Close
 	cancel    context.CancelFunc
 	beating   sync.WaitGroup // of the goroutines that Close ends
-	observing sync.Mutex     // held while heartbeats are read
+	observing chan struct{}  // full while heartbeats are read
 
 	registering sync.Mutex
 	registered  bool // this process has written its record
@@ -192,6 +192,7 @@ func New(driver kv.Driver, opts *Options) (*Member, error) {
 	if o.Identity != nil {
 		m.self.Key = o.Identity.digest[:]
 	}
+	m.observing = make(chan struct{}, 1)
 	m.pulse.silence = staleBeats * m.lease / beatsPerLease
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, nil
@@ -360,8 +361,12 @@ func (m *Member) Gone(ctx context.Context, id string) (bool, error) {
 // caller knows whether that has changed since its last call. Codes are those of the
 // driver.
 func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
-	m.observing.Lock()
-	defer m.observing.Unlock()
+	select {
+	case m.observing <- struct{}{}:
+		defer func() { <-m.observing }()
+	case <-ctx.Done():
+		return 0, fault.AsError(fault.ContextError(ctx))
+	}
 	began := time.Now()
 	found := map[string]bool{}
 	lapsed := map[string]uint64{}

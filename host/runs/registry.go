@@ -85,7 +85,6 @@ type Registry struct {
 	server   *http.Server  // for other hosts; nil without ServePeers
 	sweep    *time.Timer   // removes ended runs; nil without any
 	woken    chan struct{} // receives when other hosts have handed runs over
-	joins    chan struct{} // receives when another host has joined
 	stranded atomic.Bool   // a run has ended here and not in the journal
 }
 
@@ -104,7 +103,7 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 	if opts != nil {
 		o = *opts
 	}
-	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}, woken: make(chan struct{}, 1), joins: make(chan struct{}, 1)}
+	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}, woken: make(chan struct{}, 1)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if r.shared, _ = o.Journal.(*Journal); r.shared != nil {
 		r.peers = newPeers(r.shared.member)

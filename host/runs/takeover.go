@@ -38,11 +38,21 @@ func (r *Registry) Join(ctx context.Context) error {
 	if _, err := j.member.Observe(ctx); err != nil {
 		return err
 	}
-	if err := j.member.Subscribe(ctx, cluster.JoinedTopic, func() { wake(r.joins) }); err != nil {
+	err := j.member.SubscribeAcknowledged(ctx, cluster.JoinedTopic, func(ctx context.Context) error {
+		_, err := j.member.Observe(ctx)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if err := j.member.Subscribe(ctx, releasedTopic, func() { wake(r.woken) }); err != nil {
 		return err
+	}
+	// A host that takes itself to be alone runs turns that this one does not see.
+	wait, cancel := context.WithTimeout(ctx, j.member.Lease()/2)
+	defer cancel()
+	if err := j.member.AnnounceAndWait(wait, cluster.JoinedTopic); err != nil {
+		r.opts.Logger.Warn("not all hosts have seen this one: a turn of theirs may meet one of this host on a thread", "error", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +98,6 @@ func (r *Registry) watch() {
 		select {
 		case <-r.ctx.Done():
 			return
-		case <-r.joins:
-			_, _ = r.shared.member.Observe(r.ctx) // Deaths, which follows, says what fails
 		case <-r.woken:
 			pending = true
 		case <-tick.C:
