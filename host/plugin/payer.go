@@ -30,7 +30,20 @@ func (b *binding) payer(ctx context.Context) payer {
 	if tenant == describeTenant && run == nil && ledger.shared() {
 		return payer{}
 	}
+	if tenant == b.account.id {
+		return payer{b.account.in(ledger.Load()).Payer(run)}
+	}
 	return payer{ledger.Load().Account(tenant).Payer(run)}
+}
+
+// in returns the tenant's account in a ledger.
+func (a *account) in(l *usage.Ledger) *usage.Account {
+	if kept := a.paying.Load(); kept != nil && kept.Of(l) {
+		return kept
+	}
+	found := l.Account(a.id)
+	a.paying.Store(found)
+	return found
 }
 
 // sharedLedger is the ledger of a runtime: its own, or one that it shares with a host.

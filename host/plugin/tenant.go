@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // Tenant holds the grants and limits of one tenant. The zero value takes every plugin
@@ -116,6 +117,7 @@ type account struct {
 	tenants  *tenants
 	own      atomic.Pointer[Tenant] // nil: tenants.any
 	bindings atomic.Int64           // at plugins
+	paying   atomic.Pointer[usage.Account]
 
 	mu   sync.Mutex
 	used map[string]*usedRights // by plugin id

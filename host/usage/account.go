@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -45,7 +46,13 @@ type Account struct {
 	timer    *time.Timer
 	rates    rates
 	gone     bool // the tenant was removed, or the ledger is closed
+
+	dropped atomic.Bool // the ledger has it no longer
 }
+
+// Of reports whether the account is still the one that l returns for its tenant, so that a
+// caller may keep it.
+func (a *Account) Of(l *Ledger) bool { return a.ledger == l && a.refused == nil && !a.dropped.Load() }
 
 // counter is the use of one limit on this host.
 type counter struct {

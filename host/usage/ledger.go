@@ -160,7 +160,13 @@ func (l *Ledger) Account(tenant string) *Account {
 // sweep forgets accounts without use. l.mu is held.
 func (l *Ledger) sweep() {
 	now := l.now()
-	maps.DeleteFunc(l.accounts, func(_ string, a *Account) bool { return a.forgettable(now) })
+	maps.DeleteFunc(l.accounts, func(_ string, a *Account) bool {
+		if !a.forgettable(now) {
+			return false
+		}
+		a.dropped.Store(true)
+		return true
+	})
 	l.sweepAt = max(keptAccounts, 2*len(l.accounts))
 }
 
@@ -210,6 +216,7 @@ func (a *Account) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.gone = true
+	a.dropped.Store(true)
 	if a.timer != nil {
 		a.timer.Stop()
 	}
