@@ -361,12 +361,26 @@ func (m *Member) Gone(ctx context.Context, id string) (bool, error) {
 // caller knows whether that has changed since its last call. Codes are those of the
 // driver.
 func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
-	select {
-	case m.observing <- struct{}{}:
-		defer func() { <-m.observing }()
-	case <-ctx.Done():
-		return 0, fault.AsError(fault.ContextError(ctx))
+	leave, err := enter(ctx, m.observing)
+	if err != nil {
+		return 0, err
 	}
+	defer leave()
+	return m.observe(ctx)
+}
+
+// enter takes the only place in a channel until leave.
+func enter(ctx context.Context, place chan struct{}) (leave func(), err error) {
+	select {
+	case place <- struct{}{}:
+		return func() { <-place }, nil
+	case <-ctx.Done():
+		return nil, fault.AsError(fault.ContextError(ctx))
+	}
+}
+
+// observe is Observe for the caller that has the place in m.observing.
+func (m *Member) observe(ctx context.Context) (deaths int64, err error) {
 	began := time.Now()
 	found := map[string]bool{}
 	lapsed := map[string]uint64{}
@@ -401,6 +415,11 @@ func (m *Member) Observe(ctx context.Context) (deaths int64, err error) {
 // found within its lease and twice the Interval, and a process reads the heartbeats no more
 // often however many of its parts watch.
 func (m *Member) Deaths(ctx context.Context) (deaths int64, err error) {
+	leave, err := enter(ctx, m.observing) // a caller that comes during a reading shares it
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	m.mu.Lock()
 	recent := !m.observed.IsZero() && time.Since(m.observed) < 3*m.WatchInterval()
 	deaths = m.deaths
@@ -408,7 +427,7 @@ func (m *Member) Deaths(ctx context.Context) (deaths int64, err error) {
 	if recent {
 		return deaths, nil
 	}
-	return m.Observe(ctx)
+	return m.observe(ctx)
 }
 
 // WatchInterval returns how often to call Deaths.

@@ -18,6 +18,10 @@ import (
 // so the time within which a change is known to all members.
 const topicPoll = 500 * time.Millisecond
 
+// topicPollBehind is how often the topics are read where the store wakes readers, which
+// polls for them itself.
+const topicPollBehind = 5 * time.Second
+
 // The bounds of topics.
 const (
 	MaxTopics     = 1000
@@ -225,17 +229,20 @@ func (m *Member) watchTopics() {
 			defer stop()
 		}
 	}
-	tick := time.NewTicker(topicPoll)
-	defer tick.Stop()
+	pause := topicPoll
 	for {
 		select {
 		case <-m.ctx.Done():
 			return
 		case <-woken:
-		case <-tick.C:
+		case <-time.After(pause):
 		}
-		if err := m.readTopics(); err != nil && m.ctx.Err() == nil {
+		err := m.readTopics()
+		if err != nil && m.ctx.Err() == nil {
 			m.logger.Warn("changes of other hosts are not read", "error", err)
+		}
+		if pause = topicPoll; err == nil && woken != nil {
+			pause = topicPollBehind
 		}
 	}
 }

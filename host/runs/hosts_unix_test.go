@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +28,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
@@ -58,6 +60,7 @@ func TestHostProcess(t *testing.T) {
 		fmt.Println(strings.ReplaceAll(p.do(words[0], words[1:]), "\n", " "))
 	}
 	_ = p.registry.Close()
+	_ = p.ledger.Close(context.WithoutCancel(t.Context()))
 	_ = p.member.Close()
 }
 
@@ -69,6 +72,7 @@ type process struct {
 	agent    *host.Agent
 	member   *cluster.Member
 	registry *runs.Registry
+	ledger   *usage.Ledger
 }
 
 func (p *process) serve(ctx context.Context, driver kv.Driver) error {
@@ -107,7 +111,10 @@ func (p *process) serve(ctx context.Context, driver kv.Driver) error {
 		return err
 	}
 	journal := runs.NewJournal(store, p.member)
-	h, err := host.New(&host.Options{History: history, Journal: journal})
+	if p.ledger, err = usage.New(driver, &usage.Options{Default: usage.Plan{Rate: 1_000_000}}); err != nil {
+		return err
+	}
+	h, err := host.New(&host.Options{History: history, Journal: journal, Ledger: p.ledger})
 	if err != nil {
 		return err
 	}
@@ -159,6 +166,20 @@ func (p *process) do(command string, args []string) string {
 	case "release":
 		close(p.released)
 		return "released"
+	case "load":
+		clients, err := strconv.Atoi(args[0])
+		if err != nil {
+			return err.Error()
+		}
+		delay, err := time.ParseDuration(args[1])
+		if err != nil {
+			return err.Error()
+		}
+		completed, err := p.load(clients, delay)
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint(completed)
 	case "paid":
 		return fmt.Sprint(p.paid.Load())
 	case "drain":
@@ -169,13 +190,13 @@ func (p *process) do(command string, args []string) string {
 
 // childHost is a host in a process of its own.
 type childHost struct {
-	t     *testing.T
+	t     testing.TB
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines *bufio.Scanner
 }
 
-func startHost(t *testing.T, address, name string) *childHost {
+func startHost(t testing.TB, address, name string) *childHost {
 	t.Helper()
 	c := &childHost{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHostProcess$")}
 	c.cmd.Env = append(os.Environ(), storeEnv+"="+address, hostEnv+"="+name)
