@@ -48,12 +48,21 @@ func (r *Registry) Join(ctx context.Context) error {
 	if err := j.member.Subscribe(ctx, releasedTopic, func() { wake(r.woken) }); err != nil {
 		return err
 	}
-	// A host that takes itself to be alone runs turns that this one does not see.
-	wait, cancel := context.WithTimeout(ctx, j.member.Lease()/2)
+	if err := r.beginWatch(); err != nil {
+		return err
+	}
+	// A host that takes itself to be alone runs turns that this one does not see. One that
+	// is dead does not answer.
+	wait, cancel := context.WithTimeout(ctx, j.member.Interval())
 	defer cancel()
 	if err := j.member.AnnounceAndWait(wait, cluster.JoinedTopic); err != nil {
-		r.opts.Logger.Warn("not all hosts have seen this one: a turn of theirs may meet one of this host on a thread", "error", err)
+		r.opts.Logger.Info("not all hosts have seen this one: a turn of theirs may meet one of this host on a thread", "error", err)
 	}
+	return nil
+}
+
+// beginWatch begins to watch the other members, once.
+func (r *Registry) beginWatch() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
