@@ -11,7 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/usage"
 )
 
-// payer is who pays for what a call uses: a tenant's account in the ledger.
+// payer charges the use of a call to a tenant's account in the ledger.
 type payer struct{ usage.Payer }
 
 // ChargeInstructions implements [callmeter.Account].
@@ -21,9 +21,9 @@ func (p *payer) ChargeInstructions(n int64, now time.Time) error {
 
 var _ callmeter.Account = (*payer)(nil)
 
-// payer returns who pays for calls of the binding that are made with ctx: the run that
-// ctx belongs to, or the tenant's use outside runs. A plugin's owner pays for calls that
-// try the plugin; nobody pays for those that try a plugin of the host's own.
+// payer returns the payer of the binding's calls with ctx: the run that ctx belongs to, or
+// the tenant's use outside runs. A plugin's owner pays for calls that try the plugin; those
+// that try a plugin of the host's own are free.
 func (b *binding) payer(ctx context.Context) payer {
 	run, tenant := host.UsageOf(ctx), b.billed()
 	ledger := &b.plugin.runtime.ledger

@@ -45,6 +45,7 @@ type Config struct {
 	Tenants   map[string]Tenant `yaml:"tenants"`
 	AnyTenant Tenant            `yaml:"any_tenant"` // for every other tenant
 	Ceiling   *Grants           `yaml:"ceiling"`    // the upper bound of all grants; absent: no bound
+	Prices    Prices            `yaml:"prices"`     // of models; absent: nothing is priced
 
 	Fsys fs.FS  // where paths are looked up; nil is the operating system's
 	dir  string // of the file

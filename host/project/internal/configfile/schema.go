@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/redismessages"
+	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -126,6 +127,7 @@ func keyDocs() map[string]keyDoc {
 		"Config.limits":     say("The limits of every run."),
 		"Config.tenants":    say("What the plugins of a tenant may do and use, by tenant."),
 		"Config.any_tenant": say("The same for every tenant that is not listed."),
+		"Config.prices":     say("What models cost, for budgets of money and for bills."),
 		"Config.ceiling":    say("What no grant goes beyond, whoever gives it. Absent: no ceiling."),
 
 		"Model.provider": {"Who answers: scripted (not an LLM, needs nothing), openai (any OpenAI-compatible server), responses (OpenAI's Responses API), anthropic or gemini.", ProviderNames(), true},
@@ -268,7 +270,7 @@ func keyDocs() map[string]keyDoc {
 		"Tenant.plugins": say("The plugins that it has. Absent: every one that is not for others only."),
 		"Tenant.grants":  say("What its plugins may do, by plugin, in the place of the plugin's own grant."),
 		"Tenant.limits":  say("What a call may use, where that is less than the plugin's own limits."),
-		"Tenant.budget":  say("What its plugins may use together in a window of time."),
+		"Tenant.budget":  say("What its runs and plugins may use together in a window of time."),
 
 		"Tenant.retention":      say("Which of its threads are kept; the others are removed while a host runs. Absent: all."),
 		"Retention.max_age":     say("How long after its last update a thread is kept, such as 720h."),
@@ -281,6 +283,15 @@ func keyDocs() map[string]keyDoc {
 		"TenantLimits.host_calls":   say("How many host operations a call may make."),
 		"TenantLimits.instances":    say("How many calls may run at once."),
 
+		"Prices.version":   say("The version of the table, such as 2026-11. Each record of usage has the one that it was priced by."),
+		"Prices.currency":  say("The currency, such as USD, for readers of bills."),
+		"Prices.models":    say("The prices of a model, by its name above or at its provider."),
+		"Price.input":      say("The price of a million tokens of input, such as 2.50."),
+		"Price.cached":     say("The same of input that the provider had in its cache. Absent: the price of input."),
+		"Price.output":     say("The same of output."),
+		"Price.reasoning":  say("The same of output that the model thought. Absent: the price of output."),
+		"Price.max_output": say("How many tokens an answer has at most where the agent sets no number. Absent: %d.", usage.DefaultMaxOutput),
+
 		"Budget.window":        say("The window of time, such as 1h."),
 		"Budget.instructions":  say("How many instructions in a window."),
 		"Budget.host_calls":    say("How many host operations in a window."),
@@ -290,6 +301,15 @@ func keyDocs() map[string]keyDoc {
 		"Budget.tool_calls":    say("How many tool calls of all runs in a window."),
 		"Budget.time":          say("How long all runs may take together in a window, such as 2h. Runs that are under way at once count each."),
 		"Budget.model_calls":   say("How often runs may ask each model in a minute; beyond it they wait."),
+		"Budget.money":         say("How much models may cost in a window, in the currency of the prices. A model without a price is refused."),
+		"Budget.max_output":    say("How many tokens an answer has at most where the agent sets no number."),
+		"Budget.windows":       say("Limits in more windows, each beside the others: by a length such as 24h, or hour, day or month of the calendar in UTC. What is limited in any window has no default limit."),
+		"Amounts.tokens":       say("How many tokens of all runs in the window."),
+		"Amounts.instructions": say("How many instructions of all plugins in the window."),
+		"Amounts.model_calls":  say("How many calls of models by runs in the window."),
+		"Amounts.tool_calls":   say("How many tool calls of all runs in the window."),
+		"Amounts.time":         say("How long all runs may take together in the window."),
+		"Amounts.money":        say("How much models may cost in the window."),
 
 		"Grants.state":    among("Read or write the network's state.", onOff...),
 		"Grants.kv":       among("Read or write the plugin's own store.", onOff...),

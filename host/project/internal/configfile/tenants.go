@@ -44,6 +44,21 @@ type Budget struct {
 	ToolCalls  int64    `yaml:"tool_calls"`
 	Time       Duration `yaml:"time"`
 	ModelCalls int      `yaml:"model_calls"` // to each model, in a minute
+
+	Money     float64 `yaml:"money"` // of its models
+	MaxOutput int     `yaml:"max_output"`
+
+	Windows map[string]Amounts `yaml:"windows"` // more limits, by window
+}
+
+// Amounts are limits in one window, beside those of the budget.
+type Amounts struct {
+	Tokens       int64    `yaml:"tokens"`
+	Instructions int64    `yaml:"instructions"`
+	ModelCalls   int64    `yaml:"model_calls"`
+	ToolCalls    int64    `yaml:"tool_calls"`
+	Time         Duration `yaml:"time"`
+	Money        float64  `yaml:"money"`
 }
 
 // RuntimeTenants sets a runtime's options for the configuration's tenants.
@@ -70,14 +85,72 @@ func (c *Config) RuntimeTenants(opts *plugin.Options) (err error) {
 
 // Usage sets a ledger's options for the configuration's tenants.
 func (c *Config) Usage(opts *usage.Options) error {
-	opts.Default, opts.Tenants = *c.AnyTenant.Budget.plan(), map[string]*usage.Plan{}
+	var err error
+	if opts.Prices, err = c.priceTable(); err != nil {
+		return err
+	}
+	standard, err := c.plan(Keys("any_tenant", "budget"), "", c.AnyTenant.Budget)
+	if err != nil {
+		return err
+	}
+	opts.Default, opts.Tenants = *standard, map[string]*usage.Plan{}
 	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
-		opts.Tenants[name] = c.Tenants[name].Budget.plan()
-		if err := cmp.Or(c.Tenants[name].Budget.checkSigns(name), opts.Tenants[name].Check()); err != nil {
-			return c.Wrap(err, Keys("tenants", name, "budget"))
+		if opts.Tenants[name], err = c.plan(Keys("tenants", name, "budget"), name, c.Tenants[name].Budget); err != nil {
+			return err
 		}
 	}
-	return c.Wrap(cmp.Or(c.AnyTenant.Budget.checkSigns(""), opts.Default.Check()), Keys("any_tenant", "budget"))
+	return nil
+}
+
+// plan returns the plan of a tenant's budget.
+func (c *Config) plan(at KeyPath, tenant string, b Budget) (*usage.Plan, error) {
+	if err := c.checkMoney(at.To("money"), b.Money); err != nil {
+		return nil, err
+	}
+	p := b.plan()
+	for _, name := range slices.Sorted(maps.Keys(b.Windows)) {
+		w, err := usage.ParseWindow(name)
+		if err != nil {
+			return nil, c.Wrap(err, at.To("windows", name))
+		}
+		if err := c.checkMoney(at.To("windows", name, "money"), b.Windows[name].Money); err != nil {
+			return nil, err
+		}
+		limits := b.Windows[name].limits(w)
+		if len(limits) == 0 {
+			return nil, c.ErrorAt(at.To("windows", name), "the window %q limits nothing", name).WithHint("give it tokens, instructions, model_calls, tool_calls, time or money")
+		}
+		if err := (&usage.Plan{Limits: limits}).Check(); err != nil {
+			return nil, c.Wrap(err, at.To("windows", name))
+		}
+		p.Limits = append(p.Limits, limits...)
+	}
+	return p, c.Wrap(cmp.Or(b.checkSigns(tenant), p.Check()), at)
+}
+
+// checkMoney refuses an amount of money that cannot be counted.
+func (c *Config) checkMoney(at KeyPath, amount float64) error {
+	if !(amount >= 0 && amount <= maxMoney) {
+		return c.ErrorAt(at, "money is %v, not from 0 to %d", amount, maxMoney).WithHint("write an amount such as 12.50; leave it out for no limit")
+	}
+	if amount > 0 && len(c.Prices.Models) == 0 {
+		return c.ErrorAt(at, "a budget of money needs the prices of models").WithHint("write: prices: {version: 2026-11, models: {NAME: {input: 2.50, output: 10}}}")
+	}
+	return nil
+}
+
+// limits returns the amounts that are set.
+func (a Amounts) limits(w usage.Window) (limits []usage.Limit) {
+	for _, l := range []usage.Limit{
+		{Resource: usage.Tokens, Amount: a.Tokens}, {Resource: usage.Instructions, Amount: a.Instructions}, {Resource: usage.ModelCalls, Amount: a.ModelCalls},
+		{Resource: usage.ToolCalls, Amount: a.ToolCalls}, {Resource: usage.Time, Amount: int64(a.Time)}, {Resource: usage.Money, Amount: usage.Units(a.Money)},
+	} {
+		if l.Amount != 0 {
+			l.Window = w
+			limits = append(limits, l)
+		}
+	}
+	return limits
 }
 
 // checkSigns refuses negative numbers in the budget of a tenant.
@@ -87,7 +160,7 @@ func (b Budget) checkSigns(tenant string) error {
 		v    int64
 	}{
 		{"Window", int64(b.Window)}, {"Tokens", b.Tokens}, {"ToolCalls", b.ToolCalls}, {"Time", int64(b.Time)}, {"ModelCalls", int64(b.ModelCalls)},
-		{"Instructions", b.Instructions}, {"HostCalls", b.HostCalls}, {"HTTPRequests", b.HTTPRequests}, {"ModelTokens", b.ModelTokens},
+		{"MaxOutput", int64(b.MaxOutput)}, {"Instructions", b.Instructions}, {"HostCalls", b.HostCalls}, {"HTTPRequests", b.HTTPRequests}, {"ModelTokens", b.ModelTokens},
 	} {
 		if f.v < 0 {
 			return fault.Errorf(fault.InvalidArgument, "the budget %s of tenant %q is %d", f.name, tenant, f.v).WithHint("leave it out for the default")
@@ -98,7 +171,7 @@ func (b Budget) checkSigns(tenant string) error {
 
 // plan returns the plan of usage of a budget.
 func (b Budget) plan() *usage.Plan {
-	p := &usage.Plan{Rate: b.ModelCalls}
+	p := &usage.Plan{Rate: b.ModelCalls, MaxOutput: b.MaxOutput}
 	if b.Window != 0 {
 		p.Window = usage.Every(time.Duration(b.Window))
 	}
@@ -106,6 +179,7 @@ func (b Budget) plan() *usage.Plan {
 		{Resource: usage.Tokens, Amount: b.Tokens}, {Resource: usage.ToolCalls, Amount: b.ToolCalls}, {Resource: usage.Time, Amount: int64(b.Time)},
 		{Resource: usage.Instructions, Amount: b.Instructions}, {Resource: usage.HostCalls, Amount: b.HostCalls},
 		{Resource: usage.HTTPRequests, Amount: b.HTTPRequests}, {Resource: usage.ModelTokens, Amount: b.ModelTokens},
+		{Resource: usage.Money, Amount: usage.Units(b.Money)},
 	} {
 		if l.Amount != 0 {
 			p.Limits = append(p.Limits, l)
