@@ -166,6 +166,7 @@ var given = map[string]string{
 	"mydriver": "struct{ Open func(string) (kv.Driver, error) }",
 	"err":      "error", "logger": "*slog.Logger", "backend": "memory.Backend", "service": "*sessions.Service",
 	"holder": "string", "takeOver": "func(context.Context, string) error", "target": "host.Target", "prices": "*usage.PriceTable",
+	"ledger": "*usage.Ledger", "registry": "*runs.Registry", "who": "*keys.Principal",
 }
 
 // checker checks pieces of code against the compiled packages.

@@ -1,7 +1,7 @@
 // Package tenants keeps the customers of a host: a record for each, with the plan that
 // says what the tenant may use.
 //
-//	store, err := tenants.Open(ctx, driver, &tenants.Options{Ledger: ledger, Plugins: runtime, Runs: registry})
+//	store, err := tenants.Open(ctx, driver, &tenants.Options{Ledger: ledger, Plugins: rt, Runs: registry})
 //	defer store.Close()
 //	t, err := store.Create(ctx, "acme", &tenants.Spec{Plan: tenants.Plan{
 //		Usage: usage.Plan{Limits: []usage.Limit{{Resource: usage.Money, Amount: usage.Units(50), Window: usage.CalendarMonth}}},
