@@ -30,3 +30,12 @@ func Need(t testing.TB, reason string) {
 		t.Skipf("%s: set %s=1", reason, Variable)
 	}
 }
+
+// Alone returns raced under the race detector, and otherwise plain: of how much work one
+// goroutine does in a test, where the detector has nothing to compare it with.
+func Alone(raced, plain int) int {
+	if Race {
+		return raced
+	}
+	return plain
+}
