@@ -19,14 +19,16 @@ import (
 // repeats is how often a call is repeated in a test of what memory does.
 func repeats() int {
 	if !longtest.Enabled() {
-		return 500
+		return longtest.Alone(100, 500)
 	}
 	return DefaultRepeats
 }
 
 func TestShippedPlugins(t *testing.T) {
 	t.Parallel()
-	t.Run("toolcallfilter", func(t *testing.T) { TestGuest(t, toolcallfilter.Wasm, &Options{Repeats: repeats()}) })
+	t.Run("toolcallfilter", func(t *testing.T) {
+		TestGuest(t, toolcallfilter.Wasm, &Options{Runtime: &plugin.Options{CacheDir: privateDir(t)}, Repeats: repeats()})
+	})
 	t.Run("tokenlimiter", func(t *testing.T) {
 		longtest.Need(t, "otherwise one of the shipped plugins is checked")
 		TestGuest(t, tokenlimiter.Wasm, &Options{Calls: []Call{
@@ -252,7 +254,7 @@ func TestACheckOfAHostileGuestEnds(t *testing.T) {
 // A tool for which no call can be made up is no reason to be content.
 func TestAPartThatIsNotCalledIsAProblem(t *testing.T) {
 	wasm := buildGuest(t, "../testdata/guests/misreads")
-	for r := range Check(t.Context(), wasm, &Options{Repeats: 1}) {
+	for r := range Check(t.Context(), wasm, &Options{Runtime: &plugin.Options{CacheDir: privateDir(t)}, Repeats: 1}) {
 		if r.Rule != "calls are answered with results" {
 			continue
 		}
@@ -283,7 +285,7 @@ func TestWhatCannotBeLoadedIsHeldToOneRule(t *testing.T) {
 
 func TestRulesAreWhatIsChecked(t *testing.T) {
 	var rules []string
-	for r := range Check(t.Context(), toolcallfilter.Wasm, &Options{Repeats: 1}) {
+	for r := range Check(t.Context(), toolcallfilter.Wasm, &Options{Runtime: &plugin.Options{CacheDir: privateDir(t)}, Repeats: 1}) {
 		rules = append(rules, r.Rule)
 	}
 	if !slices.Equal(rules, Rules()) {
