@@ -97,7 +97,7 @@ func (s *modelSet) closeLater(m closable) {
 }
 
 func (s *modelSet) dial(mc configfile.Model, key string) (closable, error) {
-	server := modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), KeepRaw: mc.KeepRaw, Logger: s.logger}
+	server := modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), KeepRaw: mc.KeepRaw, Whole: mc.Whole, Logger: s.logger}
 	switch mc.Provider {
 	case configfile.AnthropicProvider:
 		return anthropicmodel.New(mc.Name, &anthropicmodel.Options{Server: server, ThinkingTokens: mc.Thinking, Cache: mc.Cache})

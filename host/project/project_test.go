@@ -1,7 +1,12 @@
 package project_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"testing/fstest"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
@@ -46,5 +51,56 @@ func TestRunOfNoRequestIsAnError(t *testing.T) {
 func TestThereIsNoUnknownPlugin(t *testing.T) {
 	if p := loadInMemory(t).Plugin("nosuch"); p != nil {
 		t.Errorf("Plugin = %v, want nil", p)
+	}
+}
+
+// A model that answers whole is asked for a stream where deltas are read, and only there.
+func TestWholeAnswers(t *testing.T) {
+	asked := make(chan bool, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Stream bool `json:"stream"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		asked <- body.Stream
+		_, _ = w.Write([]byte(`{"id":"c","model":"m","choices":[{"message":{"content":"It was sent."},"finish_reason":"stop"}]}`))
+	}))
+	defer server.Close()
+	for _, test := range []struct {
+		whole            bool
+		forRun, forReads bool // whether a stream is asked for
+	}{
+		{whole: false, forRun: true, forReads: true},
+		{whole: true, forRun: false, forReads: true},
+	} {
+		config := fmt.Sprintf("version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: openai, base_url: %q, whole: %t}}\n", server.URL, test.whole)
+		p, err := project.Load(t.Context(), "shop", &project.Options{Getenv: func(string) string { return "" }, FS: fstest.MapFS{"shop/agenthost.yaml": {Data: []byte(config)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := p.Run(t.Context(), &host.Request{Text: "where is it?"})
+		if err != nil || result.Text() != "It was sent." {
+			t.Fatalf("whole %t: %v, %v", test.whole, result, err)
+		}
+		if streamed := <-asked; streamed != test.forRun {
+			t.Errorf("whole %t: Run asked for a stream: %t", test.whole, streamed)
+		}
+		target, err := p.Target("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range p.Host().Stream(t.Context(), target, &host.Request{Tenant: p.Tenant(""), Text: "where is it?"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if streamed := <-asked; streamed != test.forReads {
+			t.Errorf("whole %t: Stream asked for a stream: %t", test.whole, streamed)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
