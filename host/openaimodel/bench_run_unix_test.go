@@ -25,10 +25,13 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/host/runs"
+	ledgers "github.com/agenthost/agenthost/host/usage"
 )
 
 // BenchmarkRunHTTP is the CPU that one run over HTTP costs, beside the same work
@@ -38,6 +41,10 @@ import (
 // The server is another process, so its time does not count; the three take turns in
 // batches. A round calls a tool: a Go function, or on the host's side the same in a
 // sandboxed Go guest. Streamed answers come in one piece, or in 13 of 16 bytes.
+//
+// With kept the host has a budget of tokens in a ledger, which writes a record of each
+// run, and a registry of runs: a streamed run is started and read through it. A run of
+// whole answers has no live run beside it, since the registry reads deltas.
 //
 // ×goopenai and ×plain are the host's CPU in parts of theirs, the median over the
 // batches. ×goopenai may be at most 1 where both ask for whole answers, and 1.15 where
@@ -55,7 +62,10 @@ func BenchmarkRunHTTP(b *testing.B) {
 			for _, rounds := range []int{1, 5} {
 				w := form.of
 				w.agents, w.rounds, w.sandboxed = 1, rounds, tool == "sandboxed"
-				b.Run(fmt.Sprintf("%s/tool=%s/rounds=%d", form.name, tool, rounds), func(b *testing.B) { benchRunHTTP(b, w) })
+				name := fmt.Sprintf("%s/tool=%s/rounds=%d", form.name, tool, rounds)
+				b.Run(name, func(b *testing.B) { benchRunHTTP(b, w) })
+				w.kept = true
+				b.Run(name+"/kept", func(b *testing.B) { benchRunHTTP(b, w) })
 			}
 		}
 	}
@@ -79,6 +89,7 @@ type work struct {
 	chunks    int // pieces of each streamed answer
 	whole     bool
 	sandboxed bool // the host's tool
+	kept      bool // the host has a ledger and a registry of runs
 	history   int  // messages before
 	loaded    bool
 }
@@ -179,9 +190,17 @@ func (w work) onHost(b *testing.B, url string) func(context.Context) error {
 			b.Fatal(err)
 		}
 	}
-	h, err := host.New(&host.Options{SingleTenant: true})
+	options := &host.Options{SingleTenant: true}
+	if w.kept {
+		options.Ledger = newBenchLedger(b)
+	}
+	h, err := host.New(options)
 	if err != nil {
 		b.Fatal(err)
+	}
+	stream := h.Stream
+	if w.kept {
+		stream = throughRegistry(b, h)
 	}
 	var before []*host.Message
 	for i := range w.history {
@@ -202,7 +221,42 @@ func (w work) onHost(b *testing.B, url string) func(context.Context) error {
 			}
 			return checkAnswer(result.Text())
 		}
-		return w.streamOnHost(h.Stream(ctx, target, req))
+		return w.streamOnHost(stream(ctx, target, req))
+	}
+}
+
+// newBenchLedger returns a ledger in memory with a budget of tokens that is not used up.
+func newBenchLedger(b *testing.B) *ledgers.Ledger {
+	ledger, err := ledgers.New(kv.NewMemory(), &ledgers.Options{Default: ledgers.Plan{
+		Rate: 1e6, Burst: 1e6, Window: ledgers.CalendarDay,
+		Limits: []ledgers.Limit{
+			{Resource: ledgers.Tokens, Amount: 1e12},
+			{Resource: ledgers.ModelTokens, Amount: 1e12},
+			{Resource: ledgers.ToolCalls, Amount: 1e12},
+			{Resource: ledgers.Instructions, Amount: 1e15},
+			{Resource: ledgers.Time, Amount: int64(1e6 * time.Hour)},
+		},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = ledger.Close(context.Background()) })
+	return ledger
+}
+
+// throughRegistry starts runs in a registry and reads their events from it.
+func throughRegistry(b *testing.B, h *host.Host) func(context.Context, host.Target, *host.Request) iter.Seq2[host.Event, error] {
+	registry, err := runs.New(h, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = registry.Close() })
+	return func(ctx context.Context, target host.Target, req *host.Request) iter.Seq2[host.Event, error] {
+		run, err := registry.Start(ctx, target, req, nil)
+		if err != nil {
+			return func(yield func(host.Event, error) bool) { yield(host.Event{}, err) }
+		}
+		return registry.Events(ctx, run.Tenant, run.ID, 0)
 	}
 }
 
