@@ -60,6 +60,9 @@ func (b *binding) generate(ctx context.Context, scope host.Scope, req []byte) ([
 	if err := pays.Priced(model.Name()); err != nil {
 		return nil, err
 	}
+	if err := pays.Check(usage.Money, time.Now()); err != nil {
+		return nil, err
+	}
 	if err := pays.Reserve(usage.ModelTokens, estimate); err != nil {
 		return nil, err
 	}

@@ -159,6 +159,13 @@ func (l *Ledger) Account(tenant string) *Account {
 
 // sweep forgets accounts without use. l.mu is held.
 func (l *Ledger) sweep() {
+	if l.flushInterval < 0 { // nothing else returns leases
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		defer cancel()
+		for _, a := range l.accounts {
+			_ = a.flush(ctx) // an account that is not settled stays
+		}
+	}
 	now := l.now()
 	maps.DeleteFunc(l.accounts, func(_ string, a *Account) bool {
 		if !a.forgettable(now) {

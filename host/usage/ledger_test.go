@@ -3,6 +3,7 @@ package usage_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -378,4 +379,20 @@ func TestRunsAreHeldToLimits(t *testing.T) {
 		_, err = runOnce(t, l, "acme", hosttest.Say("done"))
 		wantUsedUp(t, err, "Tokens", "Tokens of 1000")
 	})
+}
+
+// A ledger without background work forgets tenants too, and keeps what they have used.
+func TestALedgerWithoutTimersForgetsTenants(t *testing.T) {
+	l := newLedger(t, nil, &usage.Options{FlushInterval: -1})
+	for i := range usage.KeptAccounts + 10 {
+		if err := l.Account(fmt.Sprint("t", i)).Payer(nil).Charge(usage.Instructions, 5, time.Now()); err != nil {
+			t.Fatalf("tenant %d: %v", i, err)
+		}
+	}
+	if n := l.Accounts(); n > 10 {
+		t.Errorf("%d accounts are in memory", n)
+	}
+	if used, err := l.Used(t.Context(), "t0"); err != nil || usage.SpentOf(used, usage.Instructions) != 5 {
+		t.Errorf("the first tenant has used %v, %v", used, err)
+	}
 }

@@ -28,6 +28,11 @@ type Report struct {
 
 	Lost, Doubled, OutOfOrder []string
 
+	// Unheard are durable runs that began and are in the journal no longer, without an answer
+	// and without a host that said why: the one that ended them, as failed, was killed
+	// before it said so. Their clients have an acknowledged beginning and no end.
+	Unheard []string
+
 	// Failed are durable runs that began, and of which a host said that and why they failed.
 	Failed []string
 }
@@ -36,8 +41,8 @@ type Report struct {
 func (r *Report) Kept() bool { return len(r.Lost)+len(r.Doubled)+len(r.OutOfOrder) == 0 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d turns, %d acknowledged, %d more found answered, %d ask what a tool did, said to have failed %v, of which %d durable ones that began, %d effects, %d repeats: %d lost, %d doubled, %d out of order",
-		r.Asked, r.Acked, r.Unknown, r.Asks, r.Ended, len(r.Failed), r.Effects, r.Repeats, len(r.Lost), len(r.Doubled), len(r.OutOfOrder))
+	return fmt.Sprintf("%d turns, %d acknowledged, %d more found answered, %d ask what a tool did, said to have failed %v, of which %d durable ones that began, %d effects, %d repeats: %d ended unheard: %d lost, %d doubled, %d out of order",
+		r.Asked, r.Acked, r.Unknown, r.Asks, r.Ended, len(r.Failed), r.Effects, r.Repeats, len(r.Unheard), len(r.Lost), len(r.Doubled), len(r.OutOfOrder))
 }
 
 // storedTurn is a turn in its thread.
@@ -145,8 +150,10 @@ func (r *Report) checkTurn(t Turn, s *storedTurn, calls []Effect, open OpenRun) 
 	case len(s.answers) > 0:
 		r.Unknown++
 	case !t.Durable || !t.Begun || open.Text != "":
+	case t.Ended == "" && s.asks == 0:
+		lost("its durable run began, and nothing of it is stored")
 	case t.Ended == "":
-		lost("its durable run began, and ended without an answer, and no host said so")
+		r.Unheard = append(r.Unheard, "turn "+t.Name+" of thread "+t.Thread+": its durable run began, and ended without an answer, and no host said so")
 	default:
 		r.Failed = append(r.Failed, fmt.Sprintf("turn %s of thread %s: its durable run began, and %s: %s (the thread has it %d times)", t.Name, t.Thread, t.Ended, t.Why, s.asks))
 	}

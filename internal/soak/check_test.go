@@ -38,7 +38,7 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 		name                  string
 		change                func(r *record)
 		lost, doubled, orders int
-		failed                int
+		failed, unheard       int
 		says                  string
 	}{
 		{name: "everything is kept", change: func(*record) {}},
@@ -50,10 +50,14 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 		}, lost: 1, says: "n2"},
 		{name: "the last turn is not stored", change: func(r *record) { r.threads["t1"] = r.threads["t1"][:4] }, lost: 1, says: "n5"},
 		{name: "a thread is not stored", change: func(r *record) { delete(r.threads, "t1") }, lost: 3, says: "n1"},
-		{name: "a durable run began and never ended", change: func(r *record) {
+		{name: "nothing is stored of a durable run that began", change: func(r *record) {
 			r.turns[4].Acked = 0
 			r.threads["t0"] = r.threads["t0"][:4]
 		}, lost: 1, says: "n4"},
+		{name: "a durable run ended, and its host was killed before it said so", change: func(r *record) {
+			r.turns[4].Acked = 0
+			r.threads["t0"] = r.threads["t0"][:5]
+		}, unheard: 1},
 		{name: "a durable run is open", change: func(r *record) {
 			r.open = map[string]OpenRun{"n4": {Text: "it is open"}}
 		}, lost: 1, says: "n4 of thread t0: its durable run never ended: it is open"},
@@ -119,6 +123,9 @@ func TestCheckFindsWhatWasNotKept(t *testing.T) {
 			}
 			if len(got.Failed) != tt.failed {
 				t.Errorf("failed runs: %q, want %d", got.Failed, tt.failed)
+			}
+			if len(got.Unheard) != tt.unheard {
+				t.Errorf("unheard ends: %q, want %d", got.Unheard, tt.unheard)
 			}
 			if got.Kept() != (tt.lost+tt.doubled+tt.orders == 0) {
 				t.Errorf("Kept is %v", got.Kept())

@@ -87,6 +87,12 @@ func soakFor(t *testing.T, opts *Options, duration time.Duration) {
 	for _, line := range report.Failed {
 		t.Log(line)
 	}
+	for _, line := range report.Unheard {
+		t.Log(line)
+	}
+	if n := len(report.Unheard); n > max(1, report.Asked/100) {
+		t.Errorf("%d of %d turns have a durable run whose end nobody heard", n, report.Asked)
+	}
 	for _, lines := range [][]string{report.Lost, report.Doubled, report.OutOfOrder} {
 		for _, line := range lines {
 			t.Error(line)

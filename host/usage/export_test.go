@@ -1,0 +1,7 @@
+package usage
+
+// Accounts returns how many tenants a ledger has in memory.
+func (l *Ledger) Accounts() int { return len(l.all()) }
+
+// KeptAccounts is how many are kept before those without use are forgotten.
+const KeptAccounts = keptAccounts
