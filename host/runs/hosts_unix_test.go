@@ -43,7 +43,7 @@ const (
 func TestHostProcess(t *testing.T) {
 	address := os.Getenv(storeEnv)
 	if address == "" {
-		t.Skip("the process is no host of another test")
+		t.Skip("runs only as a child of the tests with several hosts")
 	}
 	driver, err := pgkv.Open(t.Context(), address, nil)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 // TestHostProcess is a host, if it is started as one.
 func TestHostProcess(t *testing.T) {
 	if !IsHost() {
-		t.Skip("the process is no host of another test")
+		t.Skip("runs only as a child of the tests with several hosts")
 	}
 	if err := Serve(t.Context()); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package extismsdk_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -189,7 +190,7 @@ func TestManyTenants(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 100 {
 		wg.Go(func() {
-			r, err := p.Call(t.Context(), string(rune('A'+n)), "iban", []byte("DE89370400440532013000"), nil)
+			r, err := p.Call(t.Context(), fmt.Sprint("tenant", n), "iban", []byte("DE89370400440532013000"), nil)
 			if err != nil || string(r.Output) != `{"valid":true,"country":"DE"}` {
 				t.Errorf("tenant %d: %s, %v", n, r.Output, err)
 			}
