@@ -70,8 +70,8 @@ func (c *claims) claim(t *tenant, w *waitingJob) (*claimed, error) {
 	return job, nil
 }
 
-// serialPoll is the wait before a retry of a serial while another process runs one of
-// its jobs. That process continues with the serial at once.
+// serialPoll is the wait before a retry of a serial while one of its jobs is claimed.
+// The process that runs that job continues with the serial at once.
 const serialPoll = time.Second
 
 // takeSerial adds to tx that a job of its serial runs, unless another process runs one.
@@ -87,10 +87,11 @@ func (c *claims) takeSerial(ctx context.Context, t *tenant, r *record, tx *kv.Tx
 			return false, err
 		}
 		if err == nil && other != nil && other.Running && (other.Due.After(time.Now()) || c.holders.Lives(other.Holder)) {
-			c.schedule.blockSerial(t, r.Serial, time.Now().Add(serialPoll))
+			c.schedule.blockSerial(t, r.Serial, other.ID, time.Now().Add(serialPoll))
 			return false, nil
 		}
 	}
+	c.schedule.unblockSerial(t, r.Serial)
 	tx.Conds = append(tx.Conds, kv.AtRevision(key, e.Revision))
 	tx.Writes = append(tx.Writes, kv.Put(key, []byte(r.ID)))
 	return true, nil

@@ -41,8 +41,8 @@ type tenant struct {
 	served  uint64            // value of schedule.served when it was served last
 	indexed uint64            // revision of its entry in the index when it was read last
 
-	// Until when a serial, and a job, are left to another process.
-	blocked map[string]time.Time
+	// What is left to another process: serials, and jobs by id.
+	blocked map[string]blockedSerial
 	foreign map[string]foreignJob
 }
 
@@ -58,6 +58,13 @@ func (a amount) plus(b amount) amount { return amount{a.jobs + b.jobs, a.bytes +
 // minus does not go below zero: several processes may count the same job as gone.
 func (a amount) minus(b amount) amount {
 	return amount{max(a.jobs-b.jobs, 0), max(a.bytes-b.bytes, 0)}
+}
+
+// blockedSerial is a serial of which another process runs a job, or did and could not
+// write down what became of it. Only that job can be claimed until then.
+type blockedSerial struct {
+	job   string // its id
+	until time.Time
 }
 
 // foreignJob is a job whose lease is over although its holder lives: the holder has
@@ -148,7 +155,7 @@ func (s *schedule) tenant(ctx context.Context, partition string, indexed uint64)
 // tenant into the index.
 func (s *schedule) readTenant(ctx context.Context, partition string, indexed uint64, done chan struct{}) (*tenant, error) {
 	t := &tenant{name: partition, running: map[string]string{}, parked: map[string]bool{}, indexed: indexed,
-		blocked: map[string]time.Time{}, foreign: map[string]foreignJob{}}
+		blocked: map[string]blockedSerial{}, foreign: map[string]foreignJob{}}
 	due, first, err := s.store.countDue(ctx, partition)
 	held := amount{}
 	if err == nil {
@@ -234,7 +241,7 @@ func (s *schedule) recount(t *tenant, found, before amount, shared bool, keepFor
 	}
 	now := time.Now()
 	t.lookAt(now)
-	maps.DeleteFunc(t.blocked, func(_ string, until time.Time) bool { return until.Before(now) })
+	maps.DeleteFunc(t.blocked, func(_ string, b blockedSerial) bool { return b.until.Before(now) })
 	maps.DeleteFunc(t.foreign, func(_ string, f foreignJob) bool { return now.Sub(f.until) > keepForeign }) // that job is over
 	s.wakeDispatcher()
 }
@@ -347,11 +354,10 @@ func (s *schedule) endSearch(t *tenant, entries []kv.Entry) *waitingJob {
 // process for now. schedule.mu is held.
 func (t *tenant) leftToOthers(id, serial string, now time.Time) bool {
 	until := t.foreign[id].until
-	if at := t.blocked[serial]; at.After(until) {
-		until = at
+	if b := t.blocked[serial]; b.job != id && b.until.After(until) {
+		until = b.until
 	}
 	if !until.After(now) {
-		delete(t.blocked, serial)
 		return false
 	}
 	t.lookAt(until)
@@ -377,11 +383,19 @@ func (s *schedule) park(t *tenant, id string) {
 	t.parked[id] = true
 }
 
-// blockSerial leaves the jobs of a serial to another process for a while.
-func (s *schedule) blockSerial(t *tenant, serial string, until time.Time) {
+// blockSerial leaves the jobs of a serial, of which job runs elsewhere, to another
+// process for a while.
+func (s *schedule) blockSerial(t *tenant, serial, job string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.blocked[serial] = until
+	t.blocked[serial] = blockedSerial{job: job, until: until}
+}
+
+// unblockSerial ends what blockSerial began.
+func (s *schedule) unblockSerial(t *tenant, serial string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(t.blocked, serial)
 }
 
 // mayClaim reports whether a job whose lease is over may be claimed. A job whose holder

@@ -243,6 +243,32 @@ func TestSerialJobsOfTwoProcesses(t *testing.T) {
 	})
 }
 
+// A process that could not write down the end of a job runs it again when its lease is
+// over, although another job of the serial was due before.
+func TestSerialAfterAnOutcomeThatIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &mortal{Driver: testdriver.New(t)}
+		l := &log{}
+		q := start(t, d, nil, map[string]queue.Handler{"note": func(_ context.Context, job *host.Job) error {
+			time.Sleep(time.Second)
+			l.add("%s, attempt %d", job.Payload, job.Attempt)
+			return nil
+		}})
+		for i := range 2 {
+			job := jobOf("acme", fmt.Sprint(i))
+			job.Serial = "ada"
+			leave(t, q, job)
+			time.Sleep(2 * time.Millisecond)
+		}
+		d.die()
+		time.Sleep(2 * time.Second)
+		d.dead.Store(false)
+		time.Sleep(3 * queue.DefaultLease)
+		l.is(t, "after the lease", "0, attempt 1", "0, attempt 2", "1, attempt 1")
+		waiting(t, q, "acme", 0)
+	})
+}
+
 // What one process leaves and another does counts for neither afterwards.
 func TestLimitsOfTwoProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -284,28 +284,29 @@ func talk(ctx context.Context, s *service, session string, rnd *rand.Rand, ackno
 // in its place.
 func TestOrderAfterRandomEnds(t *testing.T) {
 	for i := range repeated(t, 60) {
-		rnd := rand.New(rand.NewPCG(uint64(i), 44))
-		driver := &cut{Driver: testdriver.New(t)}
-		driver.left.Store(2 + rnd.Int64N(50))
-		first := newService(t, echo(t), &sessions.Options{Store: threads.New(driver, nil), Heartbeat: time.Millisecond, Expiry: 2 * time.Millisecond})
-		var acknowledged []string
-		talk(t.Context(), first, "s", rnd, func(text string) { acknowledged = append(acknowledged, text) })
-		driver.left.Store(0)
-		first.Close()
+		t.Run(fmt.Sprint(i), func(t *testing.T) { orderAfterARandomEnd(t, i) }) // which closes its store
+	}
+}
 
-		second := newService(t, echo(t), &sessions.Options{Store: threads.New(driver.Driver, nil), Heartbeat: time.Millisecond, Expiry: 2 * time.Millisecond})
-		if rnd.IntN(2) == 0 {
-			if _, err := second.Adopt(t.Context(), ""); err != nil {
-				t.Fatal(err)
-			}
-		}
-		run(t, second, &request{Session: "s", Text: "last"})
-		wantOrder(t, second, "s", append(acknowledged, "last"))
-		second.Close()
-		if t.Failed() {
-			t.Fatalf("run %d", i)
+func orderAfterARandomEnd(t *testing.T, i int) {
+	rnd := rand.New(rand.NewPCG(uint64(i), 44))
+	driver := &cut{Driver: testdriver.New(t)}
+	driver.left.Store(2 + rnd.Int64N(50))
+	first := newService(t, echo(t), &sessions.Options{Store: threads.New(driver, nil), Heartbeat: time.Millisecond, Expiry: 2 * time.Millisecond})
+	var acknowledged []string
+	talk(t.Context(), first, "s", rnd, func(text string) { acknowledged = append(acknowledged, text) })
+	driver.left.Store(0)
+	first.Close()
+
+	second := newService(t, echo(t), &sessions.Options{Store: threads.New(driver.Driver, nil), Heartbeat: time.Millisecond, Expiry: 2 * time.Millisecond})
+	if rnd.IntN(2) == 0 {
+		if _, err := second.Adopt(t.Context(), ""); err != nil {
+			t.Fatal(err)
 		}
 	}
+	run(t, second, &request{Session: "s", Text: "last"})
+	wantOrder(t, second, "s", append(acknowledged, "last"))
+	second.Close()
 }
 
 // orderDir is the variable that makes a test process one of TestOrderAfterKills.
