@@ -304,9 +304,11 @@ func (s *soak) breakThings(ctx context.Context) error {
 			}
 			continue
 		case kind < 16 && s.opts.Proxy != nil:
+			mu.Lock() // the goroutines below compare Slow
 			s.figures.Slow++
-			s.opts.Proxy.Slow(s.slowness(random))
 			slow := s.figures.Slow
+			s.opts.Proxy.Slow(s.slowness(random))
+			mu.Unlock()
 			running.Go(func() {
 				time.Sleep(length)
 				mu.Lock()
