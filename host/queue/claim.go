@@ -91,7 +91,6 @@ func (c *claims) takeSerial(ctx context.Context, t *tenant, r *record, tx *kv.Tx
 			return false, nil
 		}
 	}
-	c.schedule.unblockSerial(t, r.Serial)
 	tx.Conds = append(tx.Conds, kv.AtRevision(key, e.Revision))
 	tx.Writes = append(tx.Writes, kv.Put(key, []byte(r.ID)))
 	return true, nil

@@ -41,7 +41,7 @@ type tenant struct {
 	served  uint64            // value of schedule.served when it was served last
 	indexed uint64            // revision of its entry in the index when it was read last
 
-	// What is left to another process: serials, and jobs by id.
+	// This process claims neither these serials nor these jobs, by id, for some time.
 	blocked map[string]blockedSerial
 	foreign map[string]foreignJob
 }
@@ -60,10 +60,10 @@ func (a amount) minus(b amount) amount {
 	return amount{max(a.jobs-b.jobs, 0), max(a.bytes-b.bytes, 0)}
 }
 
-// blockedSerial is a serial of which another process runs a job, or did and could not
-// write down what became of it. Only that job can be claimed until then.
+// blockedSerial is a serial with a job that a live process has claimed. Until then this
+// process claims no other job of the serial.
 type blockedSerial struct {
-	job   string // its id
+	job   string // the id of the claimed one
 	until time.Time
 }
 
@@ -354,7 +354,11 @@ func (s *schedule) endSearch(t *tenant, entries []kv.Entry) *waitingJob {
 // process for now. schedule.mu is held.
 func (t *tenant) leftToOthers(id, serial string, now time.Time) bool {
 	until := t.foreign[id].until
-	if b := t.blocked[serial]; b.job != id && b.until.After(until) {
+	switch b, blocked := t.blocked[serial]; {
+	case !blocked:
+	case !b.until.After(now):
+		delete(t.blocked, serial)
+	case b.job != id && b.until.After(until):
 		until = b.until
 	}
 	if !until.After(now) {
@@ -383,19 +387,11 @@ func (s *schedule) park(t *tenant, id string) {
 	t.parked[id] = true
 }
 
-// blockSerial leaves the jobs of a serial, of which job runs elsewhere, to another
-// process for a while.
+// blockSerial has this process claim no job of a serial but the given one until then.
 func (s *schedule) blockSerial(t *tenant, serial, job string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.blocked[serial] = blockedSerial{job: job, until: until}
-}
-
-// unblockSerial ends what blockSerial began.
-func (s *schedule) unblockSerial(t *tenant, serial string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(t.blocked, serial)
 }
 
 // mayClaim reports whether a job whose lease is over may be claimed. A job whose holder

@@ -26,9 +26,9 @@ const (
 	seedVariable  = "AGENTHOST_SOAK_SEED"  // the seed of the faults
 )
 
-// maxUnheard is how many ends may be unheard in a short test, in which a hundredth of
-// the turns is none.
-const maxUnheard = 4
+// maxUnheard is how many ends may be unheard in a test of fewer than 300 turns: one kill
+// may end a host that has two of them to report.
+const maxUnheard = 2
 
 // TestHostProcess is a host, if it is started as one.
 func TestHostProcess(t *testing.T) {
@@ -94,7 +94,7 @@ func soakFor(t *testing.T, opts *Options, duration time.Duration) {
 	for _, line := range report.Unheard {
 		t.Log(line)
 	}
-	// Each wants a kill at one moment, so there are not more of them than kills.
+	// A host that is not killed reports all ends.
 	if n := len(report.Unheard); n > figures.Kills+figures.Crashes || n > max(maxUnheard, report.Asked/100) {
 		t.Errorf("%d of %d turns have a durable run whose end nobody heard, after %d kills", n, report.Asked, figures.Kills)
 	}
