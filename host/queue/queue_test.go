@@ -46,6 +46,17 @@ func (l *log) is(t *testing.T, what string, want ...string) {
 	}
 }
 
+// leaveInSerial leaves a job of one serial in each queue, one after the other: 0, 1, ...
+func leaveInSerial(t *testing.T, queues ...*queue.Queue) {
+	t.Helper()
+	for i, q := range queues {
+		job := jobOf("acme", fmt.Sprint(i))
+		job.Serial = "ada"
+		leave(t, q, job)
+		time.Sleep(2 * time.Millisecond) // the ids' times differ
+	}
+}
+
 // start begins a queue whose handler "note" logs payloads, and ends it with the
 // test.
 func start(t *testing.T, driver kv.Driver, opts *queue.Options, handlers map[string]queue.Handler) *queue.Queue {
@@ -413,12 +424,7 @@ func TestSerialJobsAreApart(t *testing.T) {
 			l.add("%s ends", job.Payload)
 			return nil
 		}})
-		for i := range 3 {
-			job := jobOf("acme", fmt.Sprint(i))
-			job.Serial = "ada"
-			leave(t, q, job)
-			time.Sleep(2 * time.Millisecond)
-		}
+		leaveInSerial(t, q, q, q)
 		time.Sleep(time.Minute)
 		l.is(t, "serial", "0 begins", "0 ends", "1 begins", "1 ends", "2 begins", "2 ends")
 	})

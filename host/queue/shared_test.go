@@ -228,12 +228,7 @@ func TestSerialJobsOfTwoProcesses(t *testing.T) {
 			return nil
 		}}
 		a, b := start(t, driver, nil, work), start(t, driver, nil, work)
-		for i, q := range []*queue.Queue{a, b, a, b} {
-			job := jobOf("acme", fmt.Sprint(i))
-			job.Serial = "ada"
-			leave(t, q, job)
-			time.Sleep(2 * time.Millisecond)
-		}
+		leaveInSerial(t, a, b, a, b)
 		time.Sleep(10 * time.Minute)
 		l.is(t, "serial", "0 begins", "0 ends", "1 begins", "1 ends", "2 begins", "2 ends", "3 begins", "3 ends")
 		page, err := driver.Scan(t.Context(), "acme", kv.Range{Prefix: kv.NewKey("queue")})
@@ -254,12 +249,7 @@ func TestSerialAfterAnOutcomeThatIsNotWritten(t *testing.T) {
 			l.add("%s, attempt %d", job.Payload, job.Attempt)
 			return nil
 		}})
-		for i := range 2 {
-			job := jobOf("acme", fmt.Sprint(i))
-			job.Serial = "ada"
-			leave(t, q, job)
-			time.Sleep(2 * time.Millisecond)
-		}
+		leaveInSerial(t, q, q)
 		d.die()
 		time.Sleep(2 * time.Second)
 		d.dead.Store(false)
