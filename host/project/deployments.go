@@ -14,6 +14,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/modulekv"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
@@ -22,10 +23,6 @@ import (
 
 // The bounds of what hosts share of plugins.
 const (
-	// maxModuleBytes is the largest module that is shared.
-	maxModuleBytes = 64 << 20
-	// moduleChunk is how much of a module is in one entry.
-	moduleChunk = 256 << 10
 	// keptModules is how many modules of a plugin stay in the store: the one that serves,
 	// and those that a host may roll back to.
 	keptModules = 4
@@ -38,7 +35,7 @@ const (
 // The versions, grants and tenants that all hosts of a database use:
 //
 //	deployment/plugin/<id>              deployment
-//	deployment/module/<digest>/<n>      part n of a module
+//	deployment/module/<digest>/<n>      part n of a module: see package modulekv
 //	deployment/configuration            sharedConfiguration
 const (
 	deploymentPartition = "agenthost/deployments"
@@ -319,7 +316,7 @@ func (r *Reloader) deploy(ctx context.Context, id string, rec *deployment) error
 
 // deployNew makes a plugin that the configuration does not have.
 func (r *Reloader) deployNew(ctx context.Context, id string, rec *deployment, granted *plugin.Permissions) error {
-	wasm, err := r.shared.module(ctx, rec.Digest)
+	wasm, err := r.shared.modules().Get(ctx, rec.Digest)
 	if err != nil {
 		return err
 	}
@@ -350,7 +347,7 @@ func (r *Reloader) replaceBy(ctx context.Context, s *plugin.Slot, digest string)
 			break
 		}
 	}
-	wasm, err := r.shared.module(ctx, digest)
+	wasm, err := r.shared.modules().Get(ctx, digest)
 	if err != nil {
 		return plugin.VersionState{}, err
 	}
@@ -448,7 +445,7 @@ func (d *deployments) put(ctx context.Context, key kv.Key, rec any) (revision ui
 func (d *deployments) write(ctx context.Context, id string, rec deployment, wasm []byte) (err error) {
 	rec.V = 1
 	if rec.Digest != "" && wasm != nil {
-		if err := d.putModule(ctx, rec.Digest, wasm); err != nil {
+		if err := d.modules().Put(ctx, rec.Digest, wasm); err != nil {
 			return err
 		}
 		rec.Modules = append(slices.DeleteFunc(slices.Clone(rec.Modules), func(digest string) bool { return digest == rec.Digest }), rec.Digest)
@@ -468,41 +465,9 @@ func (d *deployments) writeConfiguration(ctx context.Context, text []byte) (err 
 	return err
 }
 
-// putModule stores a module in parts, the first one last: with it the module is complete.
-func (d *deployments) putModule(ctx context.Context, digest string, wasm []byte) error {
-	if len(wasm) > maxModuleBytes {
-		return host.Errorf(host.ResourceExhausted, "the module has %d bytes, more than the %d that hosts share", len(wasm), maxModuleBytes)
-	}
-	of := moduleKeys.With(digest)
-	if _, err := d.driver.Get(ctx, deploymentPartition, of.WithUint(0)); err == nil {
-		return nil
-	}
-	chunks := slices.Collect(slices.Chunk(wasm, moduleChunk))
-	for i, chunk := range slices.Backward(chunks) {
-		tx := kv.Tx{Partition: deploymentPartition, Quiet: true, Writes: []kv.Write{kv.Put(of.WithUint(uint64(i)), chunk)}}
-		if _, err := kv.Apply(ctx, d.driver, tx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// module returns the module with a digest.
-func (d *deployments) module(ctx context.Context, digest string) ([]byte, error) {
-	var wasm []byte
-	for e, err := range kv.All(ctx, d.driver, deploymentPartition, kv.Range{Prefix: moduleKeys.With(digest)}) {
-		if err != nil {
-			return nil, err
-		}
-		if wasm = append(wasm, e.Value...); len(wasm) > maxModuleBytes {
-			break
-		}
-	}
-	in, err := plugin.Inspect(wasm)
-	if err != nil || in.Digest != digest {
-		return nil, host.Errorf(host.DataLoss, "the module with digest %s is not whole in the database", short(digest)).WithHint("load it again on the host that has it")
-	}
-	return wasm, nil
+// modules are the modules in the store.
+func (d *deployments) modules() modulekv.Modules {
+	return modulekv.Modules{Driver: d.driver, Partition: deploymentPartition, Keys: moduleKeys}
 }
 
 // removeModules removes modules that no record names.
@@ -527,13 +492,8 @@ func (d *deployments) removeModules(ctx context.Context, old []string) error {
 		if used[digest] {
 			continue
 		}
-		for e, err := range kv.All(ctx, d.driver, deploymentPartition, kv.Range{Prefix: moduleKeys.With(digest)}) {
-			if err != nil {
-				return err
-			}
-			if _, err := kv.Apply(ctx, d.driver, kv.Tx{Partition: deploymentPartition, Quiet: true, Writes: []kv.Write{kv.Delete(e.Key)}}); err != nil {
-				return err
-			}
+		if err := d.modules().Remove(ctx, digest); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/plugin"
 )
 
 // known returns the tenant of an id as this host knows it, nil if it does not. The value
@@ -16,20 +17,29 @@ func (s *Store) known(id string) *Tenant {
 	return s.byID[id]
 }
 
-// Admit returns an error of code permission_denied unless a tenant is active. It reads no
-// store, and knows of changes by other hosts within a second.
+// admits reports whether a tenant, nil for one without a record, is served.
+func (s *Store) admits(t *Tenant) bool {
+	if t == nil {
+		return s.options.Unregistered
+	}
+	return t.Status == Active
+}
+
+// Admit returns an error of code permission_denied unless a tenant is active, or has no
+// record and Options.Unregistered admits it. It reads no store, and knows of changes by
+// other hosts within a second.
 func (s *Store) Admit(id string) error {
-	if t := s.known(id); t != nil && t.Status == Active {
+	if s.admits(s.known(id)) {
 		return nil
 	}
 	return fault.Errorf(fault.PermissionDenied, "the tenant is not active").
 		WithHint("ask the operator of this service")
 }
 
-// Allows reports whether a tenant is active and its plan has a target.
+// Allows reports whether a tenant is admitted and its plan, if it has one, has a target.
 func (s *Store) Allows(id, target string) bool {
 	t := s.known(id)
-	return t != nil && t.Status == Active && allows(t.Plan.Targets, target)
+	return s.admits(t) && (t == nil || allows(t.Plan.Targets, target))
 }
 
 // Plan returns a copy of a tenant's plan, and whether this host knows the tenant.
@@ -39,6 +49,23 @@ func (s *Store) Plan(id string) (Plan, bool) {
 		return Plan{}, false
 	}
 	return t.Plan.clone(), true
+}
+
+// PluginGrants returns what a tenant's plan grants a plugin, and whether the tenant has the
+// plugin. The grants are nil if the plan names no plugins: then each has those of its load.
+// A tenant that is not admitted has none. It reads no store. It is the Plans of package
+// host/plugin/library.
+func (s *Store) PluginGrants(id, pluginID string) (granted *plugin.Permissions, has bool) {
+	t := s.known(id)
+	if !s.admits(t) {
+		return nil, false
+	}
+	if t == nil || t.Plan.Plugins == nil {
+		return nil, true
+	}
+	p, has := t.Plan.Plugins[pluginID]
+	p = p.Clone()
+	return &p, has
 }
 
 // Limits returns the limits of a tenant's runs: the function host.Options.TenantLimits.

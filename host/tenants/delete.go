@@ -110,6 +110,24 @@ func (s *Store) Find(ctx context.Context, id string) (int, error) {
 	return 1, nil
 }
 
+// Records are the records of tenants, as a part of the deletion of package host/erasure in
+// a program that has no [Store] open. They are safe for concurrent use.
+type Records struct{ store Store }
+
+// NewRecords returns the records on a driver.
+func NewRecords(driver kv.Driver) *Records {
+	return &Records{Store{driver: kv.Checked(driver), byID: map[string]*Tenant{}}}
+}
+
+// Name implements the Part of package host/erasure.
+func (r *Records) Name() string { return r.store.Name() }
+
+// Erase removes the record of a tenant.
+func (r *Records) Erase(ctx context.Context, id string) error { return r.store.Erase(ctx, id) }
+
+// Find counts the records of a tenant: 0 or 1.
+func (r *Records) Find(ctx context.Context, id string) (int, error) { return r.store.Find(ctx, id) }
+
 // Exporter yields a part of a tenant's data, in a form of its own.
 type Exporter struct {
 	Part   string // its name in the export, such as "usage"

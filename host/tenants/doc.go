@@ -25,7 +25,8 @@
 // Options.Ledger and Options.Plugins are given each tenant's settings. The host is given
 // [Store.Guard] of its ledger, which refuses the runs of tenants that are not active and
 // models that the plan leaves out, and [Store.Limits]. A server asks [Store.Admit] when it
-// verifies a credential and [Store.Allows] before it starts a target.
+// verifies a credential and [Store.Allows] before it starts a target. Tenants without a
+// record are refused, or with Options.Unregistered admitted as the host is configured.
 //
 // # Suspending and deleting
 //

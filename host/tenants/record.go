@@ -75,33 +75,6 @@ type record struct {
 	Tenant
 }
 
-// changes tell hosts which records they have to read again. A host that has missed more
-// than there are reads all.
-type changes struct {
-	V     int      `json:"v"`
-	Seq   uint64   `json:"seq"`   // of the last change
-	Count int      `json:"count"` // of tenants
-	IDs   []string `json:"ids"`   // of the last changes, the last one at the end
-}
-
-// maxChanges is how many changes the row has.
-const maxChanges = 256
-
-// add returns the changes with another one.
-func (c changes) add(id string, grows int) changes {
-	ids := append(c.IDs[max(0, len(c.IDs)-maxChanges+1):len(c.IDs):len(c.IDs)], id)
-	return changes{V: layout, Seq: c.Seq + 1, Count: c.Count + grows, IDs: ids}
-}
-
-// since returns the tenants that changed after a change, or false if the row does not
-// reach back so far.
-func (c changes) since(seq uint64) ([]string, bool) {
-	if c.Seq < seq || c.Seq-seq > uint64(len(c.IDs)) {
-		return nil, false
-	}
-	return c.IDs[uint64(len(c.IDs))-(c.Seq-seq):], true
-}
-
 func decode(value []byte, v any, version *int) error {
 	if err := kv.DecodeRecord(value, v); err != nil {
 		return err

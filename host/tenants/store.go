@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/changerow"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -20,9 +21,6 @@ import (
 )
 
 const (
-	// pollInterval is how often a host looks for the changes of others, which it must
-	// know within a second.
-	pollInterval  = 500 * time.Millisecond
 	pollTimeout   = 10 * time.Second
 	cancelTimeout = 30 * time.Second
 	maxAttempts   = 64 // of a change, after other hosts were faster
@@ -41,7 +39,8 @@ type Ledger interface {
 
 // Plugins is what a Store sets the grants of tenants on. *plugin.Runtime is one.
 type Plugins interface {
-	SetTenant(id string, t *plugin.Tenant) error
+	SetTenant(id string, t *plugin.Tenant) error // nil is a tenant without plugins
+	ResetTenant(id string) error                 // to what it was before SetTenant
 }
 
 // Runs is where a Store cancels the runs of suspended tenants. *runs.Registry is one.
@@ -61,6 +60,11 @@ type Options struct {
 	Ledger  Ledger
 	Plugins Plugins
 	Runs    Runs
+
+	// Unregistered admits tenants that have no record, under the settings that the parts
+	// have for them: for a host whose configuration names tenants, too. When a record
+	// goes, Ledger.SetPlan(nil) and Plugins.ResetTenant give the tenant those settings.
+	Unregistered bool
 
 	Logger *slog.Logger // receives changes that could not be read or applied; nil discards
 }
@@ -294,14 +298,14 @@ func (s *Store) write(ctx context.Context, id string, fn func(*Tenant) (*Tenant,
 
 // commit makes a write of a record together with the row of changes.
 func (s *Store) commit(ctx context.Context, id string, grows int, cond kv.Cond, write kv.Write) (uint64, error) {
-	c, revision, err := s.readChanges(ctx)
+	c, revision, err := changerow.Read(ctx, s.driver, partition, changesRow)
 	if err != nil {
 		return 0, err
 	}
 	if grows > 0 && c.Count >= MaxTenants {
 		return 0, fault.Errorf(fault.ResourceExhausted, "there are %d tenants, as many as MaxTenants allows", MaxTenants)
 	}
-	value, err := kv.EncodeRecord(c.add(id, grows))
+	value, err := kv.EncodeRecord(c.Add(id, grows))
 	if err != nil {
 		return 0, err
 	}
@@ -334,50 +338,22 @@ func decodeTenant(e kv.Entry) (*Tenant, error) {
 	return &r.Tenant, nil
 }
 
-func (s *Store) readChanges(ctx context.Context) (c changes, revision uint64, err error) {
-	e, err := s.driver.Get(ctx, partition, changesRow)
-	if errors.Is(err, kv.ErrNotFound) {
-		return c, 0, nil
-	}
-	if err != nil {
-		return c, 0, err
-	}
-	err = decode(e.Value, &c, &c.V)
-	return c, e.Revision, err
-}
-
 // follow reads the changes of other hosts until the Store closes.
 func (s *Store) follow() {
-	var woken <-chan struct{}
-	if n := kv.NotifierOf(s.driver); n != nil {
-		if changed, stop, err := n.Watch(partition); err == nil {
-			woken = changed
-			defer stop()
-		}
-	}
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-woken:
-		case <-tick.C:
-		}
-		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
-		err := s.refresh(ctx)
-		cancel()
-		if err != nil && s.ctx.Err() == nil {
+	changerow.Follow(s.ctx, s.driver, partition, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+		defer cancel()
+		if err := s.refresh(ctx); err != nil && s.ctx.Err() == nil {
 			s.options.Logger.Warn("changes of tenants are not read", "error", err)
 		}
-	}
+	})
 }
 
 // refresh reads the records that have changed since the last time.
 func (s *Store) refresh(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	c, _, err := s.readChanges(ctx)
+	c, _, err := changerow.Read(ctx, s.driver, partition, changesRow)
 	if err != nil {
 		return err
 	}
@@ -387,7 +363,7 @@ func (s *Store) refresh(ctx context.Context) error {
 	if c.Seq == seq {
 		return nil
 	}
-	ids, complete := c.since(seq)
+	ids, complete := c.Since(seq)
 	if !complete {
 		if err := s.readAll(ctx); err != nil {
 			return err
@@ -491,13 +467,19 @@ func (s *Store) set(id string, t *Tenant) error {
 		errs = append(errs, s.options.Ledger.SetPlan(id, plan))
 	}
 	if s.options.Plugins != nil {
-		var sandbox *plugin.Tenant // none: it has no plugin
-		if t != nil && t.Status == Active {
-			sandbox = t.Plan.tenant()
-		}
-		errs = append(errs, s.options.Plugins.SetTenant(id, sandbox))
+		errs = append(errs, s.setPlugins(id, t))
 	}
 	return errors.Join(errs...)
+}
+
+func (s *Store) setPlugins(id string, t *Tenant) error {
+	switch {
+	case t == nil && s.options.Unregistered:
+		return s.options.Plugins.ResetTenant(id)
+	case t == nil || t.Status != Active:
+		return s.options.Plugins.SetTenant(id, nil)
+	}
+	return s.options.Plugins.SetTenant(id, t.Plan.tenant())
 }
 
 // cancelRuns cancels the live runs of a tenant, on all hosts. A run that begins meanwhile

@@ -53,6 +53,7 @@ type settings struct {
 	mu      sync.Mutex
 	plans   map[string]*usage.Plan
 	plugins map[string]*plugin.Tenant
+	reset   []string
 }
 
 func (s *settings) SetPlan(id string, p *usage.Plan) error {
@@ -72,6 +73,14 @@ func (s *settings) SetTenant(id string, t *plugin.Tenant) error {
 		s.plugins = map[string]*plugin.Tenant{}
 	}
 	s.plugins[id] = t
+	return nil
+}
+
+func (s *settings) ResetTenant(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.plugins, id)
+	s.reset = append(s.reset, id)
 	return nil
 }
 
@@ -122,6 +131,70 @@ func TestPlanFillsEveryPart(t *testing.T) {
 	}
 	if !s.Allows("acme", "support") || s.Allows("acme", "billing") || s.Allows("other", "support") {
 		t.Error("Allows is not the plan's")
+	}
+}
+
+func TestUnregisteredTenantsAreAdmitted(t *testing.T) {
+	set := &settings{}
+	d := testdriver.New(t)
+	s := open(t, d, &tenants.Options{Ledger: set, Plugins: set, Unregistered: true})
+	if err := s.Admit("acme"); err != nil || !s.Allows("acme", "billing") {
+		t.Errorf("without a record: Admit = %v", err)
+	}
+	if granted, has := s.PluginGrants("acme", "search"); !has || granted != nil {
+		t.Errorf("without a record: PluginGrants = %+v, %t", granted, has)
+	}
+	create(t, s, "acme", full())
+	if err := s.Admit("acme"); err != nil || s.Allows("acme", "billing") {
+		t.Errorf("with a record: Admit = %v, or the plan does not count", err)
+	}
+	if _, err := s.Suspend(t.Context(), "acme", ""); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "Admit of a suspended tenant", s.Admit("acme"), fault.PermissionDenied)
+	if _, p := set.of("acme"); p != nil {
+		t.Errorf("a suspended tenant has %+v", p)
+	}
+	records := tenants.NewRecords(d)
+	if n, err := records.Find(t.Context(), "acme"); err != nil || n != 1 {
+		t.Errorf("Find = %d, %v", n, err)
+	}
+	if err := records.Erase(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := records.Find(t.Context(), "acme"); err != nil || n != 0 {
+		t.Errorf("Find after Erase = %d, %v", n, err)
+	}
+	for limit := time.Now().Add(10 * time.Second); s.Admit("acme") != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("a tenant whose record has gone is not admitted")
+		}
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if len(set.reset) != 1 || set.reset[0] != "acme" || set.plans["acme"] != nil {
+		t.Errorf("reset %q, plan %+v", set.reset, set.plans["acme"])
+	}
+}
+
+func TestPlanSaysWhatAPluginIsGranted(t *testing.T) {
+	s := open(t, testdriver.New(t), nil)
+	create(t, s, "acme", full())
+	create(t, s, "free", tenants.Plan{})
+	create(t, s, "late", full())
+	if _, err := s.Suspend(t.Context(), "late", "unpaid"); err != nil {
+		t.Fatal(err)
+	}
+	if got, has := s.PluginGrants("acme", "search"); !has || got == nil || !got.Model || got.KV != plugin.Read {
+		t.Errorf("search of acme: %+v, %t", got, has)
+	}
+	if got, has := s.PluginGrants("free", "search"); !has || got != nil {
+		t.Errorf("search of a tenant whose plan names no plugins: %+v, %t", got, has)
+	}
+	for _, of := range [][2]string{{"acme", "other"}, {"late", "search"}, {"nemo", "search"}} {
+		if _, has := s.PluginGrants(of[0], of[1]); has {
+			t.Errorf("tenant %s has plugin %s", of[0], of[1])
+		}
 	}
 }
 
