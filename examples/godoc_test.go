@@ -213,9 +213,11 @@ func (c *checker) faults(text string) (faults []string) {
 			name, undefined := strings.CutPrefix(said, "undefined: ")
 			switch {
 			case strings.HasPrefix(said, "declared and not used"), strings.HasPrefix(said, "no new variables"), strings.Contains(said, "imported and not used"):
-			case undefined && given[name] != "" && !slices.Contains(declared, name):
-				declared, again = append(declared, name), true
-				used = addPackages(used, given[name])
+			case undefined && given[name] != "":
+				if !slices.Contains(declared, name) { // it may be missing in several places
+					declared, again = append(declared, name), true
+					used = addPackages(used, given[name])
+				}
 			case undefined && c.paths[name] != "" && !slices.Contains(used, name):
 				used, again = append(used, name), true
 			default:

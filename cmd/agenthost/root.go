@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/datacmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/doctorcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/helpcmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/keycmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/plugincmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/processorscmd"
@@ -18,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/queuecmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/runcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/sessioncmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tenantcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/threadcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tokenscmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tracecmd"
@@ -54,6 +56,9 @@ Start with:   agenthost demo`,
 		runcmd.NewDemo(t, projects, env.getenv),
 		runcmd.NewRun(t, projects),
 		runcmd.NewDev(t, projects),
+		runcmd.NewServe(t, projects),
+		tenantcmd.New(t, dirs),
+		keycmd.New(t, dirs),
 		sessioncmd.NewChat(t),
 		sessioncmd.New(t),
 		threadcmd.New(t, dirs),

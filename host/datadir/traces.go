@@ -2,12 +2,14 @@ package datadir
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/erasure"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/queue"
@@ -66,6 +68,12 @@ func ThreadOptions(traces *trace.Log) *threads.Options {
 	return &threads.Options{Deleted: func(_ context.Context, tenant, id string) error { return traces.EraseThread(tenant, id) }}
 }
 
+// withKeys calls fn with the API keys of the store.
+func (d *Dir) withKeys(fn func(*keys.Store) error) error {
+	s := keys.New(d.Driver, nil)
+	return errors.Join(fn(s), s.Close())
+}
+
 // Erasures returns the deletion of tenants from the store, the traces, the queue and from
 // more. traces may be nil, jobs if no queue runs in this process, and open if no host uses
 // threads in it. A process has one, see [erasure.New]. If another process has the directory
@@ -89,6 +97,14 @@ func (d *Dir) Erasures(traces *trace.Log, jobs *queue.Queue, open *threads.Store
 	parts = append(parts, erasure.Func{What: "index of runs",
 		EraseFunc: func(ctx context.Context, tenant string) error { return runs.EraseTenant(ctx, d.Driver, tenant) },
 		FindFunc:  func(ctx context.Context, tenant string) (int, error) { return runs.CountTenant(ctx, d.Driver, tenant) }})
+	parts = append(parts, erasure.Func{What: "keys",
+		EraseFunc: func(ctx context.Context, tenant string) error {
+			return d.withKeys(func(s *keys.Store) error { return s.Erase(ctx, tenant) })
+		},
+		FindFunc: func(ctx context.Context, tenant string) (n int, err error) {
+			err = d.withKeys(func(s *keys.Store) error { n, err = s.Find(ctx, tenant); return err })
+			return n, err
+		}})
 	parts = append(parts, erasure.Func{What: "queue", EraseFunc: forget,
 		FindFunc: func(ctx context.Context, tenant string) (int, error) { return queue.CountTenant(ctx, d.Driver, tenant) }})
 	if open != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/defaults"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
@@ -23,33 +24,24 @@ const (
 	DefaultBodyTimeout    = 30 * time.Second
 )
 
-// Principal is who sends a request, as its credential says.
-type Principal struct {
-	Tenant string  // whose data the request reaches; empty for an administrator without one
-	Key    string  // the id of the credential: usage is recorded by it
-	Scopes []Scope // what the credential allows
-	Thread string  // the only thread that the credential reaches; "" is each of the tenant
-}
-
-// Scope is a right of a credential.
-type Scope string
-
-// The scopes.
+// The scopes of a credential: the rights that routes ask for.
 const (
-	ReadRuns     Scope = "runs:read"
-	WriteRuns    Scope = "runs:write"
-	ReadThreads  Scope = "threads:read"
-	WriteThreads Scope = "threads:write"
-	ReadUsage    Scope = "usage:read"
+	ReadRuns     = "runs:read"
+	WriteRuns    = "runs:write"
+	ReadThreads  = "threads:read"
+	WriteThreads = "threads:write"
+	ReadUsage    = "usage:read"
 )
 
 // Scopes returns all scopes, in their order.
-func Scopes() []Scope { return []Scope{ReadRuns, WriteRuns, ReadThreads, WriteThreads, ReadUsage} }
+func Scopes() []string {
+	return []string{ReadRuns, WriteRuns, ReadThreads, WriteThreads, ReadUsage}
+}
 
 // Authenticate returns who sends a request. Its error is the answer: code
 // unauthenticated for a request without a credential, or with one that is not
-// valid. It is called by many goroutines at once.
-type Authenticate func(*http.Request) (*Principal, error)
+// valid. It is called by many goroutines at once. [keys.Store.Authenticate] is one.
+type Authenticate func(*http.Request) (*keys.Principal, error)
 
 // Targets are the networks and agents that can be run.
 type Targets interface {
@@ -69,7 +61,7 @@ type Options struct {
 
 	// Allowed reports whether a principal may run a target; nil allows each. A target
 	// that is not allowed is answered like one that does not exist.
-	Allowed func(ctx context.Context, p *Principal, target string) bool
+	Allowed func(ctx context.Context, p *keys.Principal, target string) bool
 	// Ready returns why the host takes no requests, such as that it is being drained;
 	// nil is always ready.
 	Ready func(context.Context) error

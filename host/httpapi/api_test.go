@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
@@ -56,18 +57,15 @@ type server struct {
 	threads *threads.Store
 }
 
-func credential(r *http.Request) (*httpapi.Principal, error) {
+func credential(r *http.Request) (*keys.Principal, error) {
 	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || key == "" || key == "wrong" {
 		return nil, host.Errorf(host.Unauthenticated, "the credential is not valid")
 	}
 	parts := strings.SplitN(key, "/", 3)
-	p := &httpapi.Principal{Tenant: parts[0], Key: "k-" + parts[0], Scopes: httpapi.Scopes()}
+	p := &keys.Principal{Tenant: parts[0], Key: "k-" + parts[0], Scopes: httpapi.Scopes()}
 	if len(parts) > 1 && parts[1] != "" {
-		p.Scopes = nil
-		for _, s := range strings.Split(parts[1], ",") {
-			p.Scopes = append(p.Scopes, httpapi.Scope(s))
-		}
+		p.Scopes = strings.Split(parts[1], ",")
 	}
 	if len(parts) > 2 {
 		p.Thread = parts[2]

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/keys"
 )
 
 // The bounds of parts of a request.
@@ -34,12 +35,12 @@ type call struct {
 	r         *http.Request
 	ctx       context.Context // the lifetime of the request
 	id        string          // of the request
-	principal *Principal
+	principal *keys.Principal
 }
 
 // begin makes the call of a request, with its deadlines.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, context.CancelFunc) {
-	c := &call{api: a, route: of, w: w, r: r, id: requestID(r), principal: &Principal{}}
+	c := &call{api: a, route: of, w: w, r: r, id: requestID(r), principal: &keys.Principal{}}
 	h := w.Header()
 	h.Set("X-Request-Id", c.id)
 	h.Set("Cache-Control", "no-store")

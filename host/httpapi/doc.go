@@ -2,9 +2,8 @@
 // with its own credentials.
 //
 //	p, err := project.Load(ctx, "shop", nil)
-//	api, err := httpapi.New(func(r *http.Request) (*httpapi.Principal, error) {
-//		return &httpapi.Principal{Tenant: "acme", Scopes: httpapi.Scopes()}, nil // by the request's credential
-//	}, &httpapi.Options{Runs: p.Runs(), Targets: p, Threads: p.Threads(), Ledger: p.Ledger()})
+//	credentials := keys.New(p.Data().Driver, nil)
+//	api, err := httpapi.New(credentials.Authenticate, &httpapi.Options{Runs: p.Runs(), Targets: p, Threads: p.Threads(), Ledger: p.Ledger()})
 //	server := &http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second}
 //
 // All routes are rows of one table, from which the mux, the checks of requests and
@@ -13,7 +12,7 @@
 // # Tenants
 //
 // The tenant of a request is that of its credential, and never in its path or body.
-// Ids are looked up inside the tenant: those of another one are 404. A [Principal]
+// Ids are looked up inside the tenant: those of another one are 404. A [keys.Principal]
 // with a Thread reaches nothing but that thread and its runs.
 //
 // # Runs

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
 )
@@ -49,13 +50,13 @@ func Example() {
 	}
 	defer registry.Close()
 
-	keys := map[string]string{"Bearer secret-of-acme": "acme"}
-	api, err := httpapi.New(func(r *http.Request) (*httpapi.Principal, error) {
-		tenant := keys[r.Header.Get("Authorization")]
+	names := map[string]string{"Bearer secret-of-acme": "acme"}
+	api, err := httpapi.New(func(r *http.Request) (*keys.Principal, error) {
+		tenant := names[r.Header.Get("Authorization")]
 		if tenant == "" {
 			return nil, host.Errorf(host.Unauthenticated, "the key is not valid")
 		}
-		return &httpapi.Principal{Tenant: tenant, Scopes: httpapi.Scopes()}, nil
+		return &keys.Principal{Tenant: tenant, Scopes: httpapi.Scopes()}, nil
 	}, &httpapi.Options{Runs: registry, Targets: agentsByName{"clerk": clerk}})
 	if err != nil {
 		panic(err)

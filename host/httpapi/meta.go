@@ -10,10 +10,10 @@ import (
 
 // Me is the answer of GET /v1/me.
 type Me struct {
-	Tenant string  `json:"tenant"`
-	Key    string  `json:"key,omitempty" description:"the id of the credential"`
-	Scopes []Scope `json:"scopes"`
-	Thread string  `json:"thread,omitempty" description:"the only thread that the credential reaches"`
+	Tenant string   `json:"tenant"`
+	Key    string   `json:"key,omitempty" description:"the id of the credential"`
+	Scopes []string `json:"scopes"`
+	Thread string   `json:"thread,omitempty" description:"the only thread that the credential reaches"`
 }
 
 // TargetList is the answer of GET /v1/targets.
@@ -69,7 +69,7 @@ func (h *hostHandlers) me(c *call) error {
 	p := c.principal
 	scopes := p.Scopes
 	if scopes == nil {
-		scopes = []Scope{}
+		scopes = []string{}
 	}
 	return c.answer(Me{Tenant: p.Tenant, Key: p.Key, Scopes: scopes, Thread: p.Thread})
 }

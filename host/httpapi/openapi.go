@@ -140,7 +140,7 @@ func (r *route) operation(cs *components, problem json.RawMessage) (object, erro
 		op["security"] = []object{}
 	}
 	if r.scope != "" {
-		op["description"] = "Scope: " + string(r.scope) + "."
+		op["description"] = "Scope: " + r.scope + "."
 	}
 	if params := r.parameters(); len(params) > 0 {
 		op["parameters"] = params

@@ -16,8 +16,8 @@ type route struct {
 	id           string // operationId
 	group        string // tag
 	summary      string
-	scope        Scope // "" is a route without a credential
-	any          bool  // any credential will do
+	scope        string // "" is a route without a credential
+	any          bool   // any credential will do
 
 	query   []param
 	headers []param

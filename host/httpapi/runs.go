@@ -15,6 +15,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/stream"
 )
@@ -54,7 +55,7 @@ type EndedRun struct {
 type runHandlers struct {
 	runs    *runs.Registry
 	targets Targets
-	allowed func(ctx context.Context, p *Principal, target string) bool
+	allowed func(ctx context.Context, p *keys.Principal, target string) bool
 	view    *stream.View
 	stream  stream.ServeOptions
 }

@@ -50,7 +50,7 @@ func (p *Project) resumeErasures(ctx context.Context) error {
 // Erasures returns the deletion of tenants from all of the project's data. If another
 // process has the data directory open, the error of each method has code
 // failed_precondition.
-func (p *Project) Erasures() *erasure.Tenants { return p.erasures }
+func (p *Project) Erasures() *erasure.Tenants { return p.tenants.erasures }
 
 // forgetTimeout bounds how long this host waits for the ends of a tenant's runs before it
 // looks at other announcements and tries again.

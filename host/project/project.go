@@ -13,7 +13,6 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
-	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
@@ -39,10 +38,10 @@ type Project struct {
 	data      *datadir.Dir
 	threads   *threads.Store
 	ledger    *usage.Ledger
-	queue     *queue.Queue     // the jobs that runs enqueue for after their turns
-	traces    *trace.Log       // nil without a data directory
-	retention *retention       // nil unless this process removes expired data
-	erasures  *erasure.Tenants // one, so that a sweep and a caller delete one after the other
+	queue     *queue.Queue // the jobs that runs enqueue for after their turns
+	traces    *trace.Log   // nil without a data directory
+	retention *retention   // nil unless this process removes expired data
+	tenants   *tenantSet
 
 	// What the configuration names, made.
 	plugins  *pluginSet
@@ -99,8 +98,11 @@ type Options struct {
 	Verify bool
 	// WaitLock is how long to wait for another process that has the data directory open
 	// and does not share it.
-	WaitLock    time.Duration
-	Model       string // a model for every agent; "" leaves that to the configuration
+	WaitLock time.Duration
+	Model    string // a model for every agent; "" leaves that to the configuration
+	// Meter, unless nil, receives the events of all runs, such as a *metrics.Collector.
+	Meter host.Meter
+
 	Version     string // of the program, which the hosts of a database compare; default: that of the build
 	Replaceable bool   // plugins can be replaced while they serve
 }
@@ -141,6 +143,11 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 		p.checkTargets,
 		func() error { return p.startQueue(ctx) },
 		func() error { return p.openRuns(ctx) },
+		func() error {
+			p.tenants.registry.Store(p.Runs())
+			p.closers.add(p.tenants.store.Close) // before the registry
+			return nil
+		},
 		func() error { return p.followErasures(ctx) },
 		func() error { return p.resumeErasures(ctx) },
 	} {
@@ -191,8 +198,8 @@ func wire(c *configfile.Config, opts *Options) *Project {
 	reducers := &reducerSet{config: c, models: models}
 	messages := &messageSet{config: c, getenv: opts.Getenv, logger: opts.Logger, reducers: reducers, closers: closers}
 	return &Project{
-		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, live: opts.Replaceable, hosts: hosts{version: opts.Version}, closers: closers,
-		plugins: plugins, models: models, memories: memories, messages: messages,
+		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, hostOptions: host.Options{Meter: opts.Meter}, live: opts.Replaceable, hosts: hosts{version: opts.Version}, closers: closers,
+		tenants: &tenantSet{}, plugins: plugins, models: models, memories: memories, messages: messages,
 		builder: &builder{config: c, plugins: plugins, models: models, memories: memories, reducers: reducers, messages: messages},
 	}
 }
@@ -227,7 +234,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	keys := newLateStore()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if data, dataErr = p.openData(ctx, opts); dataErr != nil {
+		if data, dataErr = openData(ctx, opts); dataErr != nil {
 			keys.set(nil)
 			return
 		}
@@ -248,9 +255,19 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	}
 	p.threads = threads.New(data.Driver, p.hosts.lockThreads(data, datadir.ThreadOptions(p.traces)))
 	p.openQueue(data)
-	p.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing(), p.memoryPart())
-	p.giveStores()
-	return pluginErr
+	p.memories.driver, p.memories.queue = p.data, p.queue
+	p.messages.threads = p.threads
+	p.builder.reducers.threads, p.builder.reducers.queue = p.threads, p.queue
+	if pluginErr != nil {
+		return pluginErr
+	}
+	p.tenants.ledger, p.tenants.runtime = p.ledger, p.plugins.runtime
+	if err := p.tenants.open(ctx, data.Driver, p.config, p.logger); err != nil {
+		return err
+	}
+	p.closers.add(p.tenants.store.Close)
+	p.tenants.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing(), p.memoryPart(), p.tenants.store)
+	return nil
 }
 
 // openLedger opens the ledger of the tenants' usage.
@@ -270,17 +287,10 @@ func (p *Project) openLedger(data *datadir.Dir) error {
 	return nil
 }
 
-// giveStores hands the open stores to the parts that use them.
-func (p *Project) giveStores() {
-	p.memories.driver, p.memories.queue = p.data, p.queue
-	p.messages.threads = p.threads
-	p.builder.reducers.threads, p.builder.reducers.queue = p.threads, p.queue
-}
-
 // openData opens the store. A live host opens a directory exclusively and shares it; any
 // other command may use it through such a host. A database is open to all.
-func (p *Project) openData(ctx context.Context, opts *Options) (*datadir.Dir, error) {
-	how := &datadir.Options{Getenv: p.getenv, Logger: p.logger, Verify: opts.Verify, WaitLock: opts.WaitLock}
+func openData(ctx context.Context, opts *Options) (*datadir.Dir, error) {
+	how := &datadir.Options{Getenv: opts.Getenv, Logger: opts.Logger, Verify: opts.Verify, WaitLock: opts.WaitLock}
 	if opts.Replaceable {
 		return datadir.Open(ctx, opts.Data, how)
 	}
@@ -326,9 +336,12 @@ func (p *Project) makeHost() error {
 		Model: p.models.byName[""], History: history, Tokens: p.builder.tokens, Limits: p.config.Limits.Limits(), Logger: p.logger,
 		Approve: approve,
 		Terms:   terms,
-		Ledger:  p.ledger,
+		Ledger:  p.tenants.store.Guard(p.ledger),
 		Queue:   p.queue,
 		Journal: p.hosts.ownJournal(p.threads),
+		Meter:   p.hostOptions.Meter,
+
+		TenantLimits: p.tenants.store.Limits,
 	}
 	if p.traces != nil {
 		p.hostOptions.Trace = p.traces

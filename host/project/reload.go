@@ -16,7 +16,6 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
-	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/internal/watch"
 )
@@ -375,9 +374,8 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 }
 
 func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
-	var opts plugin.Options
-	plans := usage.Options{}
-	if err := errors.Join(next.RuntimeTenants(&opts), next.Usage(&plans)); err != nil {
+	settings, err := readTenantSettings(next)
+	if err != nil {
 		return err
 	}
 	granted := map[string]plugin.Permissions{}
@@ -388,20 +386,8 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 		}
 		granted[id] = p
 	}
-	for id, t := range opts.Tenants {
-		if err := r.project.plugins.runtime.SetTenant(id, t); err != nil {
-			return next.Wrap(err, configfile.Keys("tenants", id))
-		}
-		if err := r.project.ledger.SetPlan(id, plans.Tenants[id]); err != nil {
-			return next.Wrap(err, configfile.Keys("tenants", id, "budget"))
-		}
-	}
-	for id := range r.project.config.Tenants {
-		if _, still := opts.Tenants[id]; !still {
-			if err := errors.Join(r.project.plugins.runtime.ResetTenant(id), r.project.ledger.SetPlan(id, nil)); err != nil {
-				return err
-			}
-		}
+	if err := r.project.tenants.take(next, settings); err != nil {
+		return err
 	}
 	for _, s := range r.project.plugins.runtime.Slots() {
 		p, configured := granted[s.ID()]

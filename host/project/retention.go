@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -20,32 +21,44 @@ type retention struct {
 	partitions func(context.Context) iter.Seq2[string, error] // all tenants that have data
 	expire     func(ctx context.Context, tenant string) error // removes a tenant's expired memories; may be nil
 	resume     func(context.Context) error                    // completes deletions of tenants; may be nil
+	planned    func(tenant string) (tenants.Retention, bool)  // of a tenant with a plan; may be nil
 	logger     *slog.Logger
 
-	mu      sync.Mutex
-	any     configfile.Retention
-	tenants map[string]configfile.Retention
+	mu       sync.Mutex
+	any      configfile.Retention
+	byTenant map[string]configfile.Retention
 }
 
 // take sets the retention to that of a configuration.
 func (r *retention) take(c *configfile.Config) {
-	tenants := make(map[string]configfile.Retention, len(c.Tenants))
+	own := make(map[string]configfile.Retention, len(c.Tenants))
 	for name, t := range c.Tenants {
-		tenants[name] = t.Retention
+		own[name] = t.Retention
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.any, r.tenants = c.AnyTenant.Retention, tenants
+	r.any, r.byTenant = c.AnyTenant.Retention, own
 }
 
 // of returns the retention of a tenant: its own, or that of any other tenant.
 func (r *retention) of(tenant string) configfile.Retention {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if own, ok := r.tenants[tenant]; ok {
+	if own, ok := r.byTenant[tenant]; ok {
 		return own
 	}
 	return r.any
+}
+
+// options returns which threads of a tenant go now: as its plan says, or else the
+// configuration; ok is false if all stay.
+func (r *retention) options(tenant string, now time.Time) (opts threads.PruneOptions, ok bool) {
+	if r.planned != nil {
+		if kept, ok := r.planned(tenant); ok {
+			return kept.Options(now)
+		}
+	}
+	return r.of(tenant).Options(now)
 }
 
 // run sweeps now and every retentionEvery, until ctx ends.
@@ -80,7 +93,7 @@ func (r *retention) sweep(ctx context.Context) {
 				r.failed(ctx, tenant, err)
 			}
 		}
-		opts, ok := r.of(tenant).Options(time.Now())
+		opts, ok := r.options(tenant, time.Now())
 		if !ok {
 			continue
 		}
@@ -103,7 +116,7 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 // newRetention returns the removal of the threads that a project's configuration does
 // not keep.
 func newRetention(p *Project) *retention {
-	r := &retention{threads: p.threads, partitions: p.data.Tenants, expire: p.memories.expire, resume: p.Erasures().Resume, logger: p.logger}
+	r := &retention{threads: p.threads, partitions: p.data.Tenants, expire: p.memories.expire, resume: p.tenants.resume, planned: p.tenants.retention, logger: p.logger}
 	r.take(p.config)
 	return r
 }

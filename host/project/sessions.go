@@ -1,6 +1,8 @@
 package project
 
 import (
+	"slices"
+
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/sessions"
@@ -30,6 +32,23 @@ func (p *Project) makeView(at configfile.KeyPath, name string, c configfile.Clie
 	var err error
 	p.views[name], err = stream.NewView(&stream.ViewOptions{Hide: c.Hide})
 	return p.config.Wrap(err, at.To("client"))
+}
+
+// ClientView returns the view of clients that may run every target. It hides all places
+// that any target of the configuration hides; nil hides nothing.
+func (p *Project) ClientView() (*stream.View, error) {
+	var hide []string
+	for _, nc := range p.config.Networks {
+		hide = append(hide, nc.Client.Hide...)
+	}
+	for _, ac := range p.config.Agents {
+		hide = append(hide, ac.Client.Hide...)
+	}
+	if len(hide) == 0 {
+		return nil, nil
+	}
+	slices.Sort(hide)
+	return stream.NewView(&stream.ViewOptions{Hide: slices.Compact(hide)})
 }
 
 // Sessions returns the sessions of a target, limited to the view of clients.

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -26,7 +27,7 @@ func (g *group) withTenants(ctx context.Context, op, tenant string, do func(*era
 		if err != nil {
 			return err
 		}
-		out, err = do(s.Erasures(traces, nil, nil))
+		out, err = do(s.Erasures(traces, nil, nil, tenants.NewRecords(s.Driver)))
 		return err
 	})
 	return out, err

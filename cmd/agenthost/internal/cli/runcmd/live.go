@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/datacmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/plugincmd"
@@ -19,49 +20,56 @@ import (
 )
 
 // serveCommands lets other commands steer this host over a control socket.
-func (s *conversation) serveCommands(ctx context.Context, socket string) error {
-	if dir := s.data.LocalDir(); s.data.At().IsDatabase() && socket == control.SocketPath(dir) {
+func (s *conversation) serveCommands(ctx context.Context, socket string) (err error) {
+	s.reload, err = serveCommands(ctx, s.app, &s.data, socket, s.printMessage)
+	return err
+}
+
+// serveCommands lets other commands steer a project's host over a control socket, until
+// the project is closed. say receives messages for people.
+func serveCommands(ctx context.Context, app *project.Project, data *cli.DataFlag, socket string, say func(string, ...any)) (*project.Reloader, error) {
+	if dir := data.LocalDir(); data.At().IsDatabase() && socket == control.SocketPath(dir) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return host.Errorf(host.FailedPrecondition, "make the directory of the control socket: %w", err).WithHint("name another --socket, or set XDG_RUNTIME_DIR to a directory of this user")
+			return nil, host.Errorf(host.FailedPrecondition, "make the directory of the control socket: %w", err).WithHint("name another --socket, or set XDG_RUNTIME_DIR to a directory of this user")
 		}
 	}
 	if dir := filepath.Dir(socket); dir != "" {
 		if _, err := os.Stat(dir); err != nil {
-			return host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
+			return nil, host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
 		}
 	}
-	s.reload = project.NewReloader(s.app, s.printMessage)
-	stop, err := s.reload.Follow(ctx)
+	reload := project.NewReloader(app, say)
+	stop, err := reload.Follow(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.app.OnClose(func() error { stop(); return nil })
-	clients := sessioncmd.NewServed(s.app)
-	s.app.OnClose(clients.Close)
-	if err := clients.Recover(ctx, control.HostWords(&s.data, socket), s.printMessage); err != nil {
-		return err
+	app.OnClose(func() error { stop(); return nil })
+	clients := sessioncmd.NewServed(app)
+	app.OnClose(clients.Close)
+	if err := clients.Recover(ctx, control.HostWords(data, socket), say); err != nil {
+		return nil, err
 	}
-	server, err := control.Listen(socket, handlers(s.app, s.reload, clients))
+	server, err := control.Listen(socket, handlers(app, reload, clients))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.app.OnClose(server.Close)
-	s.app.StartRetention()
-	return s.shareData()
+	app.OnClose(server.Close)
+	app.StartRetention()
+	return reload, shareData(app, data, say)
 }
 
-// shareData lets other commands use the threads of a session that keeps them.
-func (s *conversation) shareData() error {
-	if s.data.At().IsDatabase() {
+// shareData lets other commands use the threads of a host that keeps them.
+func shareData(app *project.Project, data *cli.DataFlag, say func(string, ...any)) error {
+	if data.At().IsDatabase() {
 		return nil // other commands reach it as this one does
 	}
-	stop, shared, err := serveStore(s.app.Data(), s.data.At().Dir())
+	stop, shared, err := serveStore(app.Data(), data.At().Dir())
 	if host.CodeOf(err) == host.InvalidArgument { // the path of the directory is too long for a socket
-		s.printMessage("other commands cannot use %s meanwhile: %s", s.data.String(), ui.ErrorText(err))
+		say("other commands cannot use %s meanwhile: %s", data.String(), ui.ErrorText(err))
 		return nil
 	}
 	if err == nil && shared {
-		s.app.OnClose(stop)
+		app.OnClose(stop)
 	}
 	return err
 }

@@ -1,0 +1,197 @@
+package keycmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/keys"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// group is what the commands of agenthost key share.
+type group struct {
+	term  *ui.Terminal
+	dirs  *open.Data
+	flags cli.StoredFlags
+}
+
+// New returns the command.
+func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
+	g := &group{term: t, dirs: dirs}
+	c := &cobra.Command{
+		Use:   "key",
+		Short: "Make and end the keys with which tenants call a server",
+		Long: `Make and end the keys with which tenants call agenthost serve. A key is shown once, when
+it is made or rotated: the data has only its SHA-256. A server that runs knows of a
+change within a second.`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	g.flags.AddTo(c, "where the keys are kept")
+	g.dirs.AddWaitLock(c.PersistentFlags())
+	g.flags.AddTenantTo(c, cli.TenantUsage("whose keys"))
+	c.AddCommand(g.create(), g.list(), g.rotate(), g.revoke())
+	return c
+}
+
+// withKeys opens the keys of a tenant, in data that must exist.
+func (g *group) withKeys(ctx context.Context, fn func(*keys.Keyring) error) (err error) {
+	if err := open.CheckData(&g.flags.Data, "agenthost key"); err != nil {
+		return err
+	}
+	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, driver.Close()) }()
+	store := keys.New(driver.Driver, nil)
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return fn(store.Of(cli.TenantOr(g.flags.Tenant)))
+}
+
+// madeKey is a key with its credential, which is shown once.
+type madeKey struct {
+	Credential string    `json:"credential"`
+	Key        *keys.Key `json:"key"`
+}
+
+func (g *group) printMade(credential string, key *keys.Key) error {
+	if g.flags.JSON {
+		return ui.PrintJSON(g.term.Out, madeKey{credential, key})
+	}
+	g.term.Note("key %s of tenant %s, for %s; this is the only time that it is shown", key.ID, termtext.Printable(key.Tenant), strings.Join(key.Scopes, ", "))
+	_, err := fmt.Fprintln(g.term.Out, credential)
+	return err
+}
+
+func (g *group) create() *cobra.Command {
+	var spec keys.Spec
+	var life time.Duration
+	c := &cobra.Command{
+		Use:     "create",
+		Short:   "Make a key, and print it",
+		Example: "  KEY=$(agenthost key create --tenant acme --data ./data)",
+		Args:    cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if life < 0 {
+				return cli.UsageError(fmt.Errorf("--expires %s is in the past", life), c.CommandPath())
+			}
+			if life > 0 {
+				spec.Expires = time.Now().Add(life)
+			}
+			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+				credential, key, err := r.Create(c.Context(), &spec)
+				if err != nil {
+					return err
+				}
+				return g.printMade(credential, key)
+			})
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&spec.Name, "name", "", "what the key is for, for people")
+	flags.StringSliceVar(&spec.Scopes, "scope", httpapi.Scopes(), "what the key allows")
+	flags.DurationVar(&life, "expires", 0, "how long the key is valid, such as 720h (default: for ever)")
+	cli.CompleteWords(c, "scope", httpapi.Scopes())
+	return c
+}
+
+func (g *group) list() *cobra.Command {
+	var limit int
+	var after string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the keys of a tenant, without their secrets",
+		Args:  cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+				page, next, err := r.List(c.Context(), after, limit)
+				if err != nil {
+					return err
+				}
+				if g.flags.JSON {
+					return ui.PrintItems(g.term.Out, page)
+				}
+				if next != "" {
+					g.term.Note("there are more: --after %s", next)
+				}
+				return printKeys(g.term.Out, page)
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", keys.DefaultListLimit, "how many at most")
+	c.Flags().StringVar(&after, "after", "", "only keys whose ids come after this one")
+	return c
+}
+
+func printKeys(w io.Writer, list []*keys.Key) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "The tenant has no key.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "KEY\tNAME\tSCOPES\tCREATED\tEXPIRES\tLAST USED")
+	for _, k := range list {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, termtext.Printable(k.Name), strings.Join(k.Scopes, ","), date(k.Created), date(k.Expires), date(k.LastUsed))
+	}
+	return table.Flush()
+}
+
+func date(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+func (g *group) rotate() *cobra.Command {
+	var overlap time.Duration
+	c := &cobra.Command{
+		Use:   "rotate KEY",
+		Short: "Give a key another secret, and print it",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+				credential, key, err := r.Rotate(c.Context(), list[0], overlap)
+				if err != nil {
+					return err
+				}
+				return g.printMade(credential, key)
+			})
+		},
+	}
+	c.Flags().DurationVar(&overlap, "overlap", 0, "how long the present secret stays valid, such as 24h (default: it ends now)")
+	return c
+}
+
+func (g *group) revoke() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke KEY",
+		Short: "End a key",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+				if err := r.Revoke(c.Context(), list[0]); err != nil {
+					return err
+				}
+				if g.flags.JSON {
+					return ui.PrintJSON(g.term.Out, map[string]string{"revoked": list[0]})
+				}
+				_, err := fmt.Fprintf(g.term.Out, "Key %s is not valid any more.\n", termtext.Printable(list[0]))
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,309 @@
+package runcmd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/keys"
+	"github.com/agenthost/agenthost/host/metrics"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// The bounds of a server's connections.
+const (
+	defaultListen     = "127.0.0.1:8080"
+	defaultDrain      = 10 * time.Second // for runs, after SIGTERM
+	closeTimeout      = 5 * time.Second  // for the last answers, after the runs have ended
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+type serveFlags struct {
+	data                cli.DataFlag
+	listen, socket      string
+	certificate, key    string // files
+	behindProxy, verify bool
+	metrics             bool
+	origins             []string
+	model               string
+	drain               time.Duration
+}
+
+// NewServe returns the command agenthost serve.
+func NewServe(t *ui.Terminal, projects *open.Projects) *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve PROJECT",
+		Short: "Serve a project over HTTP",
+		Long: `Serve a project over HTTP until SIGTERM or ctrl-C: runs, threads and usage,
+each tenant with keys of its own. GET /v1/openapi.json describes the routes.
+
+Every request needs a key: agenthost key create --tenant NAME makes one, also while
+the server runs. An address that other machines reach wants --tls-cert and --tls-key,
+or --behind-proxy if a proxy on the way has the certificate.
+
+Saved plugins, grants and tenants are taken as in agenthost dev, and the same commands
+steer the host. SIGTERM and ctrl-C end it: no run begins any more, GET /ready answers
+503, durable runs are handed over to other hosts of a database, and the others have
+--drain to end.`,
+		Example: `  agenthost serve shop --data ./data
+  agenthost key create --tenant acme --data ./data`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			if err := f.check(); err != nil {
+				return cli.UsageError(err, c.CommandPath())
+			}
+			return serve(c.Context(), t, projects, list[0], &f)
+		},
+	}
+	flags := c.Flags()
+	flags.Var(&f.data, "data", cli.DataUsage("where threads, keys and all else are kept (required)"))
+	flags.StringVar(&f.listen, "listen", defaultListen, "the address to listen at, HOST:PORT; port 0 is a free one")
+	flags.StringVar(&f.certificate, "tls-cert", "", "a file with the certificates of the server, in PEM")
+	flags.StringVar(&f.key, "tls-key", "", "the file with the key of the certificate, in PEM")
+	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy has the certificate, and sets X-Forwarded-For")
+	flags.StringSliceVar(&f.origins, "origin", nil, "an origin whose browser pages may call the API, such as https://app.example.com")
+	flags.BoolVar(&f.metrics, "metrics", false, "serve GET /metrics for Prometheus, to everyone who reaches the address")
+	flags.DurationVar(&f.drain, "drain", defaultDrain, "how long runs may take to end after SIGTERM")
+	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
+	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
+	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
+	projects.AddWaitLock(flags)
+	open.CompleteFlag(c, "model", (*project.File).Models)
+	return c
+}
+
+// check refuses flags that do not go together, and addresses that would send keys in
+// the clear.
+func (f *serveFlags) check() error {
+	name, _, err := net.SplitHostPort(f.listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--listen %q is no address: write HOST:PORT, such as %s", f.listen, defaultListen)
+	case !f.data.Given():
+		return errors.New("--data is required: the directory or database with the tenants' keys and threads")
+	case (f.certificate == "") != (f.key == ""):
+		return errors.New("--tls-cert and --tls-key go together")
+	case f.certificate != "" && f.behindProxy:
+		return errors.New("--behind-proxy says that the proxy has the certificate: it takes no --tls-cert")
+	case f.drain <= 0:
+		return fmt.Errorf("--drain %s is no time to end in", f.drain)
+	case !isLoopback(name) && f.certificate == "" && !f.behindProxy:
+		return fmt.Errorf("--listen %s is reached by other machines, and keys would be sent in the clear: give --tls-cert and --tls-key, or --behind-proxy", f.listen)
+	}
+	return nil
+}
+
+func isLoopback(name string) bool {
+	if name == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.IsLoopback()
+}
+
+// lateRuntime is the runtime of a project that is opened after its meter is made.
+type lateRuntime struct {
+	runtime atomic.Pointer[plugin.Runtime]
+}
+
+// UsageReport implements the Plugins of package metrics.
+func (l *lateRuntime) UsageReport() *plugin.UsageReport {
+	if rt := l.runtime.Load(); rt != nil {
+		return rt.UsageReport()
+	}
+	return &plugin.UsageReport{}
+}
+
+// Slots implements the Plugins of package metrics.
+func (l *lateRuntime) Slots() []*plugin.Slot {
+	if rt := l.runtime.Load(); rt != nil {
+		return rt.Slots()
+	}
+	return nil
+}
+
+func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name string, f *serveFlags) (err error) {
+	c, err := open.ReadProject(name)
+	if err != nil {
+		return err
+	}
+	if err := open.CheckChangeable(c); err != nil {
+		return err
+	}
+	listener, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // the server closes it, too
+	plugins := &lateRuntime{}
+	collected := metrics.New(&metrics.Options{Plugins: plugins})
+	opts := projects.Options()
+	opts.Data, opts.Verify, opts.Model, opts.Replaceable, opts.Meter = f.data.Text(), f.verify, f.model, true, collected
+	a, err := project.Open(ctx, c, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	plugins.runtime.Store(a.Runtime())
+	say := func(format string, args ...any) {
+		for i, arg := range args {
+			if err, isError := arg.(error); isError {
+				args[i] = ui.ErrorText(err)
+			}
+		}
+		fmt.Fprintf(t.Console(), "* "+format+"\n", args...)
+	}
+	socket := f.socket
+	if socket == "" {
+		socket = control.SocketPath(f.data.LocalDir())
+	}
+	reload, err := serveCommands(ctx, a, &f.data, socket, say)
+	if err != nil {
+		return err
+	}
+	var draining atomic.Bool
+	api, err := f.api(a, t.Logger(), collected, &draining)
+	if err != nil {
+		return err
+	}
+	reload.Watch()
+	stop := reload.Poll(ctx)
+	defer stop()
+	f.announce(t, a, name, listener.Addr())
+	return f.serveUntil(ctx, listener, api, func() {
+		draining.Store(true)
+		say("ending: no run begins any more, and those that run have %s", f.drain)
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+		defer cancel()
+		if a.Runs().Drain(drain) != nil {
+			say("some runs did not end in %s, and were canceled", f.drain)
+		}
+	})
+}
+
+// open listens at the address, with TLS if there is a certificate.
+func (f *serveFlags) open(ctx context.Context) (net.Listener, error) {
+	var config *tls.Config
+	if f.certificate != "" {
+		pair, err := tls.LoadX509KeyPair(f.certificate, f.key)
+		if err != nil {
+			return nil, host.Errorf(host.InvalidArgument, "read the certificate and its key: %w", err).WithHint("--tls-cert and --tls-key are files in PEM that belong together")
+		}
+		config = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "listen at %s: %w", f.listen, err).WithHint("end the process that has the address, or give another --listen")
+	}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	return l, nil
+}
+
+// api returns the routes of a project, for the holders of its tenants' keys.
+func (f *serveFlags) api(a *project.Project, logger *slog.Logger, collected *metrics.Collector, draining *atomic.Bool) (*httpapi.API, error) {
+	store := keys.New(a.Data().Driver, &keys.Options{
+		Admit: func(_ context.Context, p *keys.Principal) error {
+			if p.Admin {
+				return nil
+			}
+			return a.Tenants().Admit(p.Tenant)
+		},
+		Address: f.address(), Logger: logger,
+	})
+	a.OnClose(store.Close)
+	view, err := a.ClientView()
+	if err != nil {
+		return nil, err
+	}
+	opts := &httpapi.Options{
+		Runs: a.Runs(), Targets: a, Threads: a.Threads(), Ledger: a.Ledger(),
+		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
+			return a.Tenants().Allows(p.Tenant, target)
+		},
+		Ready: func(context.Context) error {
+			if draining.Load() {
+				return host.Errorf(host.Unavailable, "the host ends")
+			}
+			return nil
+		},
+		Origins: f.origins, View: view, Logger: logger,
+	}
+	if f.metrics {
+		opts.Metrics = collected.Handler(nil)
+	}
+	return httpapi.New(store.Authenticate, opts)
+}
+
+// address returns the function that finds the address of a request's sender; nil means
+// the address of the connection. Only the last element of the header is read: the proxy
+// adds it, and a client may have written the others.
+func (f *serveFlags) address() func(*http.Request) netip.Addr {
+	if !f.behindProxy {
+		return nil
+	}
+	return func(r *http.Request) netip.Addr {
+		list := strings.Join(r.Header.Values("X-Forwarded-For"), ",")
+		ip, _ := netip.ParseAddr(strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])) // the zero Addr is not counted
+		return ip
+	}
+}
+
+// announce prints where the host is, and what to do next.
+func (f *serveFlags) announce(t *ui.Terminal, a *project.Project, name string, at net.Addr) {
+	scheme := "http"
+	if f.certificate != "" {
+		scheme = "https"
+	}
+	url := scheme + "://" + at.String()
+	fmt.Fprintf(t.Out, "Serving %s at %s\n\nMake a key, and send a message:\n  %s key create --tenant acme%s\n  curl --json '{\"text\":\"hello\"}' -H \"Authorization: Bearer $KEY\" %s/v1/runs\n",
+		termtext.ShellWord(name), url, ui.Self(), f.data.Words(), url)
+	if a.Scripted() {
+		fmt.Fprintf(t.Out, scriptedFooter, ui.Self(), termtext.ShellWord(name))
+	}
+}
+
+// serveUntil serves a handler until ctx ends or the listener fails. It calls drain while
+// requests are still answered, and then closes the connections within closeTimeout.
+func (f *serveFlags) serveUntil(ctx context.Context, l net.Listener, handler http.Handler, drain func()) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)} // it would log each client that leaves
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return host.Errorf(host.Unavailable, "the listener at %s failed: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	drain()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if server.Shutdown(end) != nil {
+		_ = server.Close()
+	}
+	<-failed
+	return nil
+}

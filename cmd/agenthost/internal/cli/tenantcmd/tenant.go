@@ -1,0 +1,265 @@
+package tenantcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/tenants"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// group is what the commands of agenthost tenant share.
+type group struct {
+	term  *ui.Terminal
+	dirs  *open.Data
+	flags cli.StoredFlags
+}
+
+// New returns the command.
+func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
+	g := &group{term: t, dirs: dirs}
+	c := &cobra.Command{
+		Use:   "tenant",
+		Short: "Give tenants plans, and suspend them",
+		Long: `Give tenants plans, and suspend them. The plan of a tenant says which targets, models and
+plugins it has, with their grants, its budgets and limits, and how long its threads are
+kept. It takes the place of what the configuration says about the tenant; a tenant
+without a record here has what the configuration says. A host that runs knows of a
+change within a second.
+
+To delete a tenant with everything that is kept of it: agenthost data erase`,
+		Example: `  agenthost tenant create acme --plan '{"models":["small"],"retention":{"max_age":"720h"}}' --data ./data
+  agenthost tenant suspend acme --reason "the invoice of March is open" --data ./data`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	g.flags.AddTo(c, "where the records are kept")
+	g.dirs.AddWaitLock(c.PersistentFlags())
+	c.AddCommand(g.create(), g.list(), g.show(), g.change(), g.suspend(), g.activate())
+	return c
+}
+
+// withTenants opens the records, in data that must exist.
+func (g *group) withTenants(ctx context.Context, fn func(*tenants.Store) error) (err error) {
+	if err := open.CheckData(&g.flags.Data, "agenthost tenant"); err != nil {
+		return err
+	}
+	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	store, err := tenants.Open(ctx, dir.Driver, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return fn(store)
+}
+
+// planFlag adds --plan to a command.
+func planFlag(c *cobra.Command, text *string) {
+	c.Flags().StringVar(text, "plan", "", "the plan, as JSON, @FILE or - for stdin (tenant show prints one)")
+}
+
+// readPlan reads the value of --plan.
+func (g *group) readPlan(command, text string) (p tenants.Plan, err error) {
+	raw, err := files.JSONValue(g.term.In, command, "--plan", text)
+	if err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return p, cli.UsageError(fmt.Errorf("--plan: %w", err), command)
+	}
+	return p, nil
+}
+
+func (g *group) print(t *tenants.Tenant, done string) error {
+	if g.flags.JSON {
+		return ui.PrintJSON(g.term.Out, t)
+	}
+	_, err := fmt.Fprintf(g.term.Out, "Tenant %s %s.\n", termtext.Printable(t.ID), done)
+	return err
+}
+
+func (g *group) create() *cobra.Command {
+	var name, plan string
+	c := &cobra.Command{
+		Use:   "create TENANT",
+		Short: "Make a tenant; without --plan it has each target, model and plugin",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			spec := tenants.Spec{Name: name}
+			if plan != "" {
+				var err error
+				if spec.Plan, err = g.readPlan(c.CommandPath(), plan); err != nil {
+					return err
+				}
+			}
+			return g.withTenants(c.Context(), func(s *tenants.Store) error {
+				t, err := s.Create(c.Context(), list[0], &spec)
+				if err != nil {
+					return err
+				}
+				return g.print(t, "is made")
+			})
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "the tenant's name, for people")
+	planFlag(c, &plan)
+	return c
+}
+
+func (g *group) list() *cobra.Command {
+	var limit int
+	var after string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the tenants that have records",
+		Args:  cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return g.withTenants(c.Context(), func(s *tenants.Store) error {
+				page, next, err := s.List(c.Context(), after, limit)
+				if err != nil {
+					return err
+				}
+				if next != "" {
+					g.term.Note("there are more: --after %s", termtext.ShellWord(next))
+				}
+				if g.flags.JSON {
+					return ui.PrintItems(g.term.Out, page)
+				}
+				return printTenants(g.term.Out, page)
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", tenants.DefaultListLimit, "how many at most")
+	c.Flags().StringVar(&after, "after", "", "only tenants whose ids come after this one")
+	return c
+}
+
+func printTenants(w io.Writer, list []*tenants.Tenant) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "No tenant has a record.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TENANT\tNAME\tSTATUS\tCREATED\tREASON")
+	for _, t := range list {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", termtext.Printable(t.ID), termtext.Printable(cmp.Or(t.Name, "-")), t.Status, t.Created.Local().Format(time.DateTime), termtext.Printable(t.Reason))
+	}
+	return table.Flush()
+}
+
+func (g *group) show() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TENANT",
+		Short: "Print a tenant with its plan",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return g.withTenants(c.Context(), func(s *tenants.Store) error {
+				t, err := s.Get(c.Context(), list[0])
+				if err != nil {
+					return err
+				}
+				if g.flags.JSON {
+					return ui.PrintJSON(g.term.Out, t)
+				}
+				if err := printTenants(g.term.Out, []*tenants.Tenant{t}); err != nil {
+					return err
+				}
+				fmt.Fprint(g.term.Out, "\nIts plan:\n")
+				return ui.PrintJSON(g.term.Out, t.Plan)
+			})
+		},
+	}
+}
+
+func (g *group) change() *cobra.Command {
+	var name, plan string
+	c := &cobra.Command{
+		Use:   "change TENANT",
+		Short: "Give a tenant another plan, or another name",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			named := c.Flags().Changed("name")
+			if !named && plan == "" {
+				return cli.UsageError(errors.New("--plan or --name is required: it says what changes"), c.CommandPath())
+			}
+			var next tenants.Plan
+			if plan != "" {
+				var err error
+				if next, err = g.readPlan(c.CommandPath(), plan); err != nil {
+					return err
+				}
+			}
+			return g.update(c.Context(), "is changed", func(s *tenants.Store) (*tenants.Tenant, error) {
+				return s.Change(c.Context(), list[0], func(t *tenants.Tenant) error {
+					if named {
+						t.Name = name
+					}
+					if plan != "" {
+						t.Plan = next
+					}
+					return nil
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "the tenant's name, for people")
+	planFlag(c, &plan)
+	return c
+}
+
+func (g *group) suspend() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "suspend TENANT",
+		Short: "Refuse a tenant's requests, and cancel its runs",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return g.update(c.Context(), "is suspended", func(s *tenants.Store) (*tenants.Tenant, error) {
+				return s.Suspend(c.Context(), list[0], reason)
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for people")
+	return c
+}
+
+func (g *group) activate() *cobra.Command {
+	return &cobra.Command{
+		Use:   "activate TENANT",
+		Short: "Serve a suspended tenant again",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return g.update(c.Context(), "is active", func(s *tenants.Store) (*tenants.Tenant, error) {
+				return s.Activate(c.Context(), list[0])
+			})
+		},
+	}
+}
+
+// update changes a tenant and prints it.
+func (g *group) update(ctx context.Context, done string, change func(*tenants.Store) (*tenants.Tenant, error)) error {
+	return g.withTenants(ctx, func(s *tenants.Store) error {
+		t, err := change(s)
+		if err != nil {
+			return err
+		}
+		return g.print(t, done)
+	})
+}

@@ -1,0 +1,264 @@
+package main
+
+// Scenario: an operator serves a project, gives two tenants keys, and ends the server
+// while a client reads.
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+)
+
+// served is a process of agenthost serve.
+type served struct {
+	t   *testing.T
+	url string
+	c   *exec.Cmd
+	err bytes.Buffer
+}
+
+func (m machine) serveHTTP(t *testing.T, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, c: m.command(append([]string{"serve"}, args...)...)}
+	s.c.Stderr = &s.err
+	out, err := s.c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.c.Process.Kill(); _ = s.c.Wait() }) // unless end has
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), " at http://"); ok {
+			s.url = "http://" + url
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return s
+		}
+	}
+	_ = s.c.Wait()
+	t.Fatalf("agenthost serve %q does not serve:\n%s", args, &s.err)
+	return nil
+}
+
+// end sends SIGTERM, and wants the process to end well.
+func (s *served) end() {
+	s.t.Helper()
+	if err := s.c.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.c.Wait(); err != nil {
+		s.t.Errorf("agenthost serve ends with %v:\n%s", err, &s.err)
+	}
+}
+
+// wants sends a request and wants a status and a text in the answer, which it returns.
+func (s *served) wants(status int, text, key, method, path, body string, headers ...string) string {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(key))
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != status || !strings.Contains(string(raw), text) {
+		s.t.Fatalf("%s %s answers %d, %v\n%s\nwant %d and %q\n%s", method, path, resp.StatusCode, err, raw, status, text, &s.err)
+	}
+	return string(raw)
+}
+
+func TestTwoTenantsCallAServer(t *testing.T) {
+	dir, _ := dataProject(t, "")
+	data := filepath.Join(dir, "data")
+	m := newMachine(t, data)
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--metrics")
+	defer http.DefaultClient.CloseIdleConnections()
+	s.wants(200, "", "", "GET", "/ready", "")
+	s.wants(401, "unauthenticated", "", "POST", "/v1/runs", `{"text":"the secret"}`)
+
+	// Another process makes keys while the server runs. It prints the key alone on stdout.
+	create := m.command("key", "create", "--tenant", "acme", "--name", "shop")
+	out, err := create.Output()
+	if err != nil || !strings.HasPrefix(string(out), "ah_live_") || strings.Count(string(out), "\n") != 1 {
+		t.Fatalf("key create prints %q, %v", out, err)
+	}
+	acme := string(out)
+	var made struct {
+		Credential string
+		Key        struct{ ID string }
+	}
+	if err := json.Unmarshal([]byte(m.run(t, cli.ExitOK, "key", "create", "--tenant", "globex", "--scope", "runs:write,runs:read,threads:read", "--json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	globex := made.Credential
+
+	var run struct{ ID string }
+	if err := json.Unmarshal([]byte(s.wants(200, "it is zebrafinch", acme, "POST", "/v1/runs", `{"text":"the secret","thread":"t1"}`)), &run); err != nil {
+		t.Fatal(err)
+	}
+	s.wants(200, "it is zebrafinch", acme, "GET", "/v1/threads/t1/messages", "")
+	s.wants(404, "not_found", globex, "GET", "/v1/threads/t1", "")
+	s.wants(404, "not_found", globex, "GET", "/v1/runs/"+run.ID, "")
+	s.wants(403, "threads:write", globex, "DELETE", "/v1/threads/t1", "")
+	s.wants(200, "event: ", globex, "POST", "/v1/runs", `{"text":"the secret"}`, "Accept", "text/event-stream")
+	s.wants(200, "agenthost_", "", "GET", "/metrics", "")
+
+	// The commands of a host work on this one, and see what the API has stored.
+	if out := m.run(t, cli.ExitOK, "thread", "show", "t1", "--tenant", "acme"); !strings.Contains(out, "zebrafinch") {
+		t.Errorf("thread show says\n%s", out)
+	}
+	if out := m.run(t, cli.ExitOK, "key", "list", "--tenant", "globex"); !strings.Contains(out, made.Key.ID) || strings.Contains(out, globex) {
+		t.Errorf("key list says\n%s", out)
+	}
+	m.run(t, cli.ExitOK, "key", "revoke", made.Key.ID, "--tenant", "globex")
+	ended := false
+	for limit := time.Now().Add(20 * time.Second); !ended && time.Now().Before(limit); time.Sleep(50 * time.Millisecond) { // within a second, on a machine that is not busy
+		req, _ := http.NewRequest("GET", s.url+"/v1/me", nil)
+		req.Header.Set("Authorization", "Bearer "+globex)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		ended = resp.StatusCode == 401
+	}
+	if !ended {
+		t.Error("a revoked key is still served")
+	}
+	s.end()
+
+	// The next server has the threads and the keys. Erasing a tenant removes its keys.
+	s = m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
+	s.wants(200, "t1", acme, "GET", "/v1/threads", "")
+	s.wants(404, "", "", "GET", "/metrics", "")
+	s.end()
+	m.run(t, cli.ExitOK, "data", "erase", "acme", "--yes")
+	if out := m.run(t, cli.ExitOK, "key", "list", "--tenant", "acme"); !strings.Contains(out, "no key") {
+		t.Errorf("after the erasure key list says\n%s", out)
+	}
+}
+
+func TestPlansAreServedAndSuspended(t *testing.T) {
+	dir, _ := dataProject(t, "")
+	data := filepath.Join(dir, "data")
+	m := newMachine(t, data)
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
+	defer http.DefaultClient.CloseIdleConnections()
+	out, err := m.command("key", "create", "--tenant", "acme").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme := string(out)
+	becomes := func(status int, text string) {
+		t.Helper()
+		for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			req, _ := http.NewRequest("POST", s.url+"/v1/runs", strings.NewReader(`{"text":"the secret"}`))
+			req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(acme))
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode == status && strings.Contains(string(raw), text) {
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("a run answers %d\n%s\nwant %d and %q", resp.StatusCode, raw, status, text)
+			}
+		}
+	}
+	becomes(200, "zebrafinch") // as the configuration says: the tenant has no record
+	m.run(t, cli.ExitOK, "tenant", "create", "acme", "--name", "Acme Ltd.", "--plan", `{"targets":[]}`)
+	becomes(404, "not_found")
+	m.run(t, cli.ExitOK, "tenant", "change", "acme", "--plan", `{"models":[]}`)
+	becomes(403, "the plan does not have model")
+	m.run(t, cli.ExitOK, "tenant", "change", "acme", "--plan", `{}`)
+	becomes(200, "zebrafinch")
+	m.run(t, cli.ExitOK, "tenant", "suspend", "acme", "--reason", "the invoice of March is open")
+	becomes(403, "permission_denied")
+	if out := m.run(t, cli.ExitOK, "tenant", "list"); !strings.Contains(out, "Acme Ltd.") || !strings.Contains(out, "suspended") || !strings.Contains(out, "March") {
+		t.Errorf("tenant list says\n%s", out)
+	}
+	m.run(t, cli.ExitOK, "tenant", "activate", "acme")
+	becomes(200, "zebrafinch")
+	m.run(t, cli.ExitOK, "data", "erase", "acme", "--yes") // by the server
+	becomes(401, "unauthenticated")
+	if out := m.run(t, cli.ExitOK, "tenant", "list", "--json"); strings.Contains(out, "acme") {
+		t.Errorf("after the erasure tenant list says\n%s", out)
+	}
+	s.end()
+}
+
+func TestTenantCommandsRefuse(t *testing.T) {
+	dir, exits := dataProject(t, "")
+	data := filepath.Join(dir, "data")
+	exits(cli.ExitOK, "", "run", dir, "--data", data, "--thread", "t1", "the secret")
+	exits(cli.ExitOK, "No tenant has a record", "tenant", "list", "--data", data)
+	exits(cli.ExitOK, "is made", "tenant", "create", "acme", "--data", data)
+	for _, tt := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{cli.ExitUsage, "is not JSON", []string{"create", "globex", "--plan", "{"}},
+		{cli.ExitUsage, "colour", []string{"create", "globex", "--plan", `{"colour":1}`}},
+		{cli.ExitUsage, "says what changes", []string{"change", "acme"}},
+		{4, "no tenant", []string{"suspend", "globex"}},
+		{4, "no tenant", []string{"show", "globex"}},
+	} {
+		exits(tt.code, tt.want, append([]string{"tenant", "--data", data}, tt.args...)...)
+	}
+	exits(cli.ExitOK, "Its plan:", "tenant", "show", "acme", "--data", data)
+	exits(cli.ExitOK, "", "data", "erase", "acme", "--data", data, "--yes") // without a host
+	exits(cli.ExitOK, "No tenant has a record", "tenant", "list", "--data", data)
+}
+
+func TestAServerIsNotServedInTheClear(t *testing.T) {
+	dir, exits := dataProject(t, "")
+	data := filepath.Join(dir, "data")
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"keys would be sent in the clear", []string{"--listen", ":0"}},
+		{"keys would be sent in the clear", []string{"--listen", "0.0.0.0:0"}},
+		{"keys would be sent in the clear", []string{"--listen", "shop.example.com:443"}},
+		{"is no address", []string{"--listen", "8080"}},
+		{"go together", []string{"--tls-cert", "cert.pem"}},
+		{"takes no --tls-cert", []string{"--tls-cert", "cert.pem", "--tls-key", "key.pem", "--behind-proxy"}},
+		{"no time to end in", []string{"--drain", "-1s"}},
+	} {
+		exits(cli.ExitUsage, tt.want, append([]string{"serve", dir, "--data", data}, tt.args...)...)
+	}
+	exits(cli.ExitUsage, "--data is required", "serve", dir)
+	if _, err := os.Stat(data); err == nil {
+		t.Error("a refused command line has made the data directory")
+	}
+}

@@ -1,0 +1,102 @@
+package project_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/host/tenants"
+	"github.com/agenthost/agenthost/host/usage"
+)
+
+// The plan of a record takes the place of the configuration's settings until the record
+// goes, also when the configuration is saved meanwhile.
+func TestPlansOfTenants(t *testing.T) {
+	const text = "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n"
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("agenthost.yaml", text+"tenants: {acme: {budget: {tool_calls: 9}}, globex: {budget: {tool_calls: 9}}}\n")
+	write("rules.yaml", "rules: [{match: {}, reply: {text: It was sent yesterday.}}]\n")
+	p, err := project.Load(t.Context(), dir, &project.Options{Replaceable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	reload := project.NewReloader(p, t.Logf)
+	reload.Watch()
+	run := func(tenant string) host.Code {
+		t.Helper()
+		_, err := p.Run(t.Context(), &host.Request{Tenant: tenant, Thread: "t1", Text: "hi"})
+		if err == nil {
+			return ""
+		}
+		return host.CodeOf(err)
+	}
+	want := func(when, tenant string, code host.Code) {
+		t.Helper()
+		if got := run(tenant); got != code {
+			t.Errorf("%s: a run of %s ends with %q, want %q", when, tenant, got, code)
+		}
+	}
+	want("without a record", "acme", "")
+
+	store := p.Tenants()
+	noModels := tenants.Plan{Models: []string{}}
+	if _, err := store.Create(t.Context(), "acme", &tenants.Spec{Plan: noModels}); err != nil {
+		t.Fatal(err)
+	}
+	want("with a plan without models", "acme", host.PermissionDenied)
+	want("beside it", "globex", "")
+
+	plan := func(change tenants.Plan) {
+		t.Helper()
+		if _, err := store.Change(t.Context(), "acme", func(t *tenants.Tenant) error { t.Plan = change; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan(tenants.Plan{Usage: usage.Plan{Limits: []usage.Limit{{Resource: usage.Tokens, Amount: 1}}}})
+	want("with a budget of one token", "acme", host.ResourceExhausted)
+	write("agenthost.yaml", text+"tenants: {acme: {budget: {tool_calls: 8}}, globex: {budget: {tokens: 1}}}\n")
+	reload.Refresh(t.Context())
+	want("after the configuration is saved", "acme", host.ResourceExhausted)
+	want("after the configuration is saved", "globex", host.ResourceExhausted)
+
+	plan(tenants.Plan{})
+	want("with a plan that bounds nothing", "acme", "")
+	if _, err := store.Suspend(t.Context(), "acme", "the invoice is open"); err != nil {
+		t.Fatal(err)
+	}
+	want("suspended", "acme", host.PermissionDenied)
+	if err := store.Delete(t.Context(), "acme", p.Erasures()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := p.Erasures().Prove(t.Context(), "acme"); err != nil || !r.Gone {
+		t.Errorf("Prove = %+v, %v", r, err)
+	}
+	want("without its record", "acme", "")
+}
+
+func TestPlansKeepLimitsOfRuns(t *testing.T) {
+	p := loadInMemory(t)
+	spec := &tenants.Spec{Plan: tenants.Plan{Run: host.Limits{MaxToolCalls: 3}}}
+	if _, err := p.Tenants().Create(t.Context(), "acme", spec); err != nil {
+		t.Fatal(err)
+	}
+	if l := p.Tenants().Limits("acme"); l.MaxToolCalls != 3 {
+		t.Errorf("Limits = %+v", l)
+	}
+	if _, err := p.Run(t.Context(), &host.Request{Tenant: "acme", Text: "hi"}); err != nil {
+		t.Error(err)
+	}
+}
