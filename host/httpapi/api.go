@@ -22,6 +22,7 @@ const (
 	DefaultMaxBodyBytes   = 4 << 20
 	DefaultRequestTimeout = 30 * time.Second
 	DefaultBodyTimeout    = 30 * time.Second
+	DefaultUploadTimeout  = 5 * time.Minute
 )
 
 // The scopes of a credential: the rights that routes ask for.
@@ -75,6 +76,7 @@ type Options struct {
 	MaxBodyBytes   int64         // of one request (4 MiB)
 	RequestTimeout time.Duration // of one request that is not a stream (30 s)
 	BodyTimeout    time.Duration // for a client to send its body (30 s)
+	UploadTimeout  time.Duration // for a client to send a file (5 min)
 	Stream         stream.ServeOptions
 	View           *stream.View // what clients see of states, messages and events; nil is all
 
@@ -108,6 +110,7 @@ func New(authenticate Authenticate, opts *Options) (*API, error) {
 	defaults.Set(&o.MaxBodyBytes, DefaultMaxBodyBytes)
 	defaults.Set(&o.RequestTimeout, DefaultRequestTimeout)
 	defaults.Set(&o.BodyTimeout, DefaultBodyTimeout)
+	defaults.Set(&o.UploadTimeout, DefaultUploadTimeout)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

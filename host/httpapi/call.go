@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -46,14 +47,56 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, c
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(a.options.BodyTimeout)) // a writer of tests has none
-	cancel := context.CancelFunc(func() {})
 	c.ctx = r.Context()
-	if !of.stream {
-		_ = control.SetWriteDeadline(time.Now().Add(a.options.RequestTimeout + a.options.BodyTimeout))
-		c.ctx, cancel = context.WithTimeout(c.ctx, a.options.RequestTimeout)
+	forBody, whole := a.options.BodyTimeout, a.options.RequestTimeout
+	if of.takes != "" {
+		forBody = a.options.UploadTimeout
+		whole += forBody
 	}
+	_ = control.SetReadDeadline(time.Now().Add(forBody)) // a writer of tests has none
+	if of.stream {
+		_ = control.SetWriteDeadline(time.Time{}) // the connection's last request may have left one
+		c.followBody(control)
+		return c, func() {}
+	}
+	_ = control.SetWriteDeadline(time.Now().Add(a.options.RequestTimeout + forBody))
+	ctx, cancel := context.WithTimeout(c.ctx, whole)
+	c.ctx = ctx
 	return c, cancel
+}
+
+// followBody ends the deadline of the body with the body: the server takes one that
+// passes later for the client's leaving.
+func (c *call) followBody(control *http.ResponseController) {
+	end := func() { _ = control.SetReadDeadline(time.Time{}) }
+	if c.r.Body == nil || c.r.Body == http.NoBody {
+		end()
+		return
+	}
+	c.r = c.r.WithContext(c.ctx) // a copy, with a body of its own
+	c.r.Body = &followedBody{c.r.Body, end}
+}
+
+// followedBody calls a function when it has been read.
+type followedBody struct {
+	io.ReadCloser
+	read func()
+}
+
+func (b *followedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.read()
+	}
+	return n, err
+}
+
+// sending gives the next bytes of an answer their deadline, where the route has none for
+// the whole.
+func (c *call) sending() {
+	if c.route.stream {
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.options.RequestTimeout))
+	}
 }
 
 // requestID returns the id that the client gave, if it is fit to be logged, or a
@@ -124,13 +167,23 @@ func (c *call) path(name string) (string, error) {
 	return v, nil
 }
 
+// bodyIs refuses a body of another media type than those; none is any of them.
+func (c *call) bodyIs(types ...string) error {
+	t := c.r.Header.Get("Content-Type")
+	if t == "" {
+		return nil
+	}
+	media, _, err := mime.ParseMediaType(t)
+	if err != nil || !slices.Contains(types, media) {
+		return &statusError{http.StatusUnsupportedMediaType, host.Errorf(host.InvalidArgument, "the body is of type %.60q", t).WithHint("send %s", types[0])}
+	}
+	return nil
+}
+
 // body reads the body into into.
 func (c *call) body(into any) error {
-	if t := c.r.Header.Get("Content-Type"); t != "" {
-		media, _, err := mime.ParseMediaType(t)
-		if err != nil || media != "application/json" {
-			return &statusError{http.StatusUnsupportedMediaType, host.Errorf(host.InvalidArgument, "the body is of type %.60q", t).WithHint("send application/json")}
-		}
+	if err := c.bodyIs("application/json"); err != nil {
+		return err
 	}
 	limit := c.api.options.MaxBodyBytes
 	raw, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
@@ -200,6 +253,7 @@ func (c *call) answerWith(status int, v any) error {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(raw)+1))
+	c.sending()
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(append(raw, '\n')) // a client that has left reads nothing
 	return nil

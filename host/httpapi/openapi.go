@@ -152,6 +152,9 @@ func (r *route) operation(cs *components, problem json.RawMessage) (object, erro
 		}
 		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": ref}}}
 	}
+	if r.takes != "" {
+		op["requestBody"] = object{"required": true, "content": object{r.takes: object{"schema": object{}}}}
+	}
 	answer := object{"description": http.StatusText(r.status)}
 	content := object{}
 	if r.answer != nil {

@@ -60,6 +60,7 @@ func (c *call) fail(err error) {
 	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(raw)+1))
+	c.sending()
 	c.w.WriteHeader(p.Status)
 	_, _ = c.w.Write(append(raw, '\n'))
 }

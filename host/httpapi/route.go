@@ -22,12 +22,14 @@ type route struct {
 	query   []param
 	headers []param
 	body    any    // a value of the body's type; nil is no body
-	raw     string // the media type of a body or answer that is not JSON; see body and answer
+	takes   string // the media type of a body that is not JSON: an upload, which the handler reads
+	raw     string // the media type of an answer that is not JSON
 	stream  bool   // the answer may be a stream: no deadline for the whole
 	status  int    // of the answer; default 200
 	answer  any    // a value of the answer's type; nil is an empty answer
 
 	handle func(*call) error
+	refuse func(*call, error) // answers an error; nil is a Problem
 }
 
 // param is a parameter in the query or a header.
@@ -117,7 +119,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, of *route) {
 	if err == nil {
 		err = of.handle(c)
 	}
-	if err != nil && !errors.Is(err, errAnswered) {
+	switch {
+	case err == nil || errors.Is(err, errAnswered):
+	case of.refuse != nil:
+		of.refuse(c, err)
+	default:
 		c.fail(err)
 	}
 }

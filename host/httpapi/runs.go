@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
@@ -305,7 +304,6 @@ func (h *runHandlers) runEvents(c *call) error {
 
 // events answers with the events of a run.
 func (h *runHandlers) events(c *call, id string, from int64) error {
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the body is read
 	opts := h.stream
 	opts.Encoder = stream.Own()
 	err := stream.Serve(c.w, c.r, h.eventsFrom(c, id, from), &opts)
