@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 	"github.com/agenthost/agenthost/host/keys"
@@ -25,18 +26,19 @@ const (
 	DefaultUploadTimeout  = 5 * time.Minute
 )
 
-// The scopes of a credential: the rights that routes ask for.
+// The scopes of a tenant's credential: the rights that routes ask for.
 const (
 	ReadRuns     = "runs:read"
 	WriteRuns    = "runs:write"
 	ReadThreads  = "threads:read"
 	WriteThreads = "threads:write"
 	ReadUsage    = "usage:read"
+	MintTokens   = "tokens:mint"
 )
 
-// Scopes returns all scopes, in their order.
+// Scopes returns all scopes of tenants, in their order.
 func Scopes() []string {
-	return []string{ReadRuns, WriteRuns, ReadThreads, WriteThreads, ReadUsage}
+	return []string{ReadRuns, WriteRuns, ReadThreads, WriteThreads, ReadUsage, MintTokens}
 }
 
 // Authenticate returns who sends a request. Its error is the answer: code
@@ -59,6 +61,9 @@ type Options struct {
 	Targets Targets
 	Threads *threads.Store
 	Ledger  *usage.Ledger
+	Keys    *keys.Store // tokens of browser pages; with Admin the keys of tenants and administrators
+	Audit   *audit.Log  // receives each change before it is made; nil keeps no account of them
+	Admin   *Admin      // the routes of administrators; nil has none
 
 	// Allowed reports whether a principal may run a target; nil allows each. A target
 	// that is not allowed is answered like one that does not exist.
@@ -91,6 +96,7 @@ type API struct {
 	mux          *http.ServeMux
 	document     json.RawMessage // OpenAPI
 	origins      map[string]bool
+	denials      denials // of changes, which are written to the audit log
 }
 
 // New returns an API whose requests authenticate identifies. Code invalid_argument

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,12 +20,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
+	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
 )
@@ -50,11 +56,29 @@ func (t targets) Targets() (names []string) {
 }
 
 // server is an API behind a listener. A credential is TENANT or TENANT/SCOPE,SCOPE or
-// TENANT//THREAD.
+// TENANT//THREAD, and of an administrator @NAME or @NAME/SCOPE,SCOPE.
 type server struct {
 	*httptest.Server
 	t       *testing.T
 	threads *threads.Store
+	keys    *keys.Store
+	audit   *audit.Log
+	api     *httpapi.API
+	options *httpapi.Options
+	full    *atomic.Bool // the audit log refuses entries
+}
+
+// sometimesFull is a driver that refuses commits of the audit log while it is full.
+type sometimesFull struct {
+	kv.Driver
+	full atomic.Bool
+}
+
+func (d *sometimesFull) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	if d.full.Load() {
+		return slices.Repeat([]kv.Result{{Err: kv.ErrUnavailable}}, len(txs))
+	}
+	return d.Driver.Commit(ctx, txs...)
 }
 
 func credential(r *http.Request) (*keys.Principal, error) {
@@ -64,6 +88,9 @@ func credential(r *http.Request) (*keys.Principal, error) {
 	}
 	parts := strings.SplitN(key, "/", 3)
 	p := &keys.Principal{Tenant: parts[0], Key: "k-" + parts[0], Scopes: httpapi.Scopes()}
+	if name, admin := strings.CutPrefix(parts[0], "@"); admin {
+		p = &keys.Principal{Admin: true, Key: name, Scopes: httpapi.AdminScopes()}
+	}
 	if len(parts) > 1 && parts[1] != "" {
 		p.Scopes = strings.Split(parts[1], ",")
 	}
@@ -93,16 +120,32 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	}), "asker": askerOf(t)}
 	registry, err := runs.New(h, &runs.Options{Target: agents.Target, Journal: store})
 	must(t, err)
-	opts := &httpapi.Options{Runs: registry, Targets: agents, Threads: store, Ledger: ledger}
+	logged := &sometimesFull{Driver: driver}
+	credentials, log := keys.New(driver, nil), audit.New(logged)
+	records, err := tenants.Open(t.Context(), driver, &tenants.Options{Ledger: ledger, Runs: registry, Unregistered: true})
+	must(t, err)
+	opts := &httpapi.Options{
+		Runs: registry, Targets: agents, Threads: store, Ledger: ledger, Keys: credentials, Audit: log,
+		Admin: &httpapi.Admin{
+			Tenants: records, Erasures: erasure.New(driver, records, credentials, ledger.Erasing()),
+			Exports: []tenants.Exporter{{Part: "numbers", Export: func(context.Context, string) iter.Seq2[any, error] {
+				return func(yield func(any, error) bool) { yield(7, nil) }
+			}}},
+			Backup: func(_ context.Context, w io.Writer) error {
+				_, err := io.WriteString(w, "all of it")
+				return err
+			},
+		},
+	}
 	if change != nil {
 		change(opts)
 	}
 	api, err := httpapi.New(credential, opts)
 	must(t, err)
-	s := &server{httptest.NewServer(api), t, store}
+	s := &server{httptest.NewServer(api), t, store, credentials, log, api, opts, &logged.full}
 	t.Cleanup(func() {
 		s.Close()
-		must(t, registry.Close())
+		must(t, errors.Join(records.Close(), credentials.Close(), registry.Close()))
 		must(t, ledger.Close(context.Background()))
 		must(t, driver.Close())
 	})
@@ -162,6 +205,7 @@ func (s *server) do(credential, method, path, body string, status int, into any,
 		s.t.Fatalf("%s %s = %d %s, want %d", method, path, resp.StatusCode, raw, status)
 	}
 	if into != nil {
+		reflect.ValueOf(into).Elem().SetZero() // an absent member is none of the answer before
 		if err := json.Unmarshal(raw, into); err != nil {
 			s.t.Fatalf("%s %s: %v: %s", method, path, err, raw)
 		}

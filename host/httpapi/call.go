@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/keys"
@@ -37,6 +38,9 @@ type call struct {
 	ctx       context.Context // the lifetime of the request
 	id        string          // of the request
 	principal *keys.Principal
+
+	entry      *audit.Entry // of the change, once it is in the audit log
+	madeObject string       // by the change
 }
 
 // begin makes the call of a request, with its deadlines.

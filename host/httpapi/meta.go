@@ -10,7 +10,8 @@ import (
 
 // Me is the answer of GET /v1/me.
 type Me struct {
-	Tenant string   `json:"tenant"`
+	Tenant string   `json:"tenant,omitempty" description:"absent for an administrator"`
+	Admin  bool     `json:"admin,omitempty" description:"the credential is an administrator's"`
 	Key    string   `json:"key,omitempty" description:"the id of the credential"`
 	Scopes []string `json:"scopes"`
 	Thread string   `json:"thread,omitempty" description:"the only thread that the credential reaches"`
@@ -71,7 +72,7 @@ func (h *hostHandlers) me(c *call) error {
 	if scopes == nil {
 		scopes = []string{}
 	}
-	return c.answer(Me{Tenant: p.Tenant, Key: p.Key, Scopes: scopes, Thread: p.Thread})
+	return c.answer(Me{Tenant: p.Tenant, Admin: p.Admin, Key: p.Key, Scopes: scopes, Thread: p.Thread})
 }
 
 func (h *hostHandlers) listTargets(c *call) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/tenants"
 )
 
 // written are the schemas of types that write their JSON themselves.
@@ -21,6 +22,16 @@ var written = map[reflect.Type]json.RawMessage{
 		"id":{"type":"string"},"role":{"type":"string","enum":["system","user","assistant","tool"]},"agent":{"type":"string"},
 		"parts":{"type":"array","items":{"type":"object","required":["type"],"properties":{"type":{"type":"string","description":"text, reasoning, tool_call, tool_result, media, data, or one that this version does not know"}},"additionalProperties":true}},
 		"created_at":{"type":"string","format":"date-time"},"metadata":{"type":"object","additionalProperties":true}},"additionalProperties":true}`),
+	reflect.TypeFor[tenants.Plan](): json.RawMessage(`{"type":"object","description":"what a tenant may use; an absent member bounds nothing","properties":{
+		"targets":{"type":"array","items":{"type":"string"},"description":"the networks and agents that it may run"},
+		"models":{"type":"array","items":{"type":"string"},"description":"the models that its runs may ask"},
+		"plugins":{"type":"object","additionalProperties":{"type":"object","additionalProperties":true},"description":"the plugins that it has, by id, each with its grants"},
+		"usage":{"type":"object","description":"its budgets and its rate","properties":{"window":{"type":"string"},
+			"limits":{"type":"array","items":{"type":"object","required":["resource"],"properties":{"resource":{"type":"string"},"amount":{"type":"integer"},"window":{"type":"string","description":"such as 1m or month"}},"additionalProperties":false}},
+			"max_output":{"type":"integer"},"rate":{"type":"integer"},"burst":{"type":"integer"},"max_wait":{"type":"string"}},"additionalProperties":false},
+		"sandbox":{"type":"object","additionalProperties":{"type":["integer","string"]},"description":"limits of calls of plugins, such as instructions"},
+		"run":{"type":"object","additionalProperties":{"type":["integer","string"]},"description":"limits of a run, such as run_timeout"},
+		"retention":{"type":"object","description":"the threads that are kept","properties":{"max_age":{"type":"string"},"max_threads":{"type":"integer"},"max_bytes":{"type":"integer"}},"additionalProperties":false}},"additionalProperties":false}`),
 	reflect.TypeFor[fault.Error](): json.RawMessage(`{"type":"object","description":"an error with a code","required":["code","message"],"properties":{
 		"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},"retryable":{"type":"boolean"},"limit":{"type":"string"}},"additionalProperties":true}`),
 }
@@ -86,7 +97,7 @@ type object = map[string]any
 
 // openAPI returns the document of the routes.
 func (a *API) openAPI() (json.RawMessage, error) {
-	cs := &components{refs: map[reflect.Type]json.RawMessage{}, names: map[reflect.Type]string{}, schemas: map[string]json.RawMessage{}}
+	cs := &components{refs: map[reflect.Type]json.RawMessage{reflect.TypeFor[tenants.Duration](): json.RawMessage(`{"type":"string"}`)}, names: map[reflect.Type]string{}, schemas: map[string]json.RawMessage{}}
 	problem, err := cs.ref(Problem{})
 	if err != nil {
 		return nil, err
@@ -131,6 +142,7 @@ var groupTexts = map[string]string{
 	"runs":    "Runs of networks and agents.",
 	"threads": "Conversations.",
 	"usage":   "What the tenant has used.",
+	"admin":   "Tenants, keys, the audit log and the data, for administrators.",
 }
 
 // operation returns the description of a route.

@@ -18,6 +18,8 @@ type route struct {
 	summary      string
 	scope        string // "" is a route without a credential
 	any          bool   // any credential will do
+	admin        bool   // for administrators alone
+	audit        string // the action in the audit log; "" is a route that changes nothing
 
 	query   []param
 	headers []param
@@ -73,6 +75,12 @@ func (a *API) table() []*route {
 	if o.Ledger != nil {
 		list = append(list, (&usageHandlers{o.Ledger}).routes()...)
 	}
+	if o.Keys != nil {
+		list = append(list, (&tokenHandlers{o.Keys}).routes()...)
+	}
+	if o.Admin != nil {
+		list = append(list, a.adminRoutes()...)
+	}
 	for _, r := range list {
 		if r.status == 0 {
 			r.status = http.StatusOK
@@ -119,6 +127,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, of *route) {
 	if err == nil {
 		err = of.handle(c)
 	}
+	c.recordEnd(err)
 	switch {
 	case err == nil || errors.Is(err, errAnswered):
 	case of.refuse != nil:
@@ -135,12 +144,12 @@ func (a *API) admit(c *call) error {
 		if err != nil {
 			return err
 		}
-		if p == nil || p.Tenant == "" {
+		if p == nil || p.Tenant == "" && !p.Admin {
 			return host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential: Authorization: Bearer KEY")
 		}
 		c.principal = p
-		if c.route.scope != "" && !slices.Contains(p.Scopes, c.route.scope) {
-			return host.Errorf(host.PermissionDenied, "the credential lacks the scope %s", c.route.scope).WithHint("ask an administrator for a key with that scope")
+		if err := c.mayCall(); err != nil {
+			return err
 		}
 	}
 	return c.checkQuery()

@@ -77,9 +77,9 @@ func (h *runHandlers) routes() []*route {
 			summary: "Read a run.", answer: EndedRun{}, handle: h.getRun},
 		{method: "GET", path: "/v1/runs/{run}/events", id: "runEvents", group: "runs", scope: ReadRuns, stream: true, query: []param{from}, headers: []param{last},
 			summary: "Follow a run's events from a number on, until it ends.", raw: "text/event-stream", handle: h.runEvents},
-		{method: "POST", path: "/v1/runs/{run}/cancel", id: "cancelRun", group: "runs", scope: WriteRuns,
+		{method: "POST", path: "/v1/runs/{run}/cancel", id: "cancelRun", group: "runs", scope: WriteRuns, audit: "run.cancel",
 			summary: "Cancel a run. One that has ended keeps its status.", answer: EndedRun{}, handle: h.cancelRun},
-		{method: "POST", path: "/v1/runs/{run}/answers", id: "answerRun", group: "runs", scope: WriteRuns, stream: true, headers: []param{prefer},
+		{method: "POST", path: "/v1/runs/{run}/answers", id: "answerRun", group: "runs", scope: WriteRuns, audit: "run.answer", stream: true, headers: []param{prefer},
 			summary: "Answer the questions of an interrupted run: the run that continues it is started, and answered as by startRun.",
 			body:    Answers{}, answer: EndedRun{}, handle: h.answerRun},
 	}
@@ -336,6 +336,9 @@ func (h *runHandlers) cancelRun(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.record(); err != nil {
+		return err
+	}
 	if run, err = h.runs.Cancel(c.ctx, c.principal.Tenant, run.ID); err != nil {
 		return err
 	}
@@ -349,6 +352,9 @@ func (h *runHandlers) answerRun(c *call) error {
 	}
 	run, err := h.run(c)
 	if err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
 		return err
 	}
 	if run, err = h.runs.Answer(c.ctx, c.principal.Tenant, run.ID, in.Answers, &runs.StartOptions{OnLeave: in.OnLeave}); err != nil {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,24 +78,24 @@ func (h *threadHandlers) routes() []*route {
 	return []*route{
 		{method: "GET", path: "/v1/threads", id: "listThreads", group: "threads", scope: ReadThreads, query: []param{limitParam, cursorParam},
 			summary: "List threads, the last updated first.", answer: threads.Page{}, handle: h.listThreads},
-		{method: "POST", path: "/v1/threads", id: "createThread", group: "threads", scope: WriteThreads,
+		{method: "POST", path: "/v1/threads", id: "createThread", group: "threads", scope: WriteThreads, audit: "thread.create",
 			summary: "Create a thread: status 201, or 200 for one that exists.", body: NewThread{}, status: http.StatusCreated, answer: threads.Thread{}, handle: h.createThread},
 		{method: "GET", path: "/v1/threads/{thread}", id: "getThread", group: "threads", scope: ReadThreads,
 			summary: "Read a thread without its messages. The ETag is its head.", answer: threads.Thread{}, handle: h.getThread},
-		{method: "PATCH", path: "/v1/threads/{thread}", id: "updateThread", group: "threads", scope: WriteThreads,
+		{method: "PATCH", path: "/v1/threads/{thread}", id: "updateThread", group: "threads", scope: WriteThreads, audit: "thread.change",
 			summary: "Change a thread's title and metadata.", body: ThreadChange{}, answer: threads.Thread{}, handle: h.updateThread},
-		{method: "DELETE", path: "/v1/threads/{thread}", id: "deleteThread", group: "threads", scope: WriteThreads,
+		{method: "DELETE", path: "/v1/threads/{thread}", id: "deleteThread", group: "threads", scope: WriteThreads, audit: "thread.delete",
 			summary: "Delete a thread and everything in it.", status: http.StatusNoContent, handle: h.deleteThread},
 		{method: "GET", path: "/v1/threads/{thread}/messages", id: "threadMessages", group: "threads", scope: ReadThreads,
 			query:   []param{limitParam, {name: "branch", kind: "string", doc: "messages of that branch"}, {name: "snapshot", kind: "string", doc: "messages right after that turn"}},
 			summary: "Read a thread's last messages with their turns, its state and artifacts.", answer: threads.Transcript{}, handle: h.threadMessages},
-		{method: "PUT", path: "/v1/threads/{thread}/messages/{message}", id: "editMessage", group: "threads", scope: WriteThreads, headers: []param{ifMatch},
+		{method: "PUT", path: "/v1/threads/{thread}/messages/{message}", id: "editMessage", group: "threads", scope: WriteThreads, audit: "thread.edit", headers: []param{ifMatch},
 			summary: "Put a message in the place of one. The thread before the change is kept as a branch.", body: host.Message{}, answer: threads.Thread{}, handle: h.editMessage},
-		{method: "DELETE", path: "/v1/threads/{thread}/messages/{message}", id: "deleteMessage", group: "threads", scope: WriteThreads, headers: []param{ifMatch},
+		{method: "DELETE", path: "/v1/threads/{thread}/messages/{message}", id: "deleteMessage", group: "threads", scope: WriteThreads, audit: "thread.edit", headers: []param{ifMatch},
 			summary: "Remove a message, with its tool calls and results. The thread before the change is kept as a branch.", answer: threads.Thread{}, handle: h.deleteMessage},
-		{method: "POST", path: "/v1/threads/{thread}/rewind", id: "rewindThread", group: "threads", scope: WriteThreads, headers: []param{ifMatch},
+		{method: "POST", path: "/v1/threads/{thread}/rewind", id: "rewindThread", group: "threads", scope: WriteThreads, audit: "thread.rewind", headers: []param{ifMatch},
 			summary: "Make a moment of a thread its present. The thread before the change is kept as a branch.", body: Moment{}, answer: threads.Thread{}, handle: h.rewindThread},
-		{method: "POST", path: "/v1/threads/{thread}/forks", id: "forkThread", group: "threads", scope: WriteThreads,
+		{method: "POST", path: "/v1/threads/{thread}/forks", id: "forkThread", group: "threads", scope: WriteThreads, audit: "thread.fork",
 			summary: "Begin a thread at a moment of another one.", body: NewFork{}, status: http.StatusCreated, answer: threads.Thread{}, handle: h.forkThread},
 		{method: "GET", path: "/v1/threads/{thread}/branches", id: "threadBranches", group: "threads", scope: ReadThreads,
 			summary: "List a thread's heads: the present one, then those left behind, the last left first.", answer: Branches{}, handle: h.threadBranches},
@@ -159,6 +160,9 @@ func (h *threadHandlers) createThread(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
+	if err := c.record(); err != nil {
+		return err
+	}
 	t, created, err := h.tenant(c).Create(c.ctx, &threads.CreateOptions{ID: in.ID, Title: in.Title, Metadata: in.Metadata})
 	if err != nil {
 		return err
@@ -166,6 +170,7 @@ func (h *threadHandlers) createThread(c *call) error {
 	if !created {
 		return c.answerThread(http.StatusOK, t)
 	}
+	c.made("thread", t.ID)
 	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
 	return c.answerThread(http.StatusCreated, t)
 }
@@ -202,6 +207,9 @@ func (h *threadHandlers) updateThread(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.record(); err != nil {
+		return err
+	}
 	t, err := h.tenant(c).Update(c.ctx, id, threads.Change{Title: in.Title, Metadata: in.Metadata})
 	if err != nil {
 		return err
@@ -215,6 +223,9 @@ func (h *threadHandlers) deleteThread(c *call) error {
 		return err
 	}
 	if err := c.whole(); err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
 		return err
 	}
 	if err := h.tenant(c).Delete(c.ctx, id); err != nil {
@@ -303,6 +314,9 @@ func (h *threadHandlers) editMessage(c *call) error {
 	if m.Role == host.System {
 		return host.Errorf(host.PermissionDenied, "a client writes no messages of the role system")
 	}
+	if err := c.record(); err != nil {
+		return err
+	}
 	t, err := h.tenant(c).EditMessage(c.ctx, id, message, &m, guard)
 	return c.changed(guard, t, err)
 }
@@ -310,6 +324,9 @@ func (h *threadHandlers) editMessage(c *call) error {
 func (h *threadHandlers) deleteMessage(c *call) error {
 	id, message, guard, err := c.change()
 	if err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
 		return err
 	}
 	t, err := h.tenant(c).DeleteMessage(c.ctx, id, message, guard)
@@ -323,6 +340,9 @@ func (h *threadHandlers) rewindThread(c *call) error {
 	}
 	id, _, guard, err := c.change()
 	if err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
 		return err
 	}
 	t, err := h.tenant(c).Rewind(c.ctx, id, in.at(), guard)
@@ -341,10 +361,14 @@ func (h *threadHandlers) forkThread(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
+	if err := c.record(); err != nil {
+		return err
+	}
 	t, err := h.tenant(c).Fork(c.ctx, id, &threads.ForkOptions{ID: in.ID, At: in.At.at(), Title: in.Title, Metadata: in.Metadata})
 	if err != nil {
 		return err
 	}
+	c.made("thread", t.ID)
 	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
 	return c.answerThread(c.route.status, t)
 }
@@ -400,8 +424,6 @@ func (h *threadHandlers) getArtifact(c *call) error {
 	return c.answer(artifact)
 }
 
-// exportThread sends a thread as a file. A failure after its first bytes ends the
-// connection, so that no client takes half a file for the whole.
 func (h *threadHandlers) exportThread(c *call) error {
 	id, err := c.thread()
 	if err != nil {
@@ -414,32 +436,7 @@ func (h *threadHandlers) exportThread(c *call) error {
 	if format == "" {
 		format = transfer.FormatThread
 	}
-	out := &download{w: c.w, name: "thread-" + string(format)}
-	if err := transfer.Export(c.ctx, h.tenant(c), id, format, out); err != nil {
-		if !out.begun {
-			return err
-		}
-		c.api.logMasked(c, err)
-		panic(http.ErrAbortHandler)
-	}
-	return nil
-}
-
-// download is the body of a file whose header is sent with its first bytes.
-type download struct {
-	w     http.ResponseWriter
-	name  string
-	begun bool
-}
-
-func (d *download) Write(b []byte) (int, error) {
-	if !d.begun {
-		d.begun = true
-		h := d.w.Header()
-		h.Set("Content-Type", "application/octet-stream")
-		h.Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
-	}
-	return d.w.Write(b)
+	return c.file("thread-"+string(format), "application/octet-stream", func(w io.Writer) error { return transfer.Export(c.ctx, h.tenant(c), id, format, w) })
 }
 
 func (h *threadHandlers) searchMessages(c *call) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/usage"
 )
 
-// Bill is the answer of GET /v1/usage.
+// Bill is the answer of GET /v1/usage, and of the route of administrators.
 type Bill struct {
 	Period string           `json:"period" description:"a day, as 2026-01-31, or a month, as 2026-01, in UTC"`
 	Items  []usage.LineItem `json:"items" description:"by key, agent and model"`
@@ -38,16 +38,30 @@ type LimitUse struct {
 // usageHandlers answer the routes of usage.
 type usageHandlers struct{ ledger *usage.Ledger }
 
+// routes returns the routes of the caller's usage.
 func (h *usageHandlers) routes() []*route {
+	return h.routesAt("/v1/usage", "usage", "", "Read the bill of a day or a month.", "List the records of usage, one of each run, in their order.", "Read how much of each limit of the plan is used.")
+}
+
+// adminRoutes returns the same routes of the tenant in the path.
+func (h *usageHandlers) adminRoutes() []*route {
+	return h.routesAt("/v1/admin/tenants/{tenant}/usage", "", "Tenant", "Read a tenant's bill of a day or a month.", "List the records of a tenant's usage, in their order.", "Read how much of each limit of a tenant's plan is used.")
+}
+
+func (h *usageHandlers) routesAt(path, group, whose, bill, records, limits string) []*route {
 	period := param{name: "period", kind: "string", doc: "a day, as 2026-01-31, or a month, as 2026-01, in UTC; absent is this month"}
 	key := param{name: "key", kind: "string", doc: "records of that key"}
+	recordsID, limitsID := "usageRecords", "usageLimits"
+	if whose != "" {
+		recordsID, limitsID = "tenantUsageRecords", "tenantUsageLimits"
+	}
 	return []*route{
-		{method: "GET", path: "/v1/usage", id: "getUsage", group: "usage", scope: ReadUsage, query: []param{period},
-			summary: "Read the bill of a day or a month.", answer: Bill{}, handle: h.getUsage},
-		{method: "GET", path: "/v1/usage/records", id: "usageRecords", group: "usage", scope: ReadUsage, query: []param{key, limitParam, cursorParam},
-			summary: "List the records of usage, one of each run, in their order.", answer: UsageRecords{}, handle: h.usageRecords},
-		{method: "GET", path: "/v1/usage/limits", id: "usageLimits", group: "usage", scope: ReadUsage,
-			summary: "Read how much of each limit of the plan is used.", answer: Limits{}, handle: h.usageLimits},
+		{method: "GET", path: path, id: "get" + whose + "Usage", group: group, scope: ReadUsage, query: []param{period},
+			summary: bill, answer: Bill{}, handle: h.getUsage},
+		{method: "GET", path: path + "/records", id: recordsID, group: group, scope: ReadUsage, query: []param{key, limitParam, cursorParam},
+			summary: records, answer: UsageRecords{}, handle: h.usageRecords},
+		{method: "GET", path: path + "/limits", id: limitsID, group: group, scope: ReadUsage,
+			summary: limits, answer: Limits{}, handle: h.usageLimits},
 	}
 }
 
@@ -72,7 +86,7 @@ func (h *usageHandlers) getUsage(c *call) error {
 	if err != nil {
 		return err
 	}
-	bill, err := h.ledger.BillOf(c.ctx, c.principal.Tenant, period)
+	bill, err := h.ledger.BillOf(c.ctx, c.tenant(), period)
 	if err != nil {
 		return err
 	}
@@ -93,7 +107,7 @@ func (h *usageHandlers) usageRecords(c *call) error {
 			return host.Errorf(host.InvalidArgument, "the cursor is not that of a page: %.60q", cursor)
 		}
 	}
-	records, more, err := h.ledger.Export(c.ctx, c.principal.Tenant, c.query("key"), after, limit)
+	records, more, err := h.ledger.Export(c.ctx, c.tenant(), c.query("key"), after, limit)
 	if err != nil {
 		return err
 	}
@@ -108,14 +122,14 @@ func (h *usageHandlers) usageRecords(c *call) error {
 }
 
 func (h *usageHandlers) usageLimits(c *call) error {
-	used, err := h.ledger.Used(c.ctx, c.principal.Tenant)
+	used, err := h.ledger.Used(c.ctx, c.tenant())
 	if err != nil {
 		return err
 	}
 	answer := Limits{Limits: []LimitUse{}}
 	for _, u := range used {
 		answer.Limits = append(answer.Limits, LimitUse{
-			Resource: u.Limit.Resource.String(), Amount: u.Limit.Amount, Spent: u.Spent, Reserved: u.Leased, Ends: u.Ends,
+			Resource: u.Limit.Resource.Key(), Amount: u.Limit.Amount, Spent: u.Spent, Reserved: u.Leased, Ends: u.Ends,
 		})
 	}
 	return c.answer(answer)

@@ -59,7 +59,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	out := planJSON{planFields: planFields(p), Sandbox: limitsJSON(p.Sandbox), Run: limitsJSON(p.Run)}
 	u := &usageJSON{Window: p.Usage.Window.String(), MaxOutput: p.Usage.MaxOutput, Rate: p.Usage.Rate, Burst: p.Usage.Burst, MaxWait: Duration(p.Usage.MaxWait)}
 	for _, l := range p.Usage.Limits {
-		u.Limits = append(u.Limits, limitJSON{Resource: l.Resource.String(), Amount: l.Amount, Window: l.Window.String()})
+		u.Limits = append(u.Limits, limitJSON{Resource: l.Resource.Key(), Amount: l.Amount, Window: l.Window.String()})
 	}
 	if !reflect.ValueOf(*u).IsZero() {
 		out.Usage = u

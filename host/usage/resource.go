@@ -33,8 +33,12 @@ const (
 	resourceCount
 )
 
-// resourceNames are the names in errors and in records.
-var resourceNames = [resourceCount]string{"Tokens", "ModelTokens", "ModelCalls", "ToolCalls", "Instructions", "HostCalls", "HTTPRequests", "Time", "Money"}
+// resourceNames are the names in errors and in records, and resourceKeys those in
+// configurations and in JSON.
+var (
+	resourceNames = [resourceCount]string{"Tokens", "ModelTokens", "ModelCalls", "ToolCalls", "Instructions", "HostCalls", "HTTPRequests", "Time", "Money"}
+	resourceKeys  = [resourceCount]string{"tokens", "model_tokens", "model_calls", "tool_calls", "instructions", "host_calls", "http_requests", "time", "money"}
+)
 
 // String returns the name that errors have as their limit, such as "ToolCalls".
 func (r Resource) String() string {
@@ -44,11 +48,21 @@ func (r Resource) String() string {
 	return resourceNames[r]
 }
 
-// ParseResource returns the resource of a name that String returns. Code
+// Key returns the name that plans have in JSON, such as "tool_calls".
+func (r Resource) Key() string {
+	if r < 0 || r >= resourceCount {
+		return r.String()
+	}
+	return resourceKeys[r]
+}
+
+// ParseResource returns the resource of a name that Key or String returns. Code
 // invalid_argument for any other.
 func ParseResource(name string) (Resource, error) {
-	if i := slices.Index(resourceNames[:], name); i >= 0 {
-		return Resource(i), nil
+	for _, names := range [][]string{resourceKeys[:], resourceNames[:]} {
+		if i := slices.Index(names, name); i >= 0 {
+			return Resource(i), nil
+		}
 	}
-	return 0, invalid("there is no resource %q to limit", name).WithHint("use one of %v", resourceNames)
+	return 0, invalid("there is no resource %q to limit", name).WithHint("use one of %v", resourceKeys)
 }

@@ -1,0 +1,167 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
+	"github.com/agenthost/agenthost/host/keys"
+)
+
+// The outcomes of entries in the audit log, beside the codes of errors.
+const (
+	outcomeAllowed = "allowed" // written before the change
+	outcomeDenied  = "denied"
+	outcomeDone    = "done" // written after a change that made the object
+)
+
+// maxDenials bounds the entries of changes that were denied to one caller in a minute, and
+// maxDeniedCallers the callers that are counted: those beyond it are not written.
+const (
+	maxDenials       = 10
+	maxDeniedCallers = 1000
+	denialWindow     = time.Minute
+	auditTimeout     = 10 * time.Second // of an entry after the change
+)
+
+// record writes the change that the request makes before it is made, so that there is none
+// without an entry: an entry that cannot be written is the answer to the request. The
+// object is that of the path.
+func (c *call) record() error { return c.recordOf(c.tenant(), c.object()) }
+
+// recordOf is record for an object that is not in the path.
+func (c *call) recordOf(tenant, object string) error {
+	log := c.api.options.Audit
+	if log == nil || c.route.audit == "" || c.entry != nil {
+		return nil
+	}
+	c.entry = c.entryOf(tenant, object, outcomeAllowed)
+	if _, err := log.Append(c.ctx, c.entry); err != nil {
+		c.entry = nil
+		return host.Errorf(host.CodeOf(err), "write the change to the audit log: %w", err)
+	}
+	return nil
+}
+
+// made names the object that the change has made, for its entry.
+func (c *call) made(kind, id string) { c.madeObject = objectOf(kind, id) }
+
+// recordEnd writes how a change that record has written ended, if that says more than the
+// first entry: it failed, or it has made an object. A change without a first entry is
+// written now, and a change that was denied, of each caller a few in a minute.
+func (c *call) recordEnd(err error) {
+	if c.api.options.Audit == nil || c.route.audit == "" {
+		return
+	}
+	if errors.Is(err, errAnswered) {
+		err = nil
+	}
+	end := c.entry
+	if end == nil {
+		end = c.entryOf(c.tenant(), c.object(), outcomeDone)
+	}
+	switch {
+	case err == nil && c.madeObject != "":
+		end.Object, end.Outcome = c.madeObject, outcomeDone
+	case err == nil && c.entry != nil:
+		return // the first entry says it all
+	case err != nil && c.entry != nil:
+		end.Outcome = string(host.CodeOf(err))
+	case err != nil && host.CodeOf(err) == host.PermissionDenied && c.api.denials.take(end.Actor, time.Now()):
+		end.Outcome = outcomeDenied
+	case err != nil:
+		return // nothing was done
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), auditTimeout)
+	defer cancel()
+	if _, failed := c.api.options.Audit.Append(ctx, end); failed != nil {
+		c.api.options.Logger.LogAttrs(ctx, slog.LevelError, "the outcome of a change is not in the audit log",
+			slog.String("request", c.id), slog.String("route", c.route.id), slog.String("outcome", end.Outcome), slog.Any("error", failed))
+	}
+}
+
+func (c *call) entryOf(tenant, object, outcome string) *audit.Entry {
+	return &audit.Entry{Actor: actor(c.principal), Action: c.route.audit, Tenant: plain(tenant), Object: object, Outcome: outcome, Request: c.id}
+}
+
+// tenant returns whose data or rights the request is about: the tenant in an
+// administrator's path, or that of the credential.
+func (c *call) tenant() string {
+	if of := c.r.PathValue("tenant"); of != "" {
+		return of
+	}
+	return c.principal.Tenant
+}
+
+// object returns what the path names: the first of its variables that is no tenant, or the
+// tenant.
+func (c *call) object() string {
+	names := c.route.pathNames()
+	for _, name := range names {
+		if name != "tenant" {
+			return objectOf(name, c.r.PathValue(name))
+		}
+	}
+	if len(names) > 0 {
+		return objectOf("tenant", c.r.PathValue("tenant"))
+	}
+	return ""
+}
+
+// objectOf returns the name of an object in the audit log.
+func objectOf(kind, id string) string { return plain(kind + "/" + id) }
+
+// plain returns a text that an entry takes: an id that it does not take is none of a thing.
+func plain(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
+	if len(text) > audit.MaxFieldBytes {
+		text = strings.ToValidUTF8(text[:audit.MaxFieldBytes], "")
+	}
+	return text
+}
+
+// actor returns the name of a caller in the audit log.
+func actor(p *keys.Principal) string {
+	switch {
+	case p.Admin && p.Key != "":
+		return plain("admin/" + p.Key)
+	case p.Admin:
+		return plain("admin/" + p.Subject)
+	case p.Key != "":
+		return plain("key/" + p.Key)
+	}
+	return plain("user/" + p.Subject)
+}
+
+// denials counts the denied changes of each caller in the present minute.
+type denials struct {
+	mu    sync.Mutex
+	began time.Time
+	of    map[string]int
+}
+
+// take counts a denied change, and reports whether it is to be written.
+func (d *denials) take(caller string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil || now.Sub(d.began) >= denialWindow {
+		d.began, d.of = now, map[string]int{}
+	}
+	n, counted := d.of[caller]
+	if n >= maxDenials || !counted && len(d.of) >= maxDeniedCallers {
+		return false
+	}
+	d.of[caller] = n + 1
+	return true
+}
