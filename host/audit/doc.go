@@ -6,7 +6,7 @@
 //	page, err := log.List(ctx, &audit.Filter{Tenant: "acme"})
 //	head, err := log.Verify(ctx)
 //
-// An [Entry] has ids and never content: who acted, what was done to which thing, of which
+// An [Entry] has ids and never content: who acted, the action and the thing it was done to, of which
 // tenant, and whether it was allowed. Entries are small, are added at the end, and nothing
 // of this package removes or changes one: those of a deleted tenant stay, with its id.
 //

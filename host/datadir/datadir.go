@@ -78,7 +78,7 @@ type Dir struct {
 	getenv func(string) string
 }
 
-// Open opens the data at an address, see [ParseAddress], and makes what is missing of a
+// Open opens the data at an address, see [ParseAddress], and makes the missing parts of a
 // directory or of a database's tables. If another process has the directory open for
 // longer than Options.WaitLock, the error wraps [kv.ErrLocked]; other errors have code
 // invalid_argument, failed_precondition, resource_exhausted, unavailable,

@@ -36,7 +36,7 @@ type Admin struct {
 	Erasures Erasures           // deletes tenants, and proves it
 	Exports  []tenants.Exporter // of a tenant's data, beside its record
 
-	// Backup writes all data as it is at one moment, while the host serves.
+	// Backup writes all data of one moment, while the host serves.
 	Backup func(ctx context.Context, w io.Writer) error
 }
 
@@ -68,7 +68,7 @@ func (a *API) adminRoutes() (list []*route) {
 	}
 	if o.Admin.Backup != nil {
 		list = append(list, &route{method: "GET", path: "/v1/admin/backup", id: "backup", group: "admin", scope: ReadBackup, audit: "data.backup", stream: true,
-			summary: "Back up all data, as it is at one moment: the file of agenthost data backup. An answer that was cut off is no backup.",
+			summary: "Back up all data of one moment: the file of agenthost data backup. An answer that was cut off is no backup.",
 			raw:     "application/octet-stream", handle: backupHandler(o.Admin.Backup)})
 	}
 	for _, r := range list {

@@ -234,7 +234,7 @@ func TestAnAdministratorReadsEachTenantsUsage(t *testing.T) {
 	s.do("@root", "GET", "/v1/admin/tenants/acme/usage/limits", "", 200, nil)
 }
 
-// TestChangesAreInTheAuditLog reads what was written of changes by a tenant and by an
+// TestChangesAreInTheAuditLog reads the entries of changes by a tenant and by an
 // administrator.
 func TestChangesAreInTheAuditLog(t *testing.T) {
 	s := newServer(t, nil)

@@ -30,9 +30,9 @@ const (
 	auditTimeout     = 10 * time.Second // of an entry after the change
 )
 
-// record writes the change that the request makes before it is made, so that there is none
-// without an entry: an entry that cannot be written is the answer to the request. The
-// object is that of the path.
+// record writes the change that the request makes before it is made: no change is without
+// an entry, and an entry that cannot be written is the answer to the request. The object
+// is that of the path.
 func (c *call) record() error { return c.recordOf(c.tenant(), c.object()) }
 
 // recordOf is record for an object that is not in the path.

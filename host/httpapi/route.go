@@ -89,7 +89,7 @@ func (a *API) table() []*route {
 	return list
 }
 
-// mount registers the routes, and answers for what is none.
+// mount registers the routes, and answers for unknown paths and methods.
 func (a *API) mount() {
 	methods := map[string][]string{}
 	for _, r := range a.routes {

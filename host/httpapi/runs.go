@@ -363,7 +363,7 @@ func (h *runHandlers) answerRun(c *call) error {
 	return h.follow(c, run)
 }
 
-// mayThread refuses a thread that the credential does not reach, as if there were none.
+// mayThread refuses a thread that the credential does not reach, like one that does not exist.
 func (c *call) mayThread(id string) error {
 	if only := c.principal.Thread; only != "" && id != only {
 		return host.Errorf(host.NotFound, "there is no thread %.60q", id)

@@ -39,7 +39,7 @@ type Account struct {
 	until    time.Time // the lease may be used
 	serial   uint64    // of its last write
 	doubt    *change   // the last write, if its outcome is unknown
-	beside   *entry    // the use outside runs; nil if there is none since the last flush
+	beside   *entry    // the use outside runs; nil if nothing was used since the last flush
 	runs     int       // records of runs that are open
 	closed   []*entry  // records to be settled
 	numbers  uint64
@@ -119,7 +119,7 @@ func (a *Account) outsideRuns(now time.Time) *entry {
 	return a.beside
 }
 
-// short returns a counter that lacks a need, nil if there is none. The account is locked.
+// short returns a counter that lacks a need, nil if each has enough. The account is locked.
 func (a *Account) short(n need, now time.Time) *counter {
 	valid := now.Before(a.until)
 	for _, c := range a.of[n.of] {
@@ -204,7 +204,7 @@ func (a *Account) refresh(now time.Time) {
 	}
 }
 
-// endWindow forgets the use of a window: what is reserved belongs to the next.
+// endWindow forgets the use of a window: reservations belong to the next.
 func (c *counter) endWindow() {
 	c.epoch++
 	c.ends, c.leased, c.used = time.Time{}, 0, 0
@@ -229,7 +229,7 @@ func (a *Account) setPlan(p *plan) {
 		a.counters = append(a.counters, c)
 		a.of[l.Resource] = append(a.of[l.Resource], c)
 	}
-	a.until = time.Time{} // the lease is made again, of the limits as they are now
+	a.until = time.Time{} // the lease is made again, of the present limits
 }
 
 // close hands a record over to be settled. The account is locked.

@@ -46,7 +46,7 @@ func (p Payer) record(now time.Time) *entry {
 }
 
 // Charge counts n of a resource that was used, and fails if more is used then than the
-// tenant's limits allow. n counts all the same. A negative n takes back what was charged.
+// tenant's limits allow. n counts all the same. A negative n takes a charge back.
 func (p Payer) Charge(r Resource, n int64, now time.Time) error {
 	a := p.account
 	if a == nil || a.refused != nil {

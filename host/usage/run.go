@@ -99,7 +99,7 @@ func (r *reservation) add(c *counter, n int64) {
 	r.pieces = append(r.pieces, piece{counter: c, n: n})
 }
 
-// release gives back what is reserved. The account is locked.
+// release gives the reservation back. The account is locked.
 func (r *reservation) release() {
 	for _, p := range r.pieces {
 		p.counter.reserved -= p.n

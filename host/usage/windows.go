@@ -415,7 +415,7 @@ func (a *Account) dropRecovered(ctx context.Context, w *windows) error {
 }
 
 // left returns how much of a limit all hosts may still use, and when its window ends. The
-// account's own use counts as it is in memory. The account is locked.
+// account's own use counts with its value in memory. The account is locked.
 func (a *Account) left(w *windows, c *counter) (n int64, ends time.Time) {
 	b := cmp.Or(w.Windows[c.id], &window{})
 	return c.limit.Amount - b.Spent - w.leasedByOthers(a.lease, c.id) - c.used - c.reserved, b.Ends
