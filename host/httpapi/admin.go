@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/erasure"
@@ -95,14 +94,9 @@ func (c *call) mayCall() error {
 	return nil
 }
 
-// wait lets a call without a body, or whose body is read, take as long as it needs. It ends
-// when the client leaves.
-func (c *call) wait() { _ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) }
-
 // file answers with a file that write makes. A failure after its first bytes ends the
 // connection, so that no client takes a part for the whole.
 func (c *call) file(name, media string, write func(io.Writer) error) error {
-	c.wait()
 	out := &download{c: c, name: name, media: media}
 	err := write(out)
 	if err == nil {
@@ -137,7 +131,7 @@ func (d *download) begin() {
 // Write sends bytes, which the client has the time of a request to take.
 func (d *download) Write(b []byte) (int, error) {
 	d.begin()
-	_ = http.NewResponseController(d.c.w).SetWriteDeadline(time.Now().Add(d.c.api.options.RequestTimeout))
+	d.c.sending()
 	return d.c.w.Write(b)
 }
 

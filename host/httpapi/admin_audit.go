@@ -97,7 +97,6 @@ func (h *auditHandlers) verify(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.wait()
 	var heads []audit.Head
 	if known.Seq > 0 {
 		heads = append(heads, known)

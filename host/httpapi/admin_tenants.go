@@ -225,7 +225,6 @@ func (h *tenantHandlers) delete(c *call) error {
 	if err := c.record(); err != nil {
 		return err
 	}
-	c.wait()
 	if err := h.erase(c, id); err != nil {
 		return err
 	}
@@ -247,7 +246,6 @@ func (h *tenantHandlers) prove(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.wait()
 	return h.answerProof(c, id)
 }
 
