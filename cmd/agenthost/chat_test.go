@@ -41,7 +41,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
 	go func() {
-		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}
+		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: getenv}
 		done <- run(context.Background(), []string{"dev", dir, "--data", data}, env)
 	}()
 	chat := func(code int, want string, args ...string) string {

@@ -51,7 +51,7 @@ func TestDevEndsADeletionThatWasInterrupted(t *testing.T) {
 	done := make(chan int, 1)
 	cache := t.TempDir()
 	go func() {
-		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
+		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
 			return map[string]string{"AGENTHOST_CACHE": cache}[name]
 		}}
 		done <- run(context.Background(), []string{"dev", dir, "--data", data, "--thread", "t1", "--tenant", "globex"}, env)

@@ -118,7 +118,7 @@ func TestARunningHostErasesATenant(t *testing.T) {
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done, cache := make(chan int, 1), t.TempDir()
 	go func() {
-		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
+		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
 			return map[string]string{"AGENTHOST_CACHE": cache}[name]
 		}}
 		done <- run(context.Background(), []string{"dev", dir, "--data", data, "--thread", "t1", "--tenant", "globex"}, env)

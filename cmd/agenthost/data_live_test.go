@@ -33,7 +33,7 @@ func TestDataOfARunningHost(t *testing.T) {
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
 	go func() {
-		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}
+		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: getenv}
 		done <- run(context.Background(), []string{"dev", dir, "--data", data, "--thread", "t1"}, env)
 	}()
 	say := func(text, want string) {

@@ -146,7 +146,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
 	go func() {
-		env := &environment{stdin: stdin, stdout: out, stderr: out, getenv: getenv}
+		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: getenv}
 		done <- run(context.Background(), []string{"dev", dir, "--data", data}, env)
 	}()
 	say := func(text string) {

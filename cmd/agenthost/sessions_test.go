@@ -186,15 +186,10 @@ func TestAHostThatWasKilled(t *testing.T) {
 	child.Env = append(os.Environ(), "AGENTHOST_CACHE="+h.cache)
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	child.Stdout, child.Stderr = out, out
-	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out.waitFor("> ")
+	out.waitFor("Steer this host with")
 	one := h.detach("--tenant", "acme", "check it")
 	durable := make(chan int, 1)
 	go func() {

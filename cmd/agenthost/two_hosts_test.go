@@ -68,7 +68,7 @@ func (m machine) run(t *testing.T, want int, args ...string) string {
 	return string(out)
 }
 
-// serve starts a host that talks on its stdin, and waits until it can be reached. stop
+// serve starts a host without a terminal, and waits until it can be reached. stop
 // ends it.
 func (m machine) serve(t *testing.T, args ...string) (stop func()) {
 	t.Helper()
@@ -81,10 +81,6 @@ func (m machine) serve(t *testing.T, args ...string) (stop func()) {
 func (m machine) serveProcess(t *testing.T, args ...string) (stop func(), end func(os.Signal)) {
 	t.Helper()
 	c := m.command(args...)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Start(); err != nil {
@@ -96,7 +92,7 @@ func (m machine) serveProcess(t *testing.T, args ...string) (stop func(), end fu
 			return
 		}
 		stopped = true
-		_ = in.Close()
+		_ = c.Process.Signal(syscall.SIGTERM)
 		if err := c.Wait(); err != nil {
 			t.Errorf("agenthost %q: %v\n%s", args, err, &out)
 		}

@@ -85,6 +85,10 @@ type Options struct {
 	Stream         stream.ServeOptions
 	View           *stream.View // what clients see of states, messages and events; nil is all
 
+	// WholeErrors answers with the whole text of errors, which only administrators may
+	// read. The events of runs have what clients may read all the same.
+	WholeErrors bool
+
 	Logger *slog.Logger // receives the errors of which clients see less; nil discards
 }
 
@@ -137,7 +141,7 @@ func (a *API) OpenAPI() json.RawMessage { return a.document }
 
 // logMasked logs an error of which the client reads less.
 func (a *API) logMasked(c *call, err error) {
-	if err == nil || host.CodeOf(err) == host.Canceled || !fault.Masked(err) {
+	if err == nil || a.options.WholeErrors || host.CodeOf(err) == host.Canceled || !fault.Masked(err) {
 		return
 	}
 	a.options.Logger.LogAttrs(c.ctx, slog.LevelError, "request failed",

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -22,7 +22,55 @@ type Problem struct {
 	Retryable bool       `json:"retryable,omitempty"`
 	Limit     string     `json:"limit,omitempty"` // the limit that refused the request
 	Request   string     `json:"request"`         // the X-Request-Id of the answer
+
+	retryAfter time.Duration
 }
+
+// ProblemType is the media type of a [Problem].
+const ProblemType = "application/problem+json"
+
+// NewProblem returns an error as a problem. request is the id of the request. The text is
+// the error's own: what clients may not read is replaced by [fault.ForClient] before.
+func NewProblem(e *fault.Error, request string) *Problem {
+	status := e.Code.HTTPStatus()
+	return &Problem{
+		Type: "urn:agenthost:error:" + string(e.Code), Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Code,
+		Hint: e.Hint, Retryable: e.Retryable, Limit: e.Limit, Request: request, retryAfter: e.RetryAfter,
+	}
+}
+
+// Answer sends the problem as the answer of a request.
+func (p *Problem) Answer(w http.ResponseWriter) {
+	h := w.Header()
+	(&fault.Error{RetryAfter: p.retryAfter}).SetRetryAfter(h)
+	if p.Code == fault.Unauthenticated {
+		h.Set("WWW-Authenticate", `Bearer realm="agenthost"`)
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		raw = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal"}`)
+	}
+	h.Set("Content-Type", ProblemType)
+	h.Set("Content-Length", strconv.Itoa(len(raw)+1))
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(raw, '\n')) // a client that has left reads nothing
+}
+
+// Error returns the error that a client has read, with the Retry-After of its header.
+func (p *Problem) Error(h http.Header) *fault.Error {
+	e := fault.Errorf(p.Code, "%s", p.Detail)
+	if !p.Code.Valid() {
+		e.Code = fault.Internal
+	}
+	e.Hint, e.Retryable, e.Limit = p.Hint, p.Retryable, p.Limit
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 && n <= maxRetryAfter {
+		e.RetryAfter = time.Duration(n) * time.Second
+	}
+	return e
+}
+
+// maxRetryAfter bounds the seconds of a Retry-After that is believed: a year.
+const maxRetryAfter = 365 * 24 * 60 * 60
 
 // statusError is an error whose status is not that of its code.
 type statusError struct {
@@ -39,28 +87,20 @@ var errAnswered = errors.New("answered")
 // fail answers with an error.
 func (c *call) fail(err error) {
 	c.api.logMasked(c, err)
-	e := fault.ForClient(err, c.id)
-	p := Problem{
-		Type: "urn:agenthost:error:" + string(e.Code), Status: e.Code.HTTPStatus(), Detail: e.Message, Code: e.Code,
-		Hint: e.Hint, Retryable: e.Retryable, Limit: e.Limit, Request: c.id,
-	}
+	p := NewProblem(c.api.forClient(err, c.id), c.id)
 	var other *statusError
 	if errors.As(err, &other) {
-		p.Status = other.status
+		p.Status, p.Title = other.status, http.StatusText(other.status)
 	}
-	p.Title = http.StatusText(p.Status)
-	h := c.w.Header()
-	e.SetRetryAfter(h)
-	if e.Code == host.Unauthenticated {
-		h.Set("WWW-Authenticate", `Bearer realm="agenthost"`)
-	}
-	raw, err := json.Marshal(p)
-	if err != nil {
-		raw = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal"}`)
-	}
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Content-Length", strconv.Itoa(len(raw)+1))
 	c.sending()
-	c.w.WriteHeader(p.Status)
-	_, _ = c.w.Write(append(raw, '\n'))
+	p.Answer(c.w)
+}
+
+// forClient returns an error as the API's clients read it. run names the run or request
+// in whose log the operator finds the whole one.
+func (a *API) forClient(err error, run string) *fault.Error {
+	if a.options.WholeErrors {
+		return fault.AsError(err)
+	}
+	return fault.ForClient(err, run)
 }

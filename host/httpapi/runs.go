@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/stream"
@@ -218,7 +217,7 @@ func (h *runHandlers) follow(c *call, run *runs.Run) error {
 func (h *runHandlers) ended(c *call, run *runs.Run) *EndedRun {
 	e := &EndedRun{Run: *run}
 	if run.Error != nil {
-		e.Error = fault.ForClient(run.Error, run.ID)
+		e.Error = c.api.forClient(run.Error, run.ID)
 	}
 	if r := run.Result; r != nil {
 		e.Text, e.Usage, e.Replayed = r.Text(), &r.Usage, r.Replayed
@@ -253,7 +252,7 @@ func (h *runHandlers) listRuns(c *call) error {
 	}
 	for _, r := range page.Runs {
 		if r.Error != nil {
-			r.Error = fault.ForClient(r.Error, r.ID)
+			r.Error = c.api.forClient(r.Error, r.ID)
 		}
 	}
 	return c.answer(page)

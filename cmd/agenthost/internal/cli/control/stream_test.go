@@ -12,11 +12,15 @@ import (
 )
 
 // counting answers with numbers; it fails after them if args is one.
-func counting(_ context.Context, args json.RawMessage) (any, error) {
+var counting = control.Do("count", "Count.", func(_ context.Context, args json.RawMessage) (control.Events, error) {
 	if string(args) == `"refused"` {
 		return nil, host.Errorf(host.NotFound, "there is nothing to count")
 	}
-	return control.Events(func(yield func(json.RawMessage, error) bool) {
+	return func(yield func(json.RawMessage, error) bool) {
+		if string(args) == `"fail first"` {
+			yield(nil, host.Errorf(host.Conflict, "there is another count"))
+			return
+		}
 		for i := range 3 {
 			if !yield(json.RawMessage(fmt.Sprint(i)), nil) {
 				return
@@ -25,16 +29,16 @@ func counting(_ context.Context, args json.RawMessage) (any, error) {
 		if string(args) == `"fail"` {
 			yield(nil, host.Errorf(host.Conflict, "the count is off").WithHint("count again"))
 		}
-	}), nil
-}
+	}, nil
+})
 
 func TestEventsCome(t *testing.T) {
-	path := serve(t, map[string]control.Handler{"count": counting, "echo": echo})
+	path := serve(t, counting)
 	for args, want := range map[string]struct {
 		events []string
 		code   host.Code
 	}{
-		"all": {[]string{"0", "1", "2"}, ""}, "fail": {[]string{"0", "1", "2"}, host.Conflict}, "refused": {nil, host.NotFound},
+		"all": {[]string{"0", "1", "2"}, ""}, "fail": {[]string{"0", "1", "2"}, host.Conflict}, "refused": {nil, host.NotFound}, "fail first": {nil, host.Conflict},
 	} {
 		var got []string
 		var last error
@@ -47,25 +51,17 @@ func TestEventsCome(t *testing.T) {
 			t.Errorf("%s: %q, %v", args, got, last)
 		}
 	}
-	// What answers at once has no events, and what streams has no result.
-	for ev, err := range control.Stream(t.Context(), path, "echo", 1) {
-		t.Errorf("echo: %s, %v", ev, err)
-	}
-	var result json.RawMessage
-	if err := control.Call(t.Context(), path, "count", "all", &result); host.CodeOf(err) != host.Unavailable {
-		t.Errorf("Call of what streams = %s, %v", result, err)
-	}
 }
 
 func TestAClientThatHangsUpEndsTheEvents(t *testing.T) {
 	ended := make(chan error, 1)
-	path := serve(t, map[string]control.Handler{"wait": func(ctx context.Context, _ json.RawMessage) (any, error) {
-		return control.Events(func(yield func(json.RawMessage, error) bool) {
+	path := serve(t, control.Do("wait", "Wait.", func(ctx context.Context, _ struct{}) (control.Events, error) {
+		return func(yield func(json.RawMessage, error) bool) {
 			yield(json.RawMessage("1"), nil)
 			<-ctx.Done() // it says nothing more, and learns of it all the same
 			ended <- ctx.Err()
-		}), nil
-	}})
+		}, nil
+	}))
 	for ev, err := range control.Stream(t.Context(), path, "wait", nil) {
 		if err != nil || string(ev) != "1" {
 			t.Errorf("%s, %v", ev, err)
@@ -82,12 +78,12 @@ func TestAClientThatHangsUpEndsTheEvents(t *testing.T) {
 
 func TestAHostThatLeavesInTheMiddle(t *testing.T) {
 	path := socketPath(t)
-	s, err := control.Listen(path, map[string]control.Handler{"wait": func(ctx context.Context, _ json.RawMessage) (any, error) {
-		return control.Events(func(yield func(json.RawMessage, error) bool) {
+	s, err := control.Listen(path, nil, []control.Route{control.Do("wait", "Wait.", func(ctx context.Context, _ struct{}) (control.Events, error) {
+		return func(yield func(json.RawMessage, error) bool) {
 			yield(json.RawMessage("1"), nil)
 			<-ctx.Done()
-		}), nil
-	}})
+		}, nil
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,15 +18,15 @@ import (
 // over its control socket. It is safe for concurrent use.
 type liveData struct{ app *project.Project }
 
-// Handlers are the operations on the data of a running host.
-func Handlers(a *project.Project) map[string]control.Handler {
+// Routes are the local routes of the data of a running host.
+func Routes(a *project.Project) []control.Route {
 	l := &liveData{a}
-	return map[string]control.Handler{
-		backupOp:     control.Handle(l.backup),
-		verifyOp:     control.Handle(l.verify),
-		"data.erase": control.Handle(l.erase),
-		"data.prove": control.Handle(l.prove),
-		"data.purge": control.Handle(l.purge),
+	return []control.Route{
+		control.Do(backupOp, "Write a backup to a file of the host's machine.", l.backup),
+		control.Do(verifyOp, "Read every file of the data and check it.", l.verify),
+		control.Do("data.erase", "Erase a tenant.", l.erase),
+		control.Do("data.prove", "Search the data for what is left of an erased tenant.", l.prove),
+		control.Do("data.purge", "Remove what was deleted from the files.", l.purge),
 	}
 }
 

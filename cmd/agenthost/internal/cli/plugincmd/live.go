@@ -18,17 +18,17 @@ type livePlugins struct {
 	reload *project.Reloader
 }
 
-// Handlers are the operations on the plugins of a running host.
-func Handlers(a *project.Project, reload *project.Reloader) map[string]control.Handler {
+// Routes are the local routes of the plugins of a running host.
+func Routes(a *project.Project, reload *project.Reloader) []control.Route {
 	l := &livePlugins{a, reload}
-	return map[string]control.Handler{
-		"plugin.list":     control.Handle(l.list),
-		"plugin.load":     control.Handle(l.load),
-		"plugin.reload":   control.Handle(l.reloadPlugin),
-		"plugin.rollback": control.Handle(l.rollback),
-		"plugin.unload":   control.Handle(l.unload),
-		"plugin.usage":    control.Handle(l.usage),
-		"plugin.bill":     control.Handle(l.usageReport),
+	return []control.Route{
+		control.Do("plugin.list", "List the plugins of the configuration.", l.list),
+		control.Do("plugin.load", "Load a module from a file of the host's machine.", l.load),
+		control.Do("plugin.reload", "Read the files of plugins again.", l.reloadPlugin),
+		control.Do("plugin.rollback", "Go back to the version before.", l.rollback),
+		control.Do("plugin.unload", "Take a plugin out of service.", l.unload),
+		control.Do("plugin.usage", "Read what a plugin has used of its limits.", l.usage),
+		control.Do("plugin.bill", "Read the usage of plugins since the host began.", l.usageReport),
 	}
 }
 

@@ -145,14 +145,3 @@ These answers come from a script, not from an LLM. To connect a real one:
   export OPENAI_API_KEY=...            (or OPENAI_BASE_URL=http://localhost:11434/v1)
   %s run %s --model NAME "..."
 `
-
-// printMessage writes a message of the host to the terminal. The next step of an error is
-// on a line of its own.
-func (s *conversation) printMessage(format string, args ...any) {
-	for i, arg := range args {
-		if err, isError := arg.(error); isError {
-			args[i] = ui.ErrorText(err)
-		}
-	}
-	fmt.Fprintf(s.term.Console(), "* "+format+"\n", args...)
-}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -11,12 +15,15 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/project"
 )
 
 type devFlags struct {
-	run    runFlags
-	socket string
+	run            runFlags
+	listen, socket string
 }
 
 // NewDev returns the command agenthost dev.
@@ -24,32 +31,50 @@ func NewDev(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev PROJECT",
-		Short: "Talk to a project while you change its plugins",
-		Long: `Talk to a project while you change its plugins. Saving a plugin, the Go source in
-a directory or a .wasm file, puts it into service: the next turn runs it. If it
-does not build or load, that is said, and the version before stays. A turn that
-is running ends on the versions that it began with. Grants and tenants of the
-configuration are taken when it is saved.
+		Short: "Serve a project on this machine while you change its plugins",
+		Long: `Serve a project on this machine while you change its plugins: the HTTP API of
+agenthost serve, without keys, for programs and browser pages of this machine. On a
+terminal it is a conversation as well, whose end ends the host; otherwise the host
+serves until SIGTERM or ctrl-C.
 
-Other commands can steer it: agenthost plugin list|load|reload|rollback|unload|top
-with --data DIR or --socket PATH. Without --data the socket is in a temporary
-directory, and is told at the start.`,
+Saving a plugin, the Go source in a directory or a .wasm file, puts it into service:
+the next turn runs it. If it does not build or load, that is said, and the version
+before stays. A turn of the conversation that is running ends on the versions that it
+began with. Grants and tenants of the configuration are taken when it is saved.
+
+Requests act for the tenant of --tenant, or the project's. Other commands can steer the
+host: agenthost plugin list|load|reload|rollback|unload|top with --data DIR or --socket
+PATH. Without --data the socket is in a temporary directory, and is told at the start.`,
 		Example: "  agenthost dev shop --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := f.run.checkHistory(); err != nil {
+			if err := f.check(); err != nil {
 				return cli.UsageError(err, c.CommandPath())
 			}
-			return dev(c.Context(), t, projects, list[0], f)
+			return dev(c.Context(), t, projects, list[0], &f)
 		},
 	}
 	flags := c.Flags()
 	f.run.add(c, projects)
+	flags.StringVar(&f.listen, "listen", "", "the address to listen at, of this machine alone (default: "+defaultListen+", or a free port if that is taken)")
 	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
 	return c
 }
 
-func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectName string, f devFlags) (err error) {
+func (f *devFlags) check() error {
+	if err := f.run.checkHistory(); err != nil || f.listen == "" {
+		return err
+	}
+	switch name, _, err := net.SplitHostPort(f.listen); {
+	case err != nil:
+		return fmt.Errorf("--listen %q is no address: write HOST:PORT, such as %s", f.listen, defaultListen)
+	case !isLoopback(name):
+		return fmt.Errorf("--listen %s is reached by other machines, and dev asks for no key: use agenthost serve", f.listen)
+	}
+	return nil
+}
+
+func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectName string, f *devFlags) (err error) {
 	c, err := open.ReadProject(projectName)
 	if err != nil {
 		return err
@@ -57,6 +82,11 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	if err := open.CheckChangeable(c); err != nil {
 		return err
 	}
+	web, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = web.listener.Close() }() // the server closes it, too
 	opts := f.run.projectOptions(projects)
 	opts.Replaceable = true
 	a, err := project.Open(ctx, c, opts)
@@ -68,31 +98,82 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	if err != nil {
 		return err
 	}
-	socket, err := f.socketPath(a)
+	socket, err := localSocket(f.socket, &f.run.data, a)
 	if err != nil {
 		return err
 	}
-	if err := s.serveCommands(ctx, socket); err != nil {
+	live, err := newLiveHost(ctx, a, &f.run.data, socket, t.Logger(), t.Say)
+	if err != nil {
 		return err
 	}
-	s.reload.Watch()
-	stop := s.reload.Poll(ctx)
+	api, err := openAPI(live, f.run.tenant)
+	if err != nil {
+		return err
+	}
+	s.reload = live.reload
+	live.reload.Watch()
+	stop := live.reload.Poll(ctx)
 	defer stop()
-	fmt.Fprintf(t.Out, "Save a plugin, and the next turn runs it. Steer this host with: agenthost plugin list%s\n", control.HostWords(&f.run.data, socket))
-	return s.talk(ctx)
+	web.host, web.drain, web.manager = live, defaultDrain, serviceManager{opts.Getenv}
+	f.announce(s, web.url(), socket)
+	if t.InIsTerminal {
+		return web.serve(ctx, api, s.talk)
+	}
+	return web.serve(ctx, api, untilDone)
 }
 
-// socketPath returns the path of the control socket.
-func (f *devFlags) socketPath(a *project.Project) (string, error) {
-	switch {
-	case f.socket != "":
-		return f.socket, nil
-	case f.run.data.LocalDir() != "":
-		return control.SocketPath(f.run.data.LocalDir()), nil
+// open listens at the address of the flag, or else at the default one or a free port.
+func (f *devFlags) open(ctx context.Context) (*webServer, error) {
+	if f.listen != "" {
+		return listenAt(ctx, f.listen, nil)
 	}
-	path, remove, err := devSocket()
-	if err == nil {
-		a.OnClose(remove)
+	web, err := listenAt(ctx, defaultListen, nil)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return listenAt(ctx, "127.0.0.1:0", nil)
 	}
-	return path, err
+	return web, err
+}
+
+// openAPI returns the API for the programs of this machine, each of which acts for a
+// tenant without a key. It refuses requests that pages of other sites make by the
+// browser of this machine's user: those with a name of another machine, which such a
+// site may have made to mean this one, and those that the browser marks.
+func openAPI(h *liveHost, tenant string) (http.Handler, error) {
+	opts := h.api
+	api, err := httpapi.New(func(*http.Request) (*keys.Principal, error) {
+		return &keys.Principal{Tenant: h.app.Tenant(tenant), Scopes: httpapi.Scopes()}, nil
+	}, &opts)
+	if err != nil {
+		return nil, err
+	}
+	foreign := func(w http.ResponseWriter, _ *http.Request) {
+		httpapi.NewProblem(host.Errorf(host.PermissionDenied, "the request is of a page of another site").
+			WithHint("agenthost serve has --origin for such pages"), "").Answer(w)
+	}
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(http.HandlerFunc(foreign))
+	guarded := guard.Handler(api)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Host
+		if bare, _, err := net.SplitHostPort(r.Host); err == nil {
+			name = bare
+		}
+		if !isLoopback(strings.Trim(name, "[]")) {
+			foreign(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	}), nil
+}
+
+// announce prints how to use the host.
+func (f *devFlags) announce(s *conversation, url, socket string) {
+	fmt.Fprintf(s.term.Out, `Serving at %s for this machine, without keys. Send a message, and read the answer as it comes:
+  curl --json '{"text":"hello"}' %s/v1/runs
+  curl -N --json '{"text":"hello"}' -H 'Accept: text/event-stream' %s/v1/runs
+Save a plugin, and the next turn runs it. Steer this host with: %s plugin list%s
+`, url, url, url, ui.Self(), control.HostWords(&f.run.data, socket))
+	if !s.term.InIsTerminal {
+		s.footer()
+	}
 }

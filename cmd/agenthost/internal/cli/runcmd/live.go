@@ -3,10 +3,12 @@ package runcmd
 import (
 	"context"
 	"errors"
-	"maps"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
@@ -16,30 +18,37 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/project"
 )
 
-// serveCommands lets other commands steer this host over a control socket.
-func (s *conversation) serveCommands(ctx context.Context, socket string) (err error) {
-	s.reload, err = serveCommands(ctx, s.app, &s.data, socket, s.printMessage)
+// liveHost is a project's host that other processes use while it runs.
+type liveHost struct {
+	app      *project.Project
+	reload   *project.Reloader
+	api      httpapi.Options // of each address
+	say      func(string, ...any)
+	draining atomic.Bool // no run begins any more
+}
+
+// serveCommands lets other commands use this host over a control socket.
+func (s *conversation) serveCommands(ctx context.Context, socket string) error {
+	h, err := newLiveHost(ctx, s.app, &s.data, socket, s.term.Logger(), s.term.Say)
+	if err == nil {
+		s.reload = h.reload
+	}
 	return err
 }
 
-// serveCommands lets other commands steer a project's host over a control socket, until
-// the project is closed. say receives messages for people.
-func serveCommands(ctx context.Context, app *project.Project, data *cli.DataFlag, socket string, say func(string, ...any)) (*project.Reloader, error) {
-	if dir := data.LocalDir(); data.At().IsDatabase() && socket == control.SocketPath(dir) {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, host.Errorf(host.FailedPrecondition, "make the directory of the control socket: %w", err).WithHint("name another --socket, or set XDG_RUNTIME_DIR to a directory of this user")
-		}
+// newLiveHost lets other processes use a project's host over a control socket until the
+// project is closed. say receives messages for people.
+func newLiveHost(ctx context.Context, app *project.Project, data *cli.DataFlag, socket string, logger *slog.Logger, say func(string, ...any)) (*liveHost, error) {
+	if err := makeSocketDir(data, socket); err != nil {
+		return nil, err
 	}
-	if dir := filepath.Dir(socket); dir != "" {
-		if _, err := os.Stat(dir); err != nil {
-			return nil, host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
-		}
-	}
-	reload := project.NewReloader(app, say)
-	stop, err := reload.Follow(ctx)
+	h := &liveHost{app: app, reload: project.NewReloader(app, say), say: say}
+	stop, err := h.reload.Follow(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,13 +58,60 @@ func serveCommands(ctx context.Context, app *project.Project, data *cli.DataFlag
 	if err := clients.Recover(ctx, control.HostWords(data, socket), say); err != nil {
 		return nil, err
 	}
-	server, err := control.Listen(socket, handlers(app, reload, clients))
+	if h.api, err = h.apiOptions(logger); err != nil {
+		return nil, err
+	}
+	api, err := h.administratorAPI()
+	if err != nil {
+		return nil, err
+	}
+	server, err := control.Listen(socket, api, slices.Concat(clients.Routes(), plugincmd.Routes(app, h.reload), datacmd.Routes(app)))
 	if err != nil {
 		return nil, err
 	}
 	app.OnClose(server.Close)
 	app.StartRetention()
-	return reload, shareData(app, data, say)
+	return h, shareData(app, data, say)
+}
+
+// makeSocketDir makes the directory of a database's sockets, and refuses another one that
+// is missing.
+func makeSocketDir(data *cli.DataFlag, socket string) error {
+	if dir := data.LocalDir(); data.At().IsDatabase() && socket == control.SocketPath(dir) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return host.Errorf(host.FailedPrecondition, "make the directory of the control socket: %w", err).WithHint("name another --socket, or set XDG_RUNTIME_DIR to a directory of this user")
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(socket)); err != nil {
+		return host.Errorf(host.FailedPrecondition, "open control socket: %w", err).WithHint("make the directory, or name another --socket")
+	}
+	return nil
+}
+
+// apiOptions returns the parts of the host that each of its addresses serves.
+func (h *liveHost) apiOptions(logger *slog.Logger) (httpapi.Options, error) {
+	view, err := h.app.ClientView()
+	return httpapi.Options{
+		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(),
+		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
+			return h.app.Tenants().Allows(p.Tenant, target)
+		},
+		Ready: func(context.Context) error {
+			if h.draining.Load() {
+				return host.Errorf(host.Unavailable, "the host ends")
+			}
+			return nil
+		},
+		View: view, Logger: logger,
+	}, err
+}
+
+// administratorAPI returns the API of the control socket, which acts for the tenant that
+// a request names, or the project's.
+func (h *liveHost) administratorAPI() (*httpapi.API, error) {
+	opts := h.api
+	opts.WholeErrors = true
+	return httpapi.New(control.Authenticate(h.app.Tenant), &opts)
 }
 
 // shareData lets other commands use the threads of a host that keeps them.
@@ -88,20 +144,19 @@ func serveStore(d *datadir.Dir, dir string) (stop func() error, shared bool, err
 	}, shared, err
 }
 
-// handlers are the operations of the control socket.
-func handlers(a *project.Project, reload *project.Reloader, clients *sessioncmd.Served) map[string]control.Handler {
-	all := clients.Handlers()
-	maps.Copy(all, plugincmd.Handlers(a, reload))
-	maps.Copy(all, datacmd.Handlers(a))
-	return all
-}
-
-// devSocket returns where the socket of a host without a data directory is: in a
-// temporary directory of its own.
-func devSocket() (path string, remove func() error, err error) {
+// localSocket returns the path of the control socket that a flag names, or that of the
+// data. A host without either has it in a temporary directory of its own.
+func localSocket(named string, data *cli.DataFlag, a *project.Project) (string, error) {
+	switch {
+	case named != "":
+		return named, nil
+	case data.LocalDir() != "":
+		return control.SocketPath(data.LocalDir()), nil
+	}
 	dir, err := os.MkdirTemp("", "agenthost")
 	if err != nil {
-		return "", nil, host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data or --socket")
+		return "", host.Errorf(host.FailedPrecondition, "make a temporary directory: %w", err).WithHint("name one with --data or --socket")
 	}
-	return filepath.Join(dir, control.SocketName), func() error { return os.RemoveAll(dir) }, nil
+	a.OnClose(func() error { return os.RemoveAll(dir) })
+	return filepath.Join(dir, control.SocketName), nil
 }

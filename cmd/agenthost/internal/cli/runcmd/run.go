@@ -171,7 +171,7 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 	if served {
 		socket := control.SocketPath(f.data.LocalDir())
 		if f.data.At().IsDatabase() && control.Listens(socket) {
-			s.printMessage("another host on this machine takes the commands for this database: they do not steer this conversation")
+			s.term.Say("another host on this machine takes the commands for this database: they do not steer this conversation")
 		} else if err := s.serveCommands(ctx, socket); err != nil {
 			return err
 		}

@@ -2,15 +2,12 @@ package runcmd
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,24 +16,15 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
-	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/metrics"
-	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
-// The bounds of a server's connections.
-const (
-	defaultListen     = "127.0.0.1:8080"
-	defaultDrain      = 10 * time.Second // for runs, after SIGTERM
-	closeTimeout      = 5 * time.Second  // for the last answers, after the runs have ended
-	readHeaderTimeout = 10 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 64 << 10
-)
+// defaultDrain is the time of runs to end after SIGTERM.
+const defaultDrain = 10 * time.Second
 
 type serveFlags struct {
 	data                cli.DataFlag
@@ -114,35 +102,6 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-func isLoopback(name string) bool {
-	if name == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(name)
-	return err == nil && ip.IsLoopback()
-}
-
-// lateRuntime is the runtime of a project that is opened after its meter is made.
-type lateRuntime struct {
-	runtime atomic.Pointer[plugin.Runtime]
-}
-
-// UsageReport implements the Plugins of package metrics.
-func (l *lateRuntime) UsageReport() *plugin.UsageReport {
-	if rt := l.runtime.Load(); rt != nil {
-		return rt.UsageReport()
-	}
-	return &plugin.UsageReport{}
-}
-
-// Slots implements the Plugins of package metrics.
-func (l *lateRuntime) Slots() []*plugin.Slot {
-	if rt := l.runtime.Load(); rt != nil {
-		return rt.Slots()
-	}
-	return nil
-}
-
 func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name string, f *serveFlags) (err error) {
 	c, err := open.ReadProject(name)
 	if err != nil {
@@ -151,11 +110,15 @@ func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name st
 	if err := open.CheckChangeable(c); err != nil {
 		return err
 	}
-	listener, err := f.open(ctx)
+	certificate, err := readCertificate(f.certificate, f.key)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // the server closes it, too
+	web, err := listenAt(ctx, f.listen, certificate)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = web.listener.Close() }() // the server closes it, too
 	plugins := &lateRuntime{}
 	collected := metrics.New(&metrics.Options{Plugins: plugins})
 	opts := projects.Options()
@@ -166,96 +129,44 @@ func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name st
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	plugins.runtime.Store(a.Runtime())
-	say := func(format string, args ...any) {
-		for i, arg := range args {
-			if err, isError := arg.(error); isError {
-				args[i] = ui.ErrorText(err)
-			}
-		}
-		fmt.Fprintf(t.Console(), "* "+format+"\n", args...)
-	}
-	socket := f.socket
-	if socket == "" {
-		socket = control.SocketPath(f.data.LocalDir())
-	}
-	reload, err := serveCommands(ctx, a, &f.data, socket, say)
+	socket, err := localSocket(f.socket, &f.data, a)
 	if err != nil {
 		return err
 	}
-	var draining atomic.Bool
-	api, err := f.api(a, t.Logger(), collected, &draining)
+	live, err := newLiveHost(ctx, a, &f.data, socket, t.Logger(), t.Say)
 	if err != nil {
 		return err
 	}
-	reload.Watch()
-	stop := reload.Poll(ctx)
+	api, err := f.keyedAPI(live, collected)
+	if err != nil {
+		return err
+	}
+	live.reload.Watch()
+	stop := live.reload.Poll(ctx)
 	defer stop()
-	f.announce(t, a, name, listener.Addr())
-	return f.serveUntil(ctx, listener, api, func() {
-		draining.Store(true)
-		say("ending: no run begins any more, and those that run have %s", f.drain)
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
-		defer cancel()
-		if a.Runs().Drain(drain) != nil {
-			say("some runs did not end in %s, and were canceled", f.drain)
-		}
-	})
+	web.host, web.drain, web.manager = live, f.drain, serviceManager{opts.Getenv}
+	f.announce(t, a, name, web.url())
+	return web.serve(ctx, api, untilDone)
 }
 
-// open listens at the address, with TLS if there is a certificate.
-func (f *serveFlags) open(ctx context.Context) (net.Listener, error) {
-	var config *tls.Config
-	if f.certificate != "" {
-		pair, err := tls.LoadX509KeyPair(f.certificate, f.key)
-		if err != nil {
-			return nil, host.Errorf(host.InvalidArgument, "read the certificate and its key: %w", err).WithHint("--tls-cert and --tls-key are files in PEM that belong together")
-		}
-		config = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	}
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", f.listen)
-	if err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "listen at %s: %w", f.listen, err).WithHint("end the process that has the address, or give another --listen")
-	}
-	if config != nil {
-		l = tls.NewListener(l, config)
-	}
-	return l, nil
-}
-
-// api returns the routes of a project, for the holders of its tenants' keys.
-func (f *serveFlags) api(a *project.Project, logger *slog.Logger, collected *metrics.Collector, draining *atomic.Bool) (*httpapi.API, error) {
-	store := keys.New(a.Data().Driver, &keys.Options{
+// keyedAPI returns the API for the holders of the tenants' keys.
+func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpapi.API, error) {
+	opts := h.api
+	store := keys.New(h.app.Data().Driver, &keys.Options{
 		Admit: func(_ context.Context, p *keys.Principal) error {
 			if p.Admin {
 				return nil
 			}
-			return a.Tenants().Admit(p.Tenant)
+			return h.app.Tenants().Admit(p.Tenant)
 		},
-		Address: f.address(), Logger: logger,
+		Address: f.address(), Logger: opts.Logger,
 	})
-	a.OnClose(store.Close)
-	view, err := a.ClientView()
-	if err != nil {
-		return nil, err
-	}
-	opts := &httpapi.Options{
-		Runs: a.Runs(), Targets: a, Threads: a.Threads(), Ledger: a.Ledger(),
-		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
-			return a.Tenants().Allows(p.Tenant, target)
-		},
-		Ready: func(context.Context) error {
-			if draining.Load() {
-				return host.Errorf(host.Unavailable, "the host ends")
-			}
-			return nil
-		},
-		Origins: f.origins, View: view, Logger: logger,
-	}
+	h.app.OnClose(store.Close)
+	opts.Origins = f.origins
 	if f.metrics {
 		opts.Metrics = collected.Handler(nil)
 	}
-	return httpapi.New(store.Authenticate, opts)
+	return httpapi.New(store.Authenticate, &opts)
 }
 
 // address returns the function that finds the address of a request's sender; nil means
@@ -273,37 +184,14 @@ func (f *serveFlags) address() func(*http.Request) netip.Addr {
 }
 
 // announce prints where the host is, and what to do next.
-func (f *serveFlags) announce(t *ui.Terminal, a *project.Project, name string, at net.Addr) {
-	scheme := "http"
-	if f.certificate != "" {
-		scheme = "https"
-	}
-	url := scheme + "://" + at.String()
-	fmt.Fprintf(t.Out, "Serving %s at %s\n\nMake a key, and send a message:\n  %s key create --tenant acme%s\n  curl --json '{\"text\":\"hello\"}' -H \"Authorization: Bearer $KEY\" %s/v1/runs\n",
-		termtext.ShellWord(name), url, ui.Self(), f.data.Words(), url)
+func (f *serveFlags) announce(t *ui.Terminal, a *project.Project, name, url string) {
+	fmt.Fprintf(t.Out, `Serving %s at %s
+
+Make a key, and send a message:
+  KEY=$(%s key create --tenant acme%s)
+  curl --json '{"text":"hello"}' -H "Authorization: Bearer $KEY" %s/v1/runs
+`, termtext.ShellWord(name), url, ui.Self(), f.data.Words(), url)
 	if a.Scripted() {
 		fmt.Fprintf(t.Out, scriptedFooter, ui.Self(), termtext.ShellWord(name))
 	}
-}
-
-// serveUntil serves a handler until ctx ends or the listener fails. It calls drain while
-// requests are still answered, and then closes the connections within closeTimeout.
-func (f *serveFlags) serveUntil(ctx context.Context, l net.Listener, handler http.Handler, drain func()) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)} // it would log each client that leaves
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return host.Errorf(host.Unavailable, "the listener at %s failed: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	drain()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	if server.Shutdown(end) != nil {
-		_ = server.Close()
-	}
-	<-failed
-	return nil
 }

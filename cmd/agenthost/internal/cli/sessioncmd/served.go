@@ -33,16 +33,16 @@ func NewServed(a *project.Project) *Served {
 	return &Served{app: a, services: map[string]*sessions.Service{}, targets: map[string]host.Target{}}
 }
 
-// Handlers are the operations on sessions.
-func (v *Served) Handlers() map[string]control.Handler {
-	return map[string]control.Handler{
-		"session.turn":     control.Handle(v.turn),
-		"session.snapshot": control.Handle(v.snapshot),
-		"session.last":     control.Handle(v.last),
-		"session.list":     control.Handle(v.list),
-		"session.status":   control.Handle(v.status),
-		"session.wait":     control.Handle(v.wait),
-		"session.abort":    control.Handle(v.abort),
+// Routes are the local routes of sessions.
+func (v *Served) Routes() []control.Route {
+	return []control.Route{
+		control.Do("session.turn", "Run a turn of a session, and stream its events.", v.turn),
+		control.Do("session.snapshot", "Read a snapshot of a session.", v.snapshot),
+		control.Do("session.last", "Read how the last turn of a session has ended.", v.last),
+		control.Do("session.list", "List the turns in the background.", v.list),
+		control.Do("session.status", "Read how far a turn in the background is.", v.status),
+		control.Do("session.wait", "Wait for the end of a turn in the background, for a while.", v.wait),
+		control.Do("session.abort", "End a turn in the background.", v.abort),
 	}
 }
 

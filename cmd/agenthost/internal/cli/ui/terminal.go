@@ -42,3 +42,14 @@ func (t *Terminal) Coloured() bool { return t.OutIsTerminal && !t.NoColor && !t.
 func (t *Terminal) Note(format string, args ...any) {
 	fmt.Fprintf(t.Console(), "agenthost: "+format+"\n", args...)
 }
+
+// Say writes a message of the host to the terminal, as fmt.Printf does. The next step of
+// an error is on a line of its own.
+func (t *Terminal) Say(format string, args ...any) {
+	for i, arg := range args {
+		if err, isError := arg.(error); isError {
+			args[i] = ErrorText(err)
+		}
+	}
+	fmt.Fprintf(t.Console(), "* "+format+"\n", args...)
+}
