@@ -130,6 +130,8 @@ var layers = []layer{
 		"text in, text out: every hint and every command writes names the same way"},
 	{"internal/longtest", nil,
 		"how much work tests do is decided in one place, for every package's tests"},
+	{"internal/testnode", nil,
+		"programs of Node.js for tests are installed in one way"},
 	{"internal/testuser", nil,
 		"a user without rights, for tests of any package"},
 	{"internal/testguest", nil,

@@ -100,8 +100,8 @@ func credential(r *http.Request) (*keys.Principal, error) {
 	return p, nil
 }
 
-// newServer serves the agents clerk, which repeats what it is told, asker, which wants
-// an approval, and stuck, which answers when it is canceled.
+// newServer serves the agents clerk, which repeats its input, asker, which wants an
+// approval, drafter, which leaves an artifact, and stuck, which answers when it is canceled.
 func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	t.Helper()
 	driver := kv.NewMemory()
@@ -117,7 +117,7 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	}), "stuck": agentOf(t, "stuck", func(ctx context.Context, _ *llm.Request) hosttest.Reply {
 		<-ctx.Done()
 		return hosttest.Fail(ctx.Err())
-	}), "asker": askerOf(t)}
+	}), "asker": askerOf(t), "drafter": drafterOf(t)}
 	registry, err := runs.New(h, &runs.Options{Target: agents.Target, Journal: store})
 	must(t, err)
 	logged := &sometimesFull{Driver: driver}
@@ -169,6 +169,20 @@ func askerOf(t *testing.T) host.Target {
 		}
 		return hosttest.Call("refund", `{}`)
 	}, refund)
+}
+
+// drafterOf returns an agent whose only tool makes an artifact.
+func drafterOf(t *testing.T) host.Target {
+	t.Helper()
+	draft := host.NewTool("draft", "Writes a letter.", func(_ context.Context, c *host.Call, _ struct{}) (string, error) {
+		return "written", c.AddArtifact(host.Artifact{Name: "letter", Parts: []host.Part{&host.Text{Text: "Dear customer"}}})
+	}, nil)
+	return agentOf(t, "drafter", func(_ context.Context, req *llm.Request) hosttest.Reply {
+		if last := req.Messages[len(req.Messages)-1]; last.Role == host.ToolRole {
+			return hosttest.Say("it is written")
+		}
+		return hosttest.Call("draft", `{}`)
+	}, draft)
 }
 
 func must(t *testing.T, err error) {

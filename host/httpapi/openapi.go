@@ -32,6 +32,9 @@ var written = map[reflect.Type]json.RawMessage{
 		"sandbox":{"type":"object","additionalProperties":{"type":["integer","string"]},"description":"limits of calls of plugins, such as instructions"},
 		"run":{"type":"object","additionalProperties":{"type":["integer","string"]},"description":"limits of a run, such as run_timeout"},
 		"retention":{"type":"object","description":"the threads that are kept","properties":{"max_age":{"type":"string"},"max_threads":{"type":"integer"},"max_bytes":{"type":"integer"}},"additionalProperties":false}},"additionalProperties":false}`),
+	reflect.TypeFor[host.Artifact](): json.RawMessage(`{"type":"object","description":"a result beside the conversation","required":["parts"],"properties":{
+		"name":{"type":"string"},"parts":{"type":"array","items":{"type":"object","required":["type"],"properties":{"type":{"type":"string"}},"additionalProperties":true}},
+		"metadata":{"type":"object","additionalProperties":true}},"additionalProperties":true}`),
 	reflect.TypeFor[fault.Error](): json.RawMessage(`{"type":"object","description":"an error with a code","required":["code","message"],"properties":{
 		"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},"retryable":{"type":"boolean"},"limit":{"type":"string"}},"additionalProperties":true}`),
 }
@@ -63,7 +66,7 @@ func (cs *components) add(t reflect.Type) error {
 		return nil
 	}
 	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() && !f.Anonymous {
+		if f.IsExported() && !f.Anonymous && f.Tag.Get("json") != "-" {
 			if err := cs.add(f.Type); err != nil {
 				return err
 			}
@@ -79,6 +82,9 @@ func (cs *components) add(t reflect.Type) error {
 	raw, err := schema.InferParts(t, parts)
 	if err != nil {
 		return host.Errorf(host.Internal, "schema of %s: %w", t, err)
+	}
+	if string(raw) == "true" { // a type that writes its JSON itself
+		raw = json.RawMessage(`{}`)
 	}
 	cs.schemas[name] = raw
 	return nil

@@ -5,14 +5,10 @@ package stream_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -25,70 +21,13 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testnode"
 )
 
 // The chunks of AgentKit's encoder are given to AgentKit's own client: the hook
 // useAgent of the npm package @inngest/use-agent, at the version that the lock file
-// in testdata/useagent names, which the test installs once in the user's cache.
+// in testdata/useagent names, which is installed once in the user's cache.
 // Only the connection to Inngest's servers is replaced.
-
-// installUseAgent returns the directory of the client, installed.
-func installUseAgent(t *testing.T) string {
-	t.Helper()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s: run .ci/toolchains.sh", program)
-		}
-	}
-	source := os.DirFS("testdata/useagent")
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(cache, "agenthost-test", "useagent-"+digestOf(t, source))
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	made, err := os.MkdirTemp(filepath.Dir(dir), "installing-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(made)
-	if err := os.CopyFS(made, source); err != nil {
-		t.Fatal(err)
-	}
-	install := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	install.Dir = made
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("needs @inngest/use-agent, which npm cannot install: %v\n%s", err, out)
-	}
-	if err := os.Rename(made, dir); err != nil {
-		if _, err := os.Stat(dir); err != nil { // another test has not been faster
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-func digestOf(t *testing.T, files fs.FS) string {
-	t.Helper()
-	h := sha256.New()
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(files, name)
-		fmt.Fprintf(h, "%s %d\n%s", name, len(content), content)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)[:8])
-}
 
 // clientState is what an application has of a conversation.
 type clientState struct {
@@ -162,7 +101,7 @@ func (c *conversation) run(req *host.Request) *host.RunResult {
 func (c *conversation) client() *clientState {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), "node", "client.js", "u7", "t1")
-	cmd.Dir = installUseAgent(c.t)
+	cmd.Dir = testnode.Install(c.t, "testdata/useagent")
 	cmd.Stdin = bytes.NewReader(c.chunks.Bytes())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

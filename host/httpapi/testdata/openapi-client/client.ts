@@ -1,0 +1,191 @@
+// Calls each operation of a host through the generated client, and checks its answer.
+//
+//   node client.js URL ADMIN_KEY
+//
+// Each line of the output is an operation that was called, with the reason if it failed.
+// A route that is added to the host wants an entry in calls.
+
+import * as sdk from './generated/sdk.gen';
+import { createClient } from './generated/client';
+
+const [baseUrl, adminKey] = process.argv.slice(2);
+
+const as = (key: string) => createClient({ baseUrl, auth: key });
+const admin = as(adminKey);
+let tenant = admin; // a tenant's client, once there is a key
+let keyId = '';
+
+const names = { tenant: 'initech', thread: 'orders', copy: 'orders-copy' };
+const made = { run: '', message: '', digest: '', branch: '', adminKey: '' };
+
+function want(condition: unknown, answer: unknown): asserts condition {
+  if (!condition) throw new Error(`answers ${JSON.stringify(answer)}`);
+}
+
+// ok returns the data of an answer without an error.
+async function ok<T>(call: Promise<{ data?: T; error?: unknown; response?: Response }>): Promise<NonNullable<T>> {
+  const { data, error, response } = await call;
+  want(error === undefined && response?.ok && data != null, error ?? response?.status);
+  return data;
+}
+
+// done checks an answer without a body.
+async function done(call: Promise<{ error?: unknown; response?: Response }>) {
+  const { error, response } = await call;
+  want(error === undefined && response?.status === 204, error ?? response?.status);
+}
+
+const inTenant = { tenant: names.tenant };
+const inThread = { thread: names.thread };
+
+// The calls, in an order in which each one finds what it needs.
+const calls: [keyof typeof sdk, () => Promise<void>][] = [
+  ['health', async () => { const a = await ok(sdk.health({ client: admin })); want(a.status === 'ok', a); }],
+  ['ready', async () => { const a = await ok(sdk.ready({ client: admin })); want(a.status === 'ready', a); }],
+  ['openapi', async () => { const a = await ok(sdk.openapi({ client: admin })); want((a as { openapi: string }).openapi === '3.1.0', a); }],
+  ['metrics', async () => { const a = await ok(sdk.metrics({ client: admin, parseAs: 'text' })); want(String(a).includes('agenthost_'), a); }],
+
+  // Administrators make a tenant and its key.
+  ['createTenant', async () => {
+    const plan = { usage: { limits: [{ resource: 'tokens', amount: 1_000_000, window: 'month' }] } };
+    const a = await ok(sdk.createTenant({ client: admin, body: { id: names.tenant, name: 'Initech', plan } }));
+    want(a.status === 'active' && a.plan.usage?.limits?.[0].amount === 1_000_000, a);
+  }],
+  ['listTenants', async () => { const a = await ok(sdk.listTenants({ client: admin })); want(a.tenants?.some((t) => t?.id === names.tenant), a); }],
+  ['getTenant', async () => { const a = await ok(sdk.getTenant({ client: admin, path: inTenant })); want(a.name === 'Initech', a); }],
+  ['changeTenant', async () => {
+    const { response } = await sdk.getTenant({ client: admin, path: inTenant });
+    const tag = response?.headers.get('ETag') ?? '';
+    const a = await ok(sdk.changeTenant({ client: admin, path: inTenant, body: { name: 'Initech Ltd.' }, headers: { 'If-Match': tag } }));
+    want(a.name === 'Initech Ltd.', a);
+    const again = await sdk.changeTenant({ client: admin, path: inTenant, body: { name: 'Late' }, headers: { 'If-Match': tag } });
+    want(again.response?.status === 412, again);
+  }],
+  ['suspendTenant', async () => { const a = await ok(sdk.suspendTenant({ client: admin, path: inTenant, body: { reason: 'unpaid' } })); want(a.status === 'suspended', a); }],
+  ['resumeTenant', async () => { const a = await ok(sdk.resumeTenant({ client: admin, path: inTenant })); want(a.status === 'active', a); }],
+  ['createTenantKey', async () => {
+    const scopes = ['runs:read', 'runs:write', 'threads:read', 'threads:write', 'usage:read', 'tokens:mint', 'memory:read', 'memory:write', 'sessions:read', 'sessions:write', 'plugins:read', 'plugins:write'];
+    const a = await ok(sdk.createTenantKey({ client: admin, path: inTenant, body: { name: 'backend', scopes } }));
+    want(a.credential.startsWith('ah_live_'), a);
+    keyId = a.key?.id ?? '';
+    tenant = as(a.credential);
+  }],
+  ['listTenantKeys', async () => { const a = await ok(sdk.listTenantKeys({ client: admin, path: inTenant })); want(a.keys?.[0]?.id === keyId, a); }],
+  ['getTenantKey', async () => { const a = await ok(sdk.getTenantKey({ client: admin, path: { ...inTenant, key: keyId } })); want(a.name === 'backend', a); }],
+  ['rotateTenantKey', async () => {
+    const a = await ok(sdk.rotateTenantKey({ client: admin, path: { ...inTenant, key: keyId }, body: { overlap: '1h' } }));
+    want(a.key?.replaces, a);
+    tenant = as(a.credential);
+  }],
+  ['createAdminKey', async () => {
+    const a = await ok(sdk.createAdminKey({ client: admin, body: { name: 'billing', scopes: ['usage:read'], expires: '2100-01-01T00:00:00Z' } }));
+    want(a.credential.startsWith('ah_admin_') && a.key, a);
+    made.adminKey = a.key.id;
+  }],
+  ['listAdminKeys', async () => { const a = await ok(sdk.listAdminKeys({ client: admin })); want(a.keys?.some((k) => k?.id === made.adminKey), a); }],
+  ['getAdminKey', async () => { const a = await ok(sdk.getAdminKey({ client: admin, path: { key: made.adminKey } })); want(a.name === 'billing', a); }],
+  ['rotateAdminKey', async () => { const a = await ok(sdk.rotateAdminKey({ client: admin, path: { key: made.adminKey }, body: {} })); want(a.credential.startsWith('ah_admin_'), a); }],
+  ['revokeAdminKey', () => done(sdk.revokeAdminKey({ client: admin, path: { key: made.adminKey } }))],
+
+  // The tenant has runs.
+  ['me', async () => { const a = await ok(sdk.me({ client: tenant })); want(a.tenant === names.tenant && a.key === keyId, a); }],
+  ['listTargets', async () => { const a = await ok(sdk.listTargets({ client: tenant })); want(a.targets?.includes('clerk'), a); }],
+  ['createThread', async () => { const a = await ok(sdk.createThread({ client: tenant, body: { id: names.thread, title: 'Orders' } })); want(a.id === names.thread, a); }],
+  ['startRun', async () => {
+    const a = await ok(sdk.startRun({ client: tenant, body: { target: 'clerk', thread: names.thread, text: 'where is order 1042' } }));
+    want(a.status === 'completed' && a.text === 'you said where is order 1042', a);
+    made.run = a.id;
+  }],
+  ['getRun', async () => { const a = await ok(sdk.getRun({ client: tenant, path: { run: made.run } })); want(a.id === made.run && a.usage, a); }],
+  ['listRuns', async () => { const a = await ok(sdk.listRuns({ client: tenant, query: { thread: names.thread } })); want(a.runs?.[0]?.id === made.run, a); }],
+  ['runEvents', async () => {
+    const { stream } = await sdk.runEvents({ client: tenant, path: { run: made.run }, query: { from: 0 } });
+    const kinds: string[] = [];
+    for await (const event of stream) kinds.push((event as { type: string }).type);
+    want(kinds.at(-1) === 'run.finished', kinds);
+  }],
+  ['cancelRun', async () => {
+    const started = await ok(sdk.startRun({ client: tenant, body: { target: 'stuck', text: 'go' }, headers: { Prefer: 'respond-async' } }));
+    want(started.status === 'running', started);
+    const a = await ok(sdk.cancelRun({ client: tenant, path: { run: started.id } }));
+    want(a.id === started.id, a);
+  }],
+  ['answerRun', async () => {
+    const asked = await ok(sdk.startRun({ client: tenant, body: { target: 'asker', text: 'I want my money' } }));
+    const question = asked.questions?.[0];
+    want(asked.status === 'interrupted' && question, asked);
+    const a = await ok(sdk.answerRun({ client: tenant, path: { run: asked.id }, body: { answers: [{ question: question.id, decision: 'approve' }] } }));
+    want(a.text === 'refunded', a);
+  }],
+
+  // Its threads.
+  ['listThreads', async () => { const a = await ok(sdk.listThreads({ client: tenant })); want(a.threads?.some((t) => t?.id === names.thread), a); }],
+  ['getThread', async () => { const a = await ok(sdk.getThread({ client: tenant, path: inThread })); want(a.title === 'Orders', a); }],
+  ['updateThread', async () => { const a = await ok(sdk.updateThread({ client: tenant, path: inThread, body: { title: 'All orders' } })); want(a.title === 'All orders', a); }],
+  ['threadMessages', async () => {
+    const a = await ok(sdk.threadMessages({ client: tenant, path: inThread, query: { limit: 10 } }));
+    want(a.messages?.length === 2 && a.messages[0]?.id, a);
+    made.message = a.messages[0].id;
+  }],
+  ['searchMessages', async () => { const a = await ok(sdk.searchMessages({ client: tenant, query: { q: 'order' } })); want(a.hits?.[0]?.thread === names.thread, a); }],
+  ['threadArtifacts', async () => {
+    await ok(sdk.startRun({ client: tenant, body: { target: 'drafter', thread: names.thread, text: 'write the letter' } }));
+    const a = await ok(sdk.threadArtifacts({ client: tenant, path: inThread }));
+    want(a.artifacts?.[0]?.name === 'letter', a);
+    made.digest = a.artifacts[0].digest ?? '';
+  }],
+  ['getArtifact', async () => { const a = await ok(sdk.getArtifact({ client: tenant, path: { ...inThread, digest: made.digest } })); want(JSON.stringify(a).includes('Dear customer'), a); }],
+  ['exportThread', async () => { const a = await ok(sdk.exportThread({ client: tenant, path: inThread, parseAs: 'text' })); want(String(a).includes('order 1042'), a); }],
+  ['editMessage', async () => {
+    const body = { role: 'user' as const, parts: [{ type: 'text', text: 'where is order 7' }] };
+    const a = await ok(sdk.editMessage({ client: tenant, path: { ...inThread, message: made.message }, body }));
+    want(a.id === names.thread, a);
+  }],
+  ['threadBranches', async () => {
+    const a = await ok(sdk.threadBranches({ client: tenant, path: inThread }));
+    want((a.branches?.length ?? 0) > 1 && a.branches?.[1], a);
+    made.branch = a.branches[1].id ?? '';
+  }],
+  ['rewindThread', async () => { const a = await ok(sdk.rewindThread({ client: tenant, path: inThread, body: { branch: made.branch } })); want(a.id === names.thread, a); }],
+  ['forkThread', async () => { const a = await ok(sdk.forkThread({ client: tenant, path: inThread, body: { id: names.copy } })); want(a.id === names.copy, a); }],
+  ['deleteMessage', async () => { const a = await ok(sdk.deleteMessage({ client: tenant, path: { thread: names.copy, message: made.message } })); want(a.id === names.copy, a); }],
+  ['deleteThread', () => done(sdk.deleteThread({ client: tenant, path: { thread: names.copy } }))],
+  ['mintToken', async () => {
+    const origin = 'https://app.example.com';
+    const a = await ok(sdk.mintToken({ client: tenant, body: { thread: names.thread, origin, scopes: ['threads:read'], life: '1m' } }));
+    const read = await ok(sdk.getThread({ client: as(a.token), path: inThread, headers: { Origin: origin } as never }));
+    want(read.id === names.thread, read);
+  }],
+
+  // Its usage.
+  ['getUsage', async () => { const a = await ok(sdk.getUsage({ client: tenant })); want((a.total.runs ?? 0) > 2, a); }],
+  ['usageRecords', async () => { const a = await ok(sdk.usageRecords({ client: tenant, query: { key: keyId } })); want(a.records?.some((r) => r.run === made.run), a); }],
+  ['usageLimits', async () => { const a = await ok(sdk.usageLimits({ client: tenant })); want(a.limits?.some((l) => l.resource === 'tokens' && l.spent > 0), a); }],
+  ['getTenantUsage', async () => { const a = await ok(sdk.getTenantUsage({ client: admin, path: inTenant })); want(a.items?.some((i) => i.key === keyId), a); }],
+  ['tenantUsageRecords', async () => { const a = await ok(sdk.tenantUsageRecords({ client: admin, path: inTenant, query: { limit: 1 } })); want(a.records?.length === 1 && a.next, a); }],
+  ['tenantUsageLimits', async () => { const a = await ok(sdk.tenantUsageLimits({ client: admin, path: inTenant })); want(a.limits?.some((l) => l.resource === 'tokens'), a); }],
+
+  // The audit log has it all, and the tenant goes.
+  ['listAudit', async () => { const a = await ok(sdk.listAudit({ client: admin, query: { tenant: names.tenant, action: 'thread.delete' } })); want(a.entries?.[0]?.actor === 'key/' + keyId, a); }],
+  ['verifyAudit', async () => { const a = await ok(sdk.verifyAudit({ client: admin })); want(a.seq > 10, a); }],
+  ['exportAudit', async () => { const a = await ok(sdk.exportAudit({ client: admin, parseAs: 'text' })); want(String(a).includes('tenant.create'), a); }],
+  ['exportTenant', async () => { const a = await ok(sdk.exportTenant({ client: admin, path: inTenant, parseAs: 'text' })); want(String(a).startsWith('{"part":"tenant"'), a); }],
+  ['backup', async () => { const a = await ok(sdk.backup({ client: admin, parseAs: 'text' })); want(String(a).length > 0, a); }],
+  ['revokeTenantKey', () => done(sdk.revokeTenantKey({ client: admin, path: { ...inTenant, key: keyId } }))],
+  ['deleteTenant', async () => { const a = await ok(sdk.deleteTenant({ client: admin, path: inTenant })); want(a.gone, a); }],
+  ['proveTenant', async () => { const a = await ok(sdk.proveTenant({ client: admin, path: inTenant })); want(a.gone, a); }],
+];
+
+async function main() {
+  for (const [operation, call] of calls) {
+    let failed = '';
+    try {
+      await call();
+    } catch (error) {
+      failed = error instanceof Error ? error.message : String(error);
+    }
+    console.log(JSON.stringify({ operation, failed }));
+  }
+}
+
+main();
