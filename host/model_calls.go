@@ -57,7 +57,7 @@ func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level stri
 		view.Input = v.input.ID
 	}
 	ev := &runevent.ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
-	out, done, err := processLent(ctx, p, view)
+	out, done, err := llm.ProcessLent(ctx, p, view)
 	if err != nil {
 		if !llm.IsOptional(p) || ctx.Err() != nil {
 			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = fault.AsError(err), len(messages), -1, -1
@@ -70,45 +70,13 @@ func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level stri
 	c.ledger.addCost(done.Cost)
 	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
 	ev.Changed = !slices.Equal(messages, out)
-	ev.TokensBefore, ev.Approximate = c.countView(ctx, v.model, messages)
+	ev.TokensBefore, ev.Approximate = llm.CountMessages(ctx, c.tokens, v.model, messages)
 	ev.TokensAfter = ev.TokensBefore
 	if ev.Changed {
-		ev.TokensAfter, _ = c.countView(ctx, v.model, out)
+		ev.TokensAfter, _ = llm.CountMessages(ctx, c.tokens, v.model, out)
 	}
 	c.events.emit(ev)
 	return out, nil
-}
-
-// processLent applies a processor to copies of a view's messages, unless it never writes
-// to them.
-func processLent(ctx context.Context, p Processor, view *View) ([]*Message, *llm.Processed, error) {
-	if llm.ReadsOnly(p) {
-		return llm.Process(ctx, p, view)
-	}
-	messages, lent := view.Messages, chat.Lend(view.Messages)
-	view.Messages = slices.Clone(lent.Copies)
-	out, done, err := llm.Process(ctx, p, view)
-	if err == nil && done.Messages == nil && len(done.Edits) == 0 {
-		return messages, done, nil
-	}
-	return lent.Return(out), done, err
-}
-
-// countView returns a view's tokens, -1 if they cannot be counted.
-func (c *modelCalls) countView(ctx context.Context, model string, messages []*Message) (n int, approximate bool) {
-	counter := c.tokens
-	if counter == nil {
-		return -1, false
-	}
-	encoding, exact := counter.EncodingFor(model)
-	for _, m := range messages {
-		c, err := m.CountTokens(ctx, counter, encoding)
-		if err != nil {
-			return -1, false
-		}
-		n += c
-	}
-	return n, !exact
 }
 
 // generate sends one request to a model and passes its deltas on. An answer without a

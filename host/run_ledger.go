@@ -45,10 +45,10 @@ func (l *runLedger) reserveModelCall(ctx context.Context, model Model, req *llm.
 		return req, nil, nil
 	}
 	l.bookTime()
-	call := &ModelCall{Agent: req.Scope.Agent, Model: model.Name(), Input: mostTokens(req), MaxOutput: req.MaxOutputTokens}
+	call := &ModelCall{Agent: req.Scope.Agent, Model: model.Name(), Input: llm.MostTokens(req), MaxOutput: req.MaxOutputTokens}
 	err := l.record.ReserveModel(ctx, call)
 	if CodeOf(err) == ResourceExhausted && call.Waited == 0 {
-		if n, ok := l.countInput(ctx, call.Model, req); ok && n < call.Input { // the estimate was too much
+		if n, ok := llm.CountRequest(ctx, l.counter, call.Model, req); ok && n < call.Input { // the estimate was too much
 			call.Input, call.MaxOutput = n, req.MaxOutputTokens
 			err = l.record.ReserveModel(ctx, call)
 		}
@@ -63,49 +63,6 @@ func (l *runLedger) reserveModelCall(ctx context.Context, model Model, req *llm.
 		req = &own
 	}
 	return req, call, err
-}
-
-// bytesPerToken is what a token has at least, in the estimate for a reservation.
-const bytesPerToken = 3
-
-// mostTokens estimates the tokens of a request from above.
-func mostTokens(req *llm.Request) int {
-	n := 0
-	for _, m := range req.Messages {
-		bytes, _ := m.Size()
-		n += bytes
-	}
-	return (n+toolBytes(req))/bytesPerToken + 1
-}
-
-// toolBytes returns the bytes of the tools that a request describes.
-func toolBytes(req *llm.Request) (n int) {
-	for _, t := range req.Tools {
-		n += len(t.Name) + len(t.Description) + len(t.Parameters)
-	}
-	for _, t := range req.ProviderTools {
-		n += len(t.Declaration)
-	}
-	return n
-}
-
-// countInput counts the tokens of a request for a model whose tokenizer is known.
-func (l *runLedger) countInput(ctx context.Context, model string, req *llm.Request) (n int, ok bool) {
-	if l.counter == nil {
-		return 0, false
-	}
-	encoding, exact := l.counter.EncodingFor(model)
-	if !exact {
-		return 0, false
-	}
-	for _, m := range req.Messages {
-		c, err := m.CountTokens(ctx, l.counter, encoding)
-		if err != nil {
-			return 0, false
-		}
-		n += c
-	}
-	return n + toolBytes(req)/bytesPerToken, true
 }
 
 // bookTokens books the tokens of an answer to a call. call is nil without a usage record.

@@ -156,6 +156,21 @@ func IsOptional(p Processor) bool {
 	return optional
 }
 
+// ProcessLent is [Process] on copies of a view's messages, unless the processor never
+// writes to them.
+func ProcessLent(ctx context.Context, p Processor, view *View) ([]*chat.Message, *Processed, error) {
+	if ReadsOnly(p) {
+		return Process(ctx, p, view)
+	}
+	messages, lent := view.Messages, chat.Lend(view.Messages)
+	view.Messages = slices.Clone(lent.Copies)
+	out, done, err := Process(ctx, p, view)
+	if err == nil && done.Messages == nil && len(done.Edits) == 0 {
+		return messages, done, nil
+	}
+	return lent.Return(out), done, err
+}
+
 // Process applies one processor to a view and checks the result. It returns the new
 // messages and the processor's report. A run does the same at each level, on copies.
 func Process(ctx context.Context, p Processor, view *View) ([]*chat.Message, *Processed, error) {
