@@ -20,7 +20,7 @@ func (r *run) checkpoint() *replay.Checkpoint {
 	messages := r.conv.messages()
 	c.Last = messages[len(messages)-1].ID
 	if r.thread.history == nil || r.thread.history.get == nil || r.thread.history.appendResult == nil {
-		c.Messages, c.Providers = messages, r.thread.providers.json(false)
+		c.Messages, c.Providers = messages, r.thread.providers.JSON(false)
 	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/providerstate"
 )
 
 // The journal of a durable run has the history adapter's answer, so that a resumed
@@ -42,7 +43,7 @@ func readLoaded(s *replay.LoadedStep) (*Loaded, error) {
 	}
 	messages, err := chat.DecodeMessages(s.Messages)
 	if err == nil {
-		err = checkProviderStates(s.Providers)
+		err = providerstate.Check(s.Providers)
 	}
 	if err != nil {
 		return nil, Errorf(DataLoss, "the conversation of a run in the journal cannot be read: %w", err)

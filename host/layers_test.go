@@ -28,12 +28,14 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/runevent", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/providerstate", "host/runevent", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
 	{"host/chat", []string{"host/fault", "host/internal/jsondoc"},
 		"messages and their JSON: stores, models and protocols need them without the loop"},
+	{"host/providerstate", []string{"host/fault", "host/internal/jsondoc"},
+		"a value for each key, as a run leaves it; it knows no provider"},
 	{"host/internal/foreign", []string{"host/fault"},
 		"a function that may panic or never return is the same whatever it does"},
 	{"host/llm", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc"},

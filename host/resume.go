@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/providerstate"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runlog"
 )
@@ -244,7 +245,7 @@ func (r *run) reopenThread(ctx context.Context, p *replay.Run) error {
 	if c := p.Begin.From; c != nil && c.Messages != nil {
 		loaded = &Loaded{Messages: c.Messages, Providers: c.Providers}
 	}
-	r.thread.providers = newProviderStates(loaded.Providers)
+	r.thread.providers = providerstate.NewAll(loaded.Providers)
 	stored := r.thread.withoutOwn(loaded, p)
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
@@ -381,7 +382,7 @@ func (r *run) loadInterrupted(ctx context.Context, c *replay.Checkpoint) error {
 		}
 	}
 	r.service.takeLoaded(loaded)
-	r.thread.providers = newProviderStates(loaded.Providers)
+	r.thread.providers = providerstate.NewAll(loaded.Providers)
 	var err error
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err

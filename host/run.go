@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/providerstate"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
@@ -97,7 +98,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if r.content, err = contentOf(req); err != nil {
 		return nil, err
 	}
-	if err := checkProviderStates(req.Providers); err != nil {
+	if err := providerstate.Check(req.Providers); err != nil {
 		return nil, Errorf(InvalidArgument, "request: %w", err)
 	}
 	if err := checkBroughtArtifacts(req.Artifacts); err != nil {
@@ -326,7 +327,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 		result.State = r.state.JSON()
 	}
 	if r.thread.history == nil && r.thread.providers != nil {
-		result.Providers = r.thread.providers.json(err != nil)
+		result.Providers = r.thread.providers.JSON(err != nil)
 	}
 	if reason == chat.FinishInterrupted {
 		result.Questions, result.Checkpoint = replay.QuestionsOf(r.journal.openCalls), r.journal.checkpoint

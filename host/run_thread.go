@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/providerstate"
 )
 
 // The thread of a run: open, load, store.
@@ -28,10 +29,10 @@ type runThread struct {
 	branch      string  // of the thread; empty is its own line
 	branched    bool    // the run began the branch
 	head        string
-	inputStored bool            // the thread has the input already
-	storedIDs   map[string]bool // ids of messages that rounds have stored
-	clientOwned bool            // the state is the client's, and not for the thread
-	providers   *providerStates // of context providers
+	inputStored bool               // the thread has the input already
+	storedIDs   map[string]bool    // ids of messages that rounds have stored
+	clientOwned bool               // the state is the client's, and not for the thread
+	providers   *providerstate.All // of context providers
 }
 
 // open makes the thread, stores the user's message and loads the earlier messages.
@@ -50,7 +51,7 @@ func (r *run) open(ctx context.Context) error {
 	if err := r.setState(loaded); err != nil {
 		return err
 	}
-	r.thread.providers = newProviderStates(loaded.Providers)
+	r.thread.providers = providerstate.NewAll(loaded.Providers)
 	r.service.takeLoaded(loaded)
 	if r.conv.past, err = r.thread.pastMessages(loaded); err != nil {
 		return err
@@ -192,7 +193,7 @@ func (t *runThread) checkLoaded(loaded *Loaded) error {
 	if err := chat.CheckForm(loaded.Messages); err != nil {
 		return Errorf(DataLoss, "history adapter returned a damaged conversation: %w", err)
 	}
-	return checkProviderStates(loaded.Providers)
+	return providerstate.Check(loaded.Providers)
 }
 
 // pastMessages returns the conversation before this turn, each message once. The
@@ -341,7 +342,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 		turn.State = r.state.JSON()
 	}
 	if !r.thread.clientOwned {
-		turn.Providers = r.thread.providers.json(failure != nil)
+		turn.Providers = r.thread.providers.JSON(failure != nil)
 	}
 	if failure != nil {
 		turn.Error = fault.ForClient(failure, r.scope.Run)

@@ -138,7 +138,7 @@ func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
 	if !llm.ReadsOnly(p.Provider) {
 		messages = chat.DeepCloneMessages(messages)
 	}
-	return &ProvideRequest{Scope: t.run.scope, Messages: messages, State: t.run.state, Own: t.run.thread.providers.of(p.key)}
+	return &ProvideRequest{Scope: t.run.scope, Messages: messages, State: t.run.state, Own: t.run.thread.providers.Of(p.key)}
 }
 
 // responses are the agent's answers and its tools' results.
