@@ -7,13 +7,15 @@ import (
 	"log/slog"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // Host runs agents and networks. It holds the defaults and limits of every run
 // and nothing that changes: any number of runs may share one.
 type Host struct {
-	opts Options
+	opts       Options
+	instrument *instrument.Guard // nil is none
 }
 
 // Options are the optional parts of a host.
@@ -22,10 +24,14 @@ type Options struct {
 	History *History     // for agents and networks without one
 	Tokens  TokenCounter // default: tokens are not counted
 	Limits  Limits
-	Ledger  Ledger       // bounds and records what tenants use; default: none
-	Meter   Meter        // receives every event of every run; default: none
-	Trace   Tracer       // is given every event that runs' readers get; default: none
-	Logger  *slog.Logger // nil discards
+	Ledger  Ledger // bounds and records what tenants use; default: none
+	Meter   Meter  // receives every event of every run; default: none
+	Trace   Tracer // is given every event that runs' readers get; default: none
+
+	// Instrument is called around runs and the operations in them; default: none.
+	Instrument Instrument
+
+	Logger *slog.Logger // nil discards
 
 	// SingleTenant lets requests leave their tenant out: they act for
 	// [DefaultTenant], whose name requests may also give. Without it a request of no
@@ -65,6 +71,7 @@ func New(opts *Options) (*Host, error) {
 	if h.opts.Logger == nil {
 		h.opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	h.instrument = newGuard(&h.opts)
 	return h, nil
 }
 
@@ -232,19 +239,22 @@ func (h *Host) stream(ctx context.Context, target Target, req *Request, whole bo
 		ctx, cancel := context.WithTimeoutCause(ctx, r.limits.RunTimeout, runTimeout(r.limits.RunTimeout))
 		defer cancel()
 		r.events.yield, r.events.cancel, r.events.whole = yield, cancel, whole
-		if refused := r.admit(ctx); refused != nil {
-			stored, err := r.thread.readStoredTurn(ctx) // a turn answered already costs nothing
-			if err != nil || stored == nil {
-				yield(Event{}, refused)
-			} else if err := r.replay(stored); err != nil && !r.events.broken {
-				yield(Event{}, err)
-			}
-			return
-		}
-		if err := r.execute(r.withServices(ctx)); err != nil && !r.events.broken {
+		if err := h.perform(ctx, r); err != nil && !r.events.broken {
 			yield(Event{}, err)
 		}
 	}
+}
+
+// answerOrRefuse executes a run that is admitted. A turn that is stored already costs nothing.
+func (h *Host) answerOrRefuse(ctx context.Context, r *run) error {
+	refused := r.admit(ctx)
+	if refused == nil {
+		return r.execute(r.withServices(ctx))
+	}
+	if stored, err := r.thread.readStoredTurn(ctx); err == nil && stored != nil {
+		return r.replay(stored)
+	}
+	return refused
 }
 
 // Run is [Host.Stream] without the stream. A run that failed returns its result

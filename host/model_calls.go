@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -49,14 +50,14 @@ func (c *modelCalls) process(ctx context.Context, v viewSource, levels levels) (
 	return v.messages, nil
 }
 
-func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level string, v viewSource) ([]*Message, error) {
+// processView applies one processor. It fills in the event, and sends it.
+func (c *modelCalls) processView(ctx context.Context, p Processor, v viewSource, ev *runevent.ProcessorRan) ([]*Message, error) {
 	messages := v.messages
 	view := llm.NewView(messages, v.model, c.tokens)
 	view.Scope, view.Own = *c.events.scope, llm.CountOwn(messages, v.own)
 	if v.input != nil {
 		view.Input = v.input.ID
 	}
-	ev := &runevent.ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(messages)}
 	out, done, err := llm.ProcessLent(ctx, p, view)
 	if err != nil {
 		if !llm.IsOptional(p) || ctx.Err() != nil {
@@ -89,21 +90,29 @@ func (c *modelCalls) generate(ctx context.Context, model Model, req *llm.Request
 	}
 	req.Whole = c.events.whole || !show
 	c.events.emit(&runevent.ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
-	resp, shown, err := c.listen(ctx, model, req, show)
+	return c.ask(ctx, model, req, call, show)
+}
+
+// listenAndBook reads an answer and books its tokens, also those of one that broke off. op
+// takes note of the chunks; it may be nil.
+func (c *modelCalls) listenAndBook(ctx context.Context, model Model, req *llm.Request, call *ModelCall, show bool, op *instrument.Model) (*llm.Response, Usage, error) {
+	resp, shown, err := c.listen(ctx, model, req, show, op)
 	if err != nil {
-		c.ledger.bookUnfinished(ctx, call, req, resp, shown)
-		return nil, err
+		return nil, c.ledger.bookUnfinished(ctx, call, req, resp, shown), err
 	}
 	c.ledger.bookTokens(call, resp.Usage)
-	return resp, nil
+	return resp, resp.Usage, nil
 }
 
 // listen reads an answer and checks it. shown is the number of its bytes received;
 // beside an error resp is the rejected answer, or nil.
-func (c *modelCalls) listen(ctx context.Context, model Model, req *llm.Request, show bool) (resp *llm.Response, shown int, err error) {
+func (c *modelCalls) listen(ctx context.Context, model Model, req *llm.Request, show bool, op *instrument.Model) (resp *llm.Response, shown int, err error) {
 	for chunk, err := range model.Generate(ctx, req) {
 		if err != nil {
 			return nil, shown, fault.Withhold(err)
+		}
+		if op != nil {
+			op.Note(&chunk)
 		}
 		shown += c.pass(&chunk, show)
 		if chunk.Response != nil {

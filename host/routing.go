@@ -140,7 +140,7 @@ func (r *routing) decide(ctx context.Context, state *State, router Router) (*Rou
 	for range maxDelegations {
 		var route *Route
 		err := r.events.guard("it", func() (err error) {
-			route, err = router.Route(ctx, req)
+			route, err = r.askRouter(ctx, router, req)
 			return err
 		})
 		if err != nil {

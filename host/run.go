@@ -121,7 +121,7 @@ func (r *run) connect() {
 	opts := &r.host.opts
 	r.models = modelsOf(r.host, r.net, r.req)
 	e := &r.events
-	e.scope, e.meter, e.tracer, e.logger = &r.scope, opts.Meter, opts.Trace, opts.Logger
+	e.scope, e.meter, e.tracer, e.logger, e.instrument = &r.scope, opts.Meter, opts.Trace, opts.Logger, r.host.instrument
 	l := &r.ledger
 	l.events, l.limits, l.counter = e, r.limits, opts.Tokens
 	r.asks = modelCalls{events: e, ledger: l, limits: r.limits, tokens: opts.Tokens}
@@ -331,6 +331,9 @@ func (r *run) finish(reason FinishReason, err error) error {
 	}
 	if reason == chat.FinishInterrupted {
 		result.Questions, result.Checkpoint = replay.QuestionsOf(r.journal.openCalls), r.journal.checkpoint
+	}
+	if op := r.events.operation; op != nil {
+		op.FinishReason, op.Usage, op.Cost, op.Replayed = reason, r.ledger.usage, r.ledger.cost, r.events.replayed
 	}
 	r.sendStarted()
 	r.events.logMasked("run failed", err)

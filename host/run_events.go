@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/internal/redact"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -19,6 +20,9 @@ type runEvents struct {
 	meter  Meter
 	tracer Tracer
 	logger *slog.Logger
+
+	instrument *instrument.Guard // nil is none
+	operation  *instrument.Run   // nil without an instrument
 
 	yield     func(Event, error) bool
 	cancel    context.CancelFunc

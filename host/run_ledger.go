@@ -78,8 +78,8 @@ func (l *runLedger) bookTokens(call *ModelCall, u Usage) {
 // taken: its provider has still worked for it. Without the answer's own count the
 // tokens are estimated from the request and the received part of the answer. A
 // request that was refused before any output costs nothing, unless it broke off
-// because the run ended: the provider's progress is then unknown.
-func (l *runLedger) bookUnfinished(ctx context.Context, call *ModelCall, req *llm.Request, resp *llm.Response, shown int) {
+// because the run ended: the provider's progress is then unknown. It returns what it booked.
+func (l *runLedger) bookUnfinished(ctx context.Context, call *ModelCall, req *llm.Request, resp *llm.Response, shown int) Usage {
 	var u Usage
 	switch {
 	case resp != nil && resp.Usage != (Usage{}):
@@ -93,10 +93,11 @@ func (l *runLedger) bookUnfinished(ctx context.Context, call *ModelCall, req *ll
 		if call != nil {
 			l.record.SettleModel(call, nil)
 		}
-		return
+		return u
 	}
 	l.usage = l.usage.Add(u)
 	l.bookTokens(call, u)
+	return u
 }
 
 // admitToolCalls fails if n more tools may not be called.

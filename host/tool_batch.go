@@ -264,12 +264,16 @@ func (tc *toolCalls) beginCall(ctx context.Context, b *batch, c *toolCall) {
 // answerCall runs the call up to its answer in the conversation.
 func (tc *toolCalls) answerCall(ctx context.Context, c *toolCall) {
 	started := time.Now()
-	c.output, c.err = tc.callTool(ctx, c)
-	tc.logWithheld(c.part.Name, c.err)
+	tc.callToOutput(ctx, c)
 	c.duration = time.Since(started)
-	c.ensureOutput(tc.events.scope.Run)
 	tc.concludeCall(ctx, c)
 	c.attempt.release()
+}
+
+func (tc *toolCalls) runToOutput(ctx context.Context, c *toolCall) {
+	c.output, c.err = tc.callTool(ctx, c)
+	tc.logWithheld(c.part.Name, c.err)
+	c.ensureOutput(tc.events.scope.Run)
 }
 
 // startCall runs the call in a goroutine of its own.

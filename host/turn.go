@@ -42,9 +42,8 @@ type turn struct {
 // resultID names the result of the agent at work.
 func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keyPrefix, r.routes.iterations) }
 
-// runAgent runs an agent; saved has the part of its run that is done.
-func (r *run) runAgent(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*Result, error) {
-	r.scope.Agent = a.name
+// runTurn is the run of an agent.
+func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*Result, error) {
 	stepsIn := "" // the run's own
 	if r.events.depth > 0 {
 		stepsIn = r.keyPrefix
@@ -91,7 +90,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 	var stored []*Message
 	for _, p := range ownedProviders(t.run.net, t.agent) {
 		t.providersAsked++
-		got, err := p.Provide(ctx, t.provideRequest(p))
+		got, err := t.provide(ctx, p)
 		if err != nil {
 			return wrapError(err, "provider %q", p.Name())
 		}
@@ -160,7 +159,7 @@ func (t *turn) observe(ctx context.Context, failure error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.run.limits.ToolTimeout)
 		var cost *Cost
 		err := t.run.events.guard("it", func() (err error) {
-			cost, err = o.Observe(ctx, &ObserveRequest{ProvideRequest: *t.provideRequest(p), Responses: t.responses(), Err: failure})
+			cost, err = t.tellOutcome(ctx, o, p, failure)
 			return err
 		})
 		cancel()

@@ -89,6 +89,9 @@ func New(models []host.Model, opts *Options) (*Model, error) {
 // Name returns the name of the first model.
 func (f *Model) Name() string { return f.models[0].Name() }
 
+// Unwrap returns the first model, whose provider is the model's.
+func (f *Model) Unwrap() host.Model { return f.models[0] }
+
 // Generate implements [host.Model].
 func (f *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {

@@ -120,6 +120,9 @@ func pathOf(model string) (string, error) {
 // Name returns the model's name as given to [New].
 func (m *Model) Name() string { return m.name }
 
+// Provider implements [llm.Provided]: whose protocol the model's server speaks.
+func (m *Model) Provider() string { return "gcp.gemini" }
+
 // CloseIdleConnections closes the connections that no request is using. The
 // model can be used again.
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }

@@ -30,6 +30,29 @@ type Model interface {
 	Generate(ctx context.Context, req *Request) iter.Seq2[Chunk, error]
 }
 
+// Provided is an optional interface of a [Model]: Provider returns whose model it is, by the
+// name that the GenAI conventions of OpenTelemetry have for it, such as openai, anthropic
+// or gcp.gemini. A model that wraps another has Unwrap() Model instead.
+type Provided interface{ Provider() string }
+
+// ProviderOf returns whose model m is; "" if it does not say.
+func ProviderOf(m Model) string {
+	for range maxWrappers {
+		if p, ok := m.(Provided); ok {
+			return p.Provider()
+		}
+		w, ok := m.(interface{ Unwrap() Model })
+		if !ok {
+			break
+		}
+		m = w.Unwrap()
+	}
+	return ""
+}
+
+// maxWrappers bounds how many models wrap each other.
+const maxWrappers = 16
+
 // Request is one question to a model.
 type Request struct {
 	Messages        []*chat.Message // system messages first, then the view of history

@@ -64,7 +64,7 @@ func (p *Plugin) callRaw(ctx context.Context, tenant, name string, input []byte,
 	begun := false
 	if err == nil {
 		var cost host.Cost
-		r.Output, r.GuestError, begun, err = p.invoke(ctx, &callRequest{tenant: tenant, export: e, input: input, raw: opts}, &cost)
+		r.Output, r.GuestError, begun, err = (&callRequest{tenant: tenant, export: e, input: input, raw: opts}).serveBy(ctx, p, &cost)
 		*r.Cost = cost
 	}
 	if !begun {

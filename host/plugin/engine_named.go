@@ -104,7 +104,7 @@ func engineError(ctx context.Context, plugin, what string, err error) error {
 	return host.Errorf(host.Internal, "plugin %q: %s: %s", plugin, what, clean(err.Error()))
 }
 
-// invokeEngine is invoke by an engine that the options name. pl has been entered.
+// invokeEngine is [Plugin.serve] by an engine that the options name. pl has been entered.
 func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arrived time.Time, cost *host.Cost) (output []byte, guestErr bool, err error) {
 	defer p.instances.exit(pl)
 	rights, name := pl.binding.rights(), p.module.exportName(r.export)

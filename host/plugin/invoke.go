@@ -35,10 +35,10 @@ type callRequest struct {
 	failed error        // the guest's error; set where read is
 }
 
-// invoke is the way of every call: enter, take an instance, run, account, give
+// serve is the way of every call: enter, take an instance, run, account, give
 // back. guestErr says that output is an error object; cost is set if anything
 // was begun, and begun says so.
-func (p *Plugin) invoke(ctx context.Context, r *callRequest, cost *host.Cost) (output []byte, guestErr, begun bool, err error) {
+func (p *Plugin) serve(ctx context.Context, r *callRequest, cost *host.Cost) (output []byte, guestErr, begun bool, err error) {
 	arrived := time.Now()
 	pl, err := p.instances.enter(ctx, r.tenant)
 	if err != nil {
@@ -101,12 +101,12 @@ func unserved(ctx context.Context, plugin string, timeout time.Duration, err err
 	return callmeter.EndedError(ctx, "plugin %q: a call that waited for its turn", plugin)
 }
 
-// call is invoke with the guest's error as an error. read scheduler the output
+// call is serveBy with the guest's error as an error. read scheduler the output
 // into the caller's result, within the limits of the call.
 func (p *Plugin) call(ctx context.Context, tenant string, e abi.Export, input []byte, ops operations, read answerReader) (*host.Cost, error) {
 	cost := &host.Cost{}
 	r := &callRequest{tenant: tenant, export: e, input: input, ops: ops, read: read}
-	_, guestErr, begun, err := p.invoke(ctx, r, cost)
+	_, guestErr, begun, err := r.serveBy(ctx, p, cost)
 	if err == nil && guestErr {
 		err = r.failed
 	}

@@ -81,7 +81,7 @@ func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var resp *egress.Response
-	callmeter.WhileBlocked(ctx, func(ctx context.Context) { resp, err = b.plugin.runtime.fetcher.Fetch(ctx, out) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { resp, err = b.fetchOutgoing(ctx, out) })
 	if err != nil {
 		return nil, b.fetchError(err)
 	}

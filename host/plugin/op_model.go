@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
@@ -148,7 +149,7 @@ func (b *binding) model(ctx context.Context, name string) (host.Model, error) {
 // wholeAnswer asks the model and waits for the whole answer. said is how many
 // bytes of it have come, with an error too.
 func wholeAnswer(ctx context.Context, m host.Model, req *llm.Request, max int) (resp *llm.Response, said int, err error) {
-	for chunk, err := range m.Generate(ctx, req) {
+	for chunk, err := range instrument.Generate(ctx, m, req, instrument.ForPlugin) {
 		switch {
 		case err != nil:
 			return nil, said, err

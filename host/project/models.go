@@ -203,6 +203,9 @@ type upstream struct{ host.Model }
 
 var _ host.Model = upstream{}
 
+// Unwrap returns the model that the requests go to.
+func (u upstream) Unwrap() host.Model { return u.Model }
+
 // ErrSlow is in the chain of an error of a model that did not answer in time.
 var ErrSlow = errors.New("model is slow")
 

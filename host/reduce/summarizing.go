@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 	"github.com/agenthost/agenthost/host/llm"
 )
@@ -295,7 +296,7 @@ var errBlank = errors.New("the summary is blank")
 // ask returns the text of a model's answer.
 func ask(ctx context.Context, model host.Model, req *llm.Request) (string, error) {
 	var answer *llm.Response
-	for chunk, err := range model.Generate(ctx, req) {
+	for chunk, err := range instrument.Generate(ctx, model, req, instrument.ForSummary) {
 		if err != nil {
 			return "", fmt.Errorf("summarize: %w", err)
 		}

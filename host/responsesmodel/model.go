@@ -75,6 +75,9 @@ func New(model string, opts *Options) (*Model, error) {
 // Name returns the model's name as given to [New].
 func (m *Model) Name() string { return m.name }
 
+// Provider implements [llm.Provided]: whose protocol the model's server speaks.
+func (m *Model) Provider() string { return "openai" }
+
 // CloseIdleConnections closes the connections that no request is using. The
 // model can be used again.
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }

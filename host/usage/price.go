@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/instrument"
 )
 
 // unit is one of the currency in which prices are.
@@ -91,6 +92,16 @@ func (t *PriceTable) of(model string, u host.Usage) int64 {
 		sum = addUp(sum, millionths(part.tokens, part.price))
 	}
 	return sum
+}
+
+// Price returns what a call of a model costs by the table of prices, for a host's instrument;
+// the zero Money for a model without a price.
+func (l *Ledger) Price(model string, u host.Usage) instrument.Money {
+	t := l.prices.Load()
+	if _, ok := t.Models[model]; !ok {
+		return instrument.Money{}
+	}
+	return instrument.Money{Amount: t.of(model, u.Bounded()), Currency: t.Currency}
 }
 
 // millionths returns tokens*price/1,000,000, rounded up and at most the largest number.
