@@ -184,7 +184,7 @@ func (s *Server) local(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		fail(w, err)
 	case streams:
-		stream(w, control, events)
+		stream(ctx, w, control, events)
 	default:
 		_ = control.SetWriteDeadline(time.Now().Add(IdleTime))
 		answer(w, result)
@@ -200,8 +200,9 @@ func badBody(err error) error {
 }
 
 // stream sends events, a line each, until they end or the client hangs up. The answer
-// begins with the first event: an error before it is the answer.
-func stream(w http.ResponseWriter, control *http.ResponseController, events Events) {
+// begins with the first event: an error before it is the answer. Events that end because
+// the host does are not all of them, which the last line says.
+func stream(ctx context.Context, w http.ResponseWriter, control *http.ResponseController, events Events) {
 	begun := false
 	begin := func() {
 		if !begun {
@@ -215,7 +216,7 @@ func stream(w http.ResponseWriter, control *http.ResponseController, events Even
 		_, err := w.Write(append(line, '\n'))
 		return err == nil && control.Flush() == nil
 	}
-	for ev, err := range events {
+	for ev, err := range whole(ctx, events) {
 		switch {
 		case err != nil && !begun:
 			fail(w, err)
@@ -231,6 +232,20 @@ func stream(w http.ResponseWriter, control *http.ResponseController, events Even
 		}
 	}
 	begin()
+}
+
+// whole yields events, and an error behind them if they ended because ctx did.
+func whole(ctx context.Context, events Events) Events {
+	return func(yield func(json.RawMessage, error) bool) {
+		for ev, err := range events {
+			if !yield(ev, err) {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			yield(nil, host.Errorf(host.Unavailable, "the host ended before the operation did"))
+		}
+	}
 }
 
 // lastLine is the last line of a stream that an error ends.
