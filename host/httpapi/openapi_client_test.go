@@ -23,7 +23,7 @@ import (
 // testdata/openapi-client, and the document of a server.
 func documentClient(t *testing.T, s *server) string {
 	t.Helper()
-	dir := testnode.Install(t, "testdata/openapi-client")
+	dir := testnode.Install(t, "testdata/openapi-client", "client.ts", "tsconfig.json", "redocly.yaml")
 	_, document := s.request("", "GET", "/v1/openapi.json", "")
 	must(t, os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o600))
 	return dir

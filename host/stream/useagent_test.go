@@ -101,7 +101,7 @@ func (c *conversation) run(req *host.Request) *host.RunResult {
 func (c *conversation) client() *clientState {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), "node", "client.js", "u7", "t1")
-	cmd.Dir = testnode.Install(c.t, "testdata/useagent")
+	cmd.Dir = testnode.Install(c.t, "testdata/useagent", "client.js")
 	cmd.Stdin = bytes.NewReader(c.chunks.Bytes())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -1,24 +1,23 @@
 // Package testnode installs programs of Node.js for tests, at the versions that a lock
-// file names, once for each lock file.
+// file names, once for each content of its directory.
 package testnode
 
 import (
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
-)
-
-const (
-	manifest = "package.json"
-	lock     = "package-lock.json"
+	"testing/fstest"
 )
 
 // Install returns a copy of a directory with a package.json and its lock file, which has
-// the packages. It skips the test on a machine without Node.js or without the packages.
-func Install(t testing.TB, source string) string {
+// the packages. Files that are named as programs are in the copy, and changing one installs
+// nothing. It skips the test on a machine without Node.js or without the packages.
+func Install(t testing.TB, source string, programs ...string) string {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -29,27 +28,21 @@ func Install(t testing.TB, source string) string {
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(packages(t, source), filepath.Join(dir, "node_modules")); err != nil {
+	if err := os.Symlink(packages(t, source, programs), filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
 // packages returns the directory of the installed packages, in the user's cache.
-func packages(t testing.TB, source string) string {
+func packages(t testing.TB, source string, programs []string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, h := map[string][]byte{}, sha256.New()
-	for _, name := range []string{manifest, lock} {
-		if files[name], err = os.ReadFile(filepath.Join(source, name)); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(h, "%s %d\n%s", name, len(files[name]), files[name])
-	}
-	dir := filepath.Join(cache, "agenthost-test", fmt.Sprintf("node-%x", h.Sum(nil)[:8]))
+	files, digest := filesOf(t, source, programs)
+	dir := filepath.Join(cache, "agenthost-test", "node-"+digest)
 	installed := filepath.Join(dir, "node_modules")
 	if _, err := os.Stat(dir); err == nil {
 		return installed
@@ -62,10 +55,8 @@ func packages(t testing.TB, source string) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(made)
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(made, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(made, files); err != nil {
+		t.Fatal(err)
 	}
 	install := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	install.Dir = made
@@ -78,4 +69,24 @@ func packages(t testing.TB, source string) string {
 		}
 	}
 	return installed
+}
+
+// filesOf returns the files of a directory but the programs, and their digest.
+func filesOf(t testing.TB, source string, programs []string) (files fstest.MapFS, digest string) {
+	t.Helper()
+	files = fstest.MapFS{}
+	h := sha256.New()
+	err := fs.WalkDir(os.DirFS(source), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || slices.Contains(programs, name) {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(source, filepath.FromSlash(name)))
+		fmt.Fprintf(h, "%s %d\n%s", name, len(content), content)
+		files[name] = &fstest.MapFile{Data: content, Mode: 0o600}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files, fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
