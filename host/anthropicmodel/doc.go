@@ -32,6 +32,9 @@
 //
 // # Answers, retries, bounds
 //
+// Answers are streamed, or come in one piece where the caller reads no deltas and
+// [modelhttp.Options].Whole is set.
+//
 // An answer counts only when the server said why it stopped. A stream that
 // breaks off is an error of code unavailable. A server that is down or overloaded
 // is asked again, with growing and jittered waits, or when its Retry-After says,

@@ -104,7 +104,8 @@ func (m *Model) Provider() string { return "anthropic" }
 // model can be used again.
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
-// Generate streams the answer. See llm.Model for the contract and the package
+// Generate streams the answer, or asks for it in one piece where the request and
+// [modelhttp.Options].Whole allow that. See llm.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -120,6 +121,9 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 			return
 		}
 		m.server.Ask(ctx, yield, func(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
+			if m.server.AnswersWhole(req) {
+				x.ExpectWhole()
+			}
 			f := m.try(c, x, body)
 			if f != nil && !bare && f.Says("signature") {
 				bare = true

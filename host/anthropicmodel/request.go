@@ -192,7 +192,7 @@ func (m *Model) head(req *llm.Request, d *draft) []byte {
 	}
 	b := chat.AppendJSONString([]byte(`{"model":`), m.name)
 	b = strconv.AppendInt(append(b, `,"max_tokens":`...), int64(tokens+thinking), 10)
-	b = append(b, `,"stream":true`...)
+	b = strconv.AppendBool(append(b, `,"stream":`...), !m.server.AnswersWhole(req))
 	if system != "" {
 		b = chat.AppendJSONString(append(b, `,"system":[{"type":"text","text":`...), system)
 		if m.opts.Cache {

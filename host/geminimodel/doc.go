@@ -34,6 +34,9 @@
 //
 // # Answers, retries, bounds
 //
+// Answers are streamed, or come in one piece (generateContent) where the caller reads no
+// deltas and [modelhttp.Options].Whole is set.
+//
 // An answer counts only when the service said why it stopped, or that it does not
 // answer the prompt (content_filter). A stream that breaks off is an error of code
 // unavailable, and so is a call that the model garbled. A service that is down or

@@ -58,7 +58,7 @@ type Model struct {
 	opts    Options
 	server  *modelhttp.Server
 	headers http.Header
-	path    string // of a request, with its query
+	path    string // of the model, without a method
 	host    string // of the server
 
 	missesSignatures atomic.Bool // the server has refused calls without one
@@ -99,7 +99,13 @@ func New(model string, opts *Options) (*Model, error) {
 // kinds are the prefixes of the service's names of models.
 var kinds = []string{"models/", "tunedModels/"}
 
-// pathOf returns the path and query of a model's requests.
+// The methods of a model: the path of a request ends in one of them.
+const (
+	streamMethod = ":streamGenerateContent?alt=sse"
+	wholeMethod  = ":generateContent"
+)
+
+// pathOf returns the path of a model.
 func pathOf(model string) (string, error) {
 	kind, name := kinds[0], model
 	for _, k := range kinds {
@@ -114,7 +120,7 @@ func pathOf(model string) (string, error) {
 		return "", fault.Errorf(fault.InvalidArgument, "name of model %q has characters that no model's has", model).
 			WithHint("it looks like gemini-2.5-flash")
 	}
-	return "/" + kind + name + ":streamGenerateContent?alt=sse", nil
+	return "/" + kind + name, nil
 }
 
 // Name returns the model's name as given to [New].
@@ -127,7 +133,8 @@ func (m *Model) Provider() string { return "gcp.gemini" }
 // model can be used again.
 func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 
-// Generate streams the answer. See llm.Model for the contract and the package
+// Generate streams the answer, or asks for it in one piece where the request and
+// [modelhttp.Options].Whole allow that. See llm.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -191,8 +198,12 @@ func (q *question) resigned(f *modelhttp.Fault) signing {
 
 // answer sends the request and passes the answer on.
 func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
-	m := q.model
-	if err := x.Post(m.path, q.body, m.headers); err != nil {
+	m, method := q.model, streamMethod
+	if m.server.AnswersWhole(q.req) {
+		method = wholeMethod
+		x.ExpectWhole()
+	}
+	if err := x.Post(m.path+method, q.body, m.headers); err != nil {
 		return x.Fault(err)
 	}
 	got := answer{raw: m.server.NewRaw()}

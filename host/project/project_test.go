@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -54,8 +55,22 @@ func TestThereIsNoUnknownPlugin(t *testing.T) {
 	}
 }
 
+// wholeDocuments are an answer in one piece, as the services of the providers send it.
+var wholeDocuments = map[string]string{
+	"openai":    `{"id":"c","model":"m","choices":[{"message":{"content":"It was sent."},"finish_reason":"stop"}]}`,
+	"anthropic": `{"id":"c","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"It was sent."}],"stop_reason":"end_turn"}`,
+	"gemini":    `{"responseId":"c","modelVersion":"m","candidates":[{"content":{"role":"model","parts":[{"text":"It was sent."}]},"finishReason":"STOP"}]}`,
+	"responses": `{"id":"c","model":"m","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"It was sent."}]}]}`,
+}
+
 // A model that answers whole is asked for a stream where deltas are read, and only there.
 func TestWholeAnswers(t *testing.T) {
+	for provider, document := range wholeDocuments {
+		t.Run(provider, func(t *testing.T) { checkWholeAnswers(t, provider, document) })
+	}
+}
+
+func checkWholeAnswers(t *testing.T, provider, document string) {
 	asked := make(chan bool, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -64,8 +79,8 @@ func TestWholeAnswers(t *testing.T) {
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
 		}
-		asked <- body.Stream
-		_, _ = w.Write([]byte(`{"id":"c","model":"m","choices":[{"message":{"content":"It was sent."},"finish_reason":"stop"}]}`))
+		asked <- body.Stream || strings.HasSuffix(r.URL.Path, ":streamGenerateContent")
+		_, _ = w.Write([]byte(document))
 	}))
 	defer server.Close()
 	for _, test := range []struct {
@@ -75,7 +90,7 @@ func TestWholeAnswers(t *testing.T) {
 		{whole: false, forRun: true, forReads: true},
 		{whole: true, forRun: false, forReads: true},
 	} {
-		config := fmt.Sprintf("version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: openai, base_url: %q, whole: %t}}\n", server.URL, test.whole)
+		config := fmt.Sprintf("version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: %s, base_url: %q, whole: %t}}\n", provider, server.URL, test.whole)
 		p, err := project.Load(t.Context(), "shop", &project.Options{Getenv: func(string) string { return "" }, FS: fstest.MapFS{"shop/agenthost.yaml": {Data: []byte(config)}}})
 		if err != nil {
 			t.Fatal(err)

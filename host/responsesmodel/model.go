@@ -96,7 +96,8 @@ func (m *Model) reasons() bool {
 	return false
 }
 
-// Generate streams the answer. See llm.Model for the contract and the package
+// Generate streams the answer, or asks for it in one piece where the request and
+// [modelhttp.Options].Whole allow that. See llm.Model for the contract and the package
 // documentation for the form of a conversation. The codes of its errors are
 // those of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -146,6 +147,9 @@ const responsesPath = "/responses"
 // answer sends the request and passes the answer on.
 func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 	m := q.model
+	if m.server.AnswersWhole(q.req) {
+		x.ExpectWhole()
+	}
 	if err := x.Post(responsesPath, q.body, m.headers); err != nil {
 		return x.Fault(err)
 	}

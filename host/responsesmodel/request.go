@@ -85,7 +85,8 @@ var reserved = []string{"model", "input", "instructions", "stream", "store", "ba
 func (q *question) head(instructions string) []byte {
 	m, req := q.model, q.req
 	b := chat.AppendJSONString([]byte(`{"model":`), m.name)
-	b = strconv.AppendBool(append(b, `,"stream":true,"store":`...), m.opts.Store)
+	b = strconv.AppendBool(append(b, `,"stream":`...), !m.server.AnswersWhole(req))
+	b = strconv.AppendBool(append(b, `,"store":`...), m.opts.Store)
 	if instructions != "" {
 		b = chat.AppendJSONString(append(b, `,"instructions":`...), instructions)
 	}

@@ -63,7 +63,7 @@ type Model struct {
 	Fallback []string `yaml:"fallback"` // models that are asked when this one fails
 
 	KeepRaw   bool   `yaml:"keep_raw"`  // not scripted: events include the server's raw data
-	Whole     bool   `yaml:"whole"`     // openai: answers without a reader of deltas come in one piece
+	Whole     bool   `yaml:"whole"`     // answers without a reader of deltas come in one piece
 	Effort    string `yaml:"effort"`    // openai, responses, gemini: how hard it reasons
 	Reasoning string `yaml:"reasoning"` // openai: always or never send back its reasoning
 	Summary   string `yaml:"summary"`   // responses, gemini: whether it returns a summary of its reasoning

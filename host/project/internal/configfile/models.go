@@ -33,7 +33,7 @@ func (mc *Model) providerKeys() []providerKey {
 	return []providerKey{
 		{"rules", mc.Rules != "", []string{ScriptedProvider}},
 		{"keep_raw", mc.KeepRaw, []string{OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider}},
-		{"whole", mc.Whole, []string{OpenaiProvider}},
+		{"whole", mc.Whole, []string{OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider}},
 		{"effort", mc.Effort != "", []string{OpenaiProvider, ResponsesProvider, GeminiProvider}},
 		{"reasoning", mc.Reasoning != "", []string{OpenaiProvider}},
 		{"summary", mc.Summary != "", []string{ResponsesProvider, GeminiProvider}},

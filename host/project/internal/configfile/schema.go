@@ -139,7 +139,7 @@ func keyDocs() map[string]keyDoc {
 		"Model.fallback": say("Models of this configuration that are asked, in their order, when this one is down, overloaded or silent."),
 
 		"Model.keep_raw":  say("Whether events have what the server sent, cut at 1 MiB an answer."),
-		"Model.whole":     say("Of openai: whether an answer of which no reader takes the pieces is asked for in one piece, which takes less processor time. The server is then silent until the answer is complete, at most 10 minutes, or for timeout if that is longer."),
+		"Model.whole":     say("Whether an answer of which no reader takes the pieces is asked for in one piece, which takes less processor time. The server is then silent until the answer is complete, at most 10 minutes, or for timeout if that is longer."),
 		"Model.effort":    say("Of openai, responses and gemini: how hard a model that reasons should, in the server's words, such as low, medium or high."),
 		"Model.reasoning": among("Of openai: whether a model is sent what it thought before. Absent: until the user speaks again, and not to a server that refuses it.", "always", "never"),
 		"Model.summary":   say("Of responses and gemini: whether the service tells what the model thought, such as auto. Absent: no."),
