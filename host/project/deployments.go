@@ -58,7 +58,7 @@ type deployment struct {
 	Granted bool     `json:"granted,omitempty"` // a load gave grants
 }
 
-// sharedConfiguration is the text of which the grants, tenants and budgets are used by all
+// sharedConfiguration is the text of which the grants, tenants, budgets and prices are used by all
 // hosts.
 type sharedConfiguration struct {
 	V    int    `json:"v"`
@@ -182,7 +182,7 @@ func (r *Reloader) joinConfiguration(ctx context.Context, alone bool) error {
 			WithHint("use one version and one configuration on all hosts")
 	}
 	if parts := differences(own, theirs); len(parts) > 0 {
-		r.say("%s differs from the configuration of host %s in: %s. Grants, tenants and budgets are taken from there; the rest is this host's: use one configuration on all hosts", own.Name, rec.Host, strings.Join(parts, ", "))
+		r.say("%s differs from the configuration of host %s in: %s. Grants, tenants, budgets and prices are taken from there; the rest is this host's: use one configuration on all hosts", own.Name, rec.Host, strings.Join(parts, ", "))
 	}
 	return nil // adopt takes it
 }
@@ -266,7 +266,7 @@ func (r *Reloader) adoptConfiguration(ctx context.Context) error {
 		return err
 	}
 	d.config = revision
-	r.say("grants and tenants of host %s are taken", rec.Host)
+	r.say("grants, tenants and prices of host %s are taken", rec.Host)
 	return nil
 }
 
@@ -380,7 +380,7 @@ func (r *Reloader) share(ctx context.Context, s *plugin.Slot, wasm []byte, grant
 	return r.announceDeployments(ctx, err, "plugin "+id)
 }
 
-// shareConfiguration makes the grants, tenants and budgets of this host's configuration those
+// shareConfiguration makes the grants, tenants, budgets and prices of this host's configuration those
 // of all hosts. Grants given with earlier loads of its plugins end. r.changing is held.
 func (r *Reloader) shareConfiguration(ctx context.Context, next *configfile.Config) error {
 	d := r.shared

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
@@ -134,13 +136,21 @@ func TestChangesOfPluginsOnOneHostAreUsedByTheOthers(t *testing.T) {
 			}
 			soon(t, "the rollback", b, func() bool { return b.digest("guest") == before })
 
-			writeProjectFile(t, a.dir, "agenthost.yaml", strings.Replace(liveConfig("kv: write"), "acme: {plugins: []}", "globex: {plugins: [], budget: {tokens: 1}}", 1))
+			writeProjectFile(t, a.dir, "agenthost.yaml", strings.Replace(liveConfig("kv: write"), "acme: {plugins: []}", "globex: {plugins: [], budget: {tokens: 1}}", 1)+
+				"prices: {version: v2, models: {scripted: {input: 1}}}\n")
 			a.reload.Refresh(t.Context())
 			soon(t, "the grant", b, func() bool { return b.Runtime().Slot("guest").Granted().KV == plugin.Write })
 			soon(t, "the tenant", b, func() bool { _, own := b.Runtime().Tenant("globex"); return own })
 			soon(t, "the budget", b, func() bool {
 				_, err := b.Run(t.Context(), &host.Request{Tenant: "globex", Text: "a question that takes more than one token"})
 				return host.CodeOf(err) == host.ResourceExhausted
+			})
+			soon(t, "the price", b, func() bool {
+				if _, err := b.Run(t.Context(), &host.Request{Tenant: "initech", Text: "hi"}); err != nil {
+					t.Fatal(err)
+				}
+				records, _, err := b.Ledger().Export(t.Context(), "initech", "", 0, 100)
+				return err == nil && slices.ContainsFunc(records, func(r usage.Record) bool { return r.PriceVersion == "v2" })
 			})
 			if _, own := b.Runtime().Tenant("acme"); own {
 				t.Error("b still has settings of acme, which a's configuration has not")

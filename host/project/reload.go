@@ -349,7 +349,7 @@ func (r *Reloader) sayFailed(id string, err error) {
 	}
 }
 
-// reconfigure applies the grants and tenants of a saved configuration. Its other
+// reconfigure applies the grants, tenants and prices of a saved configuration. Its other
 // changes need a restart.
 func (r *Reloader) reconfigure(ctx context.Context) {
 	next, err := configfile.Read(nil, r.project.config.Name)
@@ -367,14 +367,16 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 		return
 	}
 	if !reflect.DeepEqual(withoutGrants(r.project.config), withoutGrants(next)) {
-		r.say("%s: grants and tenants are taken; start again for the rest", next.Name)
+		r.say("%s: grants, tenants and prices are taken; start again for the rest", next.Name)
 		return
 	}
-	r.say("%s: grants and tenants are taken", next.Name)
+	r.say("%s: grants, tenants and prices are taken", next.Name)
 }
 
 func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
-	settings, err := readTenantSettings(next)
+	priced := *next
+	priced.Models = r.project.config.Models // the prices are those of the models that serve, by their names at their providers
+	settings, err := readTenantSettings(&priced)
 	if err != nil {
 		return err
 	}
@@ -401,7 +403,7 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 			return next.Wrap(err, configfile.Keys("plugins", s.ID(), "grant"))
 		}
 	}
-	r.project.config.Tenants = next.Tenants
+	r.project.config.Tenants, r.project.config.Prices = next.Tenants, next.Prices
 	if r.project.retention != nil {
 		r.project.retention.take(next)
 	}
@@ -412,7 +414,7 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 // in use.
 func withoutGrants(c *configfile.Config) configfile.Config {
 	out := *c
-	out.Text, out.Tenants = nil, nil
+	out.Text, out.Tenants, out.Prices = nil, nil, configfile.Prices{}
 	out.Plugins = map[string]configfile.Plugin{}
 	for id, p := range c.Plugins {
 		p.Grant = configfile.Grants{}

@@ -126,7 +126,7 @@ func TestGrantsOfAHeldVersionAreTaken(t *testing.T) {
 	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
 	writeProjectFile(t, dir, "agenthost.yaml", strings.Replace(liveConfig("state: read"), "acme", "globex", 1))
 	l.reconfigure(context.Background())
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "stays held back") || !strings.Contains(all, "grants and tenants are taken") || strings.Contains(all, "as it was") {
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "stays held back") || !strings.Contains(all, "grants, tenants and prices are taken") || strings.Contains(all, "as it was") {
 		t.Errorf("it says %s", all)
 	}
 	if _, has := l.project.config.Tenants["globex"]; !has {

@@ -31,10 +31,12 @@ func (p *Project) Tenant(name string) string {
 // those settings.
 func (p *Project) Tenants() *tenants.Store { return p.tenants.store }
 
-// tenantSettings are the settings of a configuration's tenants, by id.
+// tenantSettings are the settings of a configuration's tenants, by id, and the prices that
+// budgets of money count with.
 type tenantSettings struct {
 	plugins map[string]*plugin.Tenant
 	budgets map[string]*usage.Plan
+	prices  *usage.PriceTable
 }
 
 func readTenantSettings(c *configfile.Config) (*tenantSettings, error) {
@@ -43,7 +45,7 @@ func readTenantSettings(c *configfile.Config) (*tenantSettings, error) {
 	if err := errors.Join(c.RuntimeTenants(&sandbox), c.Usage(&ledger)); err != nil {
 		return nil, err
 	}
-	return &tenantSettings{sandbox.Tenants, ledger.Tenants}, nil
+	return &tenantSettings{plugins: sandbox.Tenants, budgets: ledger.Tenants, prices: ledger.Prices}, nil
 }
 
 // tenantSet sets the ledger and the sandbox to the plans of tenants that have records, and
@@ -106,12 +108,16 @@ func (s *tenantSet) ResetTenant(id string) error {
 	return s.runtime.ResetTenant(id)
 }
 
-// take applies the settings of a saved configuration to the tenants without records.
+// take applies the settings of a saved configuration to the tenants without records, and
+// its prices to the next calls of models.
 func (s *tenantSet) take(c *configfile.Config, next *tenantSettings) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.configured
 	s.configured = next
+	if err := s.ledger.SetPrices(next.prices); err != nil {
+		return c.Wrap(err, configfile.Keys("prices"))
+	}
 	for _, id := range slices.Sorted(maps.Keys(next.plugins)) {
 		if s.planned[id] {
 			continue

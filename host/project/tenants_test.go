@@ -1,8 +1,11 @@
 package project_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -85,6 +88,72 @@ func TestPlansOfTenants(t *testing.T) {
 		t.Errorf("Prove = %+v, %v", r, err)
 	}
 	want("without its record", "acme", "")
+}
+
+// A price that is saved while the host serves is that of the next call, under the new
+// version; one that makes no sense leaves the table as it was.
+func TestSavedPricesAreThoseOfTheNextCalls(t *testing.T) {
+	const text = "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n"
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("agenthost.yaml", text)
+	write("rules.yaml", "rules: [{match: {}, reply: {text: It was sent yesterday.}}]\n")
+	p, err := project.Load(t.Context(), dir, &project.Options{Replaceable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var said []string
+	reload := project.NewReloader(p, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	reload.Watch()
+	for i, c := range []struct {
+		saved   string // beside the text
+		version string // of the call's record
+		priced  bool
+		says    string
+	}{
+		{"", "", false, ""},
+		{"prices: {version: v1, models: {scripted: {input: 1, output: 2}}}\n", "v1", true, "prices are taken"},
+		{"prices: {version: v2, models: {scripted: {input: 1000, output: 2000}}}\n", "v2", true, "prices are taken"},
+		{"prices: {version: v3, models: {scripted: {input: -1}}}\n", "v2", true, "stays as it was"},
+		{"tenants: {acme: {budget: {money: 0.000001}}}\nprices: {version: v4, models: {scripted: {input: 1000}}}\n", "", false, "prices are taken"},
+		{"", "", false, "prices are taken"},
+	} {
+		said = nil
+		write("agenthost.yaml", text+c.saved)
+		reload.Refresh(t.Context())
+		if all := strings.Join(said, "\n"); !strings.Contains(all, c.says) || strings.Contains(all, "start again") {
+			t.Errorf("save %d: it says %q, want %q", i, all, c.says)
+		}
+		_, err := p.Run(t.Context(), &host.Request{Tenant: "acme", Thread: fmt.Sprint("t", i), Text: "hi"})
+		if strings.Contains(c.saved, "money") {
+			if host.CodeOf(err) != host.ResourceExhausted {
+				t.Errorf("save %d: a run for more money than is left: %v", i, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("save %d: %v", i, err)
+		}
+		records, _, err := p.Ledger().Export(t.Context(), "acme", "", 0, 100)
+		at := slices.IndexFunc(records, func(r usage.Record) bool { return r.Thread == fmt.Sprint("t", i) })
+		if err != nil || at < 0 || len(records[at].Calls) != 1 {
+			t.Fatalf("save %d: records %+v, %v", i, records, err)
+		}
+		last := records[at]
+		if last.PriceVersion != c.version || (last.Calls[0].Money > 0) != c.priced {
+			t.Errorf("save %d: a call costs %d by version %q, want version %q", i, last.Calls[0].Money, last.PriceVersion, c.version)
+		}
+	}
 }
 
 func TestPlansKeepLimitsOfRuns(t *testing.T) {
