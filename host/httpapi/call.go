@@ -57,42 +57,17 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, c
 		forBody = a.options.UploadTimeout
 		whole += forBody
 	}
-	_ = control.SetReadDeadline(time.Now().Add(forBody)) // a writer of tests has none
+	if r.Body != nil && r.Body != http.NoBody { // without one, the server would take it for the client's leaving
+		_ = control.SetReadDeadline(time.Now().Add(forBody)) // a writer of tests has none; the server ends it with the body
+	}
 	if of.stream {
 		_ = control.SetWriteDeadline(time.Time{}) // the connection's last request may have left one
-		c.followBody(control)
 		return c, func() {}
 	}
 	_ = control.SetWriteDeadline(time.Now().Add(a.options.RequestTimeout + forBody))
 	ctx, cancel := context.WithTimeout(c.ctx, whole)
 	c.ctx = ctx
 	return c, cancel
-}
-
-// followBody ends the deadline of the body with the body: the server takes one that
-// passes later for the client's leaving.
-func (c *call) followBody(control *http.ResponseController) {
-	end := func() { _ = control.SetReadDeadline(time.Time{}) }
-	if c.r.Body == nil || c.r.Body == http.NoBody {
-		end()
-		return
-	}
-	c.r = c.r.WithContext(c.ctx) // a copy, with a body of its own
-	c.r.Body = &followedBody{c.r.Body, end}
-}
-
-// followedBody calls a function when it has been read.
-type followedBody struct {
-	io.ReadCloser
-	read func()
-}
-
-func (b *followedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.read()
-	}
-	return n, err
 }
 
 // sending gives the next bytes of an answer their deadline, where the route has none for

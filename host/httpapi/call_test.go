@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/agenthost/agenthost/host/runs"
 )
 
-// TestARunOutlivesTheDeadlinesOfItsRequest waits for a run as JSON for longer than a
-// request may take to send its body, or to be answered.
+// TestARunOutlivesTheDeadlinesOfItsRequest waits for a run, as JSON and as events, for
+// longer than a request may take to send its body, or to be answered.
 func TestARunOutlivesTheDeadlinesOfItsRequest(t *testing.T) {
 	const short = 20 * time.Millisecond
 	s := newServer(t, func(o *httpapi.Options) {
@@ -32,6 +33,11 @@ func TestARunOutlivesTheDeadlinesOfItsRequest(t *testing.T) {
 		s.do("acme", "POST", "/v1/runs", `{"target":"slow","text":"go","on_leave":"cancel"}`, 200, &run)
 		if run.Status != runs.Completed || run.Text != "done" {
 			t.Errorf("the run is %+v", run)
+		}
+		s.do("acme", "POST", "/v1/runs", `{"target":"slow","text":"go","on_leave":"cancel"}`, 202, &run, "Prefer", "respond-async")
+		resp, raw := s.request("acme", "GET", "/v1/runs/"+run.ID+"/events", "")
+		if resp.StatusCode != 200 || !bytes.Contains(raw, []byte("run.finished")) {
+			t.Errorf("the events are %d %s", resp.StatusCode, raw)
 		}
 		s.do("acme", "GET", "/v1/me", "", 200, nil)
 	}
