@@ -14,9 +14,14 @@ import (
 // that it has resumed. The next command resumes the rest of the deletion.
 const maxErasureWait = 2 * time.Minute
 
-// resumeErasures completes interrupted deletions of tenants while a command runs that
+// erasures are the deletions of tenants as far as a project's own memory and its start are
+// concerned.
+type erasures struct{ project *Project }
+
+// resume completes interrupted deletions of tenants while a command runs that
 // has the store to itself. A live host completes them in its retention sweeps.
-func (p *Project) resumeErasures(ctx context.Context) error {
+func (e erasures) resume(ctx context.Context) error {
+	p := e.project
 	if p.data.Badger() == nil || p.live { // a database's are resumed by the hosts that serve it
 		return nil
 	}
@@ -56,15 +61,16 @@ func (p *Project) Erasures() *erasure.Tenants { return p.tenants.erasures }
 // looks at other announcements and tries again.
 const forgetTimeout = 5 * time.Second
 
-// memoryPart is this process's memory as a part of an erasure: what its runs, searches and
+// memory is this process's memory as a part of an erasure: what its runs, searches and
 // plugins have read of a tenant.
-func (p *Project) memoryPart() erasure.Part {
-	return erasure.Func{What: "memory of this host", EraseFunc: p.forget, FindFunc: func(context.Context, string) (int, error) { return 0, nil }}
+func (e erasures) memory() erasure.Part {
+	return erasure.Func{What: "memory of this host", EraseFunc: e.forget, FindFunc: func(context.Context, string) (int, error) { return 0, nil }}
 }
 
 // forget removes from memory what only this process's parts have of a tenant, which the
 // store refuses to read already.
-func (p *Project) forget(ctx context.Context, tenant string) error {
+func (e erasures) forget(ctx context.Context, tenant string) error {
+	p := e.project
 	if p.hosts.registry != nil {
 		if err := p.hosts.registry.DropTenant(ctx, tenant); err != nil {
 			return err
@@ -77,9 +83,10 @@ func (p *Project) forget(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// followErasures empties this host's memory of the tenants that other hosts of the database
+// follow empties this host's memory of the tenants that other hosts of the database
 // erase, before they say that they have, and drops decoded messages after a repair.
-func (p *Project) followErasures(ctx context.Context) error {
+func (e erasures) follow(ctx context.Context) error {
+	p := e.project
 	m := p.hosts.member
 	if m == nil || !p.live { // the process of a command ends soon
 		return nil
@@ -93,7 +100,7 @@ func (p *Project) followErasures(ctx context.Context) error {
 		begun, err := p.data.Erasing(ctx)
 		for _, tenant := range begun {
 			if err == nil {
-				err = errors.Join(p.threads.DropTenant(tenant), p.ledger.Erasing().Erase(ctx, tenant), p.forget(ctx, tenant))
+				err = errors.Join(p.threads.DropTenant(tenant), p.ledger.Erasing().Erase(ctx, tenant), e.forget(ctx, tenant))
 			}
 		}
 		return err

@@ -148,8 +148,8 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 			p.closers.add(p.tenants.store.Close) // before the registry
 			return nil
 		},
-		func() error { return p.followErasures(ctx) },
-		func() error { return p.resumeErasures(ctx) },
+		func() error { return erasures{p}.follow(ctx) },
+		func() error { return erasures{p}.resume(ctx) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -266,7 +266,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 		return err
 	}
 	p.closers.add(p.tenants.store.Close)
-	p.tenants.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing(), p.memoryPart(), p.tenants.store)
+	p.tenants.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing(), erasures{p}.memory(), p.tenants.store)
 	return nil
 }
 
