@@ -43,7 +43,21 @@ const maxRequestBytes = 2 << 20
 // {"error":{"code","message","hint"?}}. Clients read errors as [fault.ForClient]
 // has them; the whole text goes to the logger of Options.Host.
 func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handler {
-	h := &handler{s, tenant}
+	return s.HandlerOf(func(r *http.Request) (Caller, error) {
+		name, err := tenant(r)
+		return Caller{Tenant: name}, err
+	})
+}
+
+// Caller is who sends a request, by the credential.
+type Caller struct {
+	Tenant string
+	Key    string // see [Request].Key; may be empty
+}
+
+// HandlerOf is [Service.Handler] for callers that have keys.
+func (s *Service) HandlerOf(caller func(*http.Request) (Caller, error)) http.Handler {
+	h := &handler{s, caller}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /turn", h.turn)
 	mux.HandleFunc("POST /snapshot", serve(h, s.Snapshot))
@@ -58,44 +72,50 @@ func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handl
 
 type handler struct {
 	service *Service
-	tenant  func(*http.Request) (string, error)
+	caller  func(*http.Request) (Caller, error)
 }
 
-// tenantOf returns the caller's tenant. A credential without a tenant is refused,
-// also where the host has one tenant alone: requests over a network have no
-// default.
-func (h *handler) tenantOf(r *http.Request) (string, error) {
-	tenant, err := h.tenant(r)
+// callerOf returns the caller. A credential without a tenant is refused, also where
+// the host has one tenant alone: requests over a network have no default.
+func (h *handler) callerOf(r *http.Request) (Caller, error) {
+	c, err := h.caller(r)
 	if err != nil {
-		return "", err
+		return Caller{}, err
 	}
-	if tenant == "" {
-		return "", host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential")
+	if c.Tenant == "" {
+		return Caller{}, host.Errorf(host.Unauthenticated, "the request names no tenant").WithHint("send a credential")
 	}
-	return h.service.served.host.Tenant(tenant)
+	c.Tenant, err = h.service.served.host.Tenant(c.Tenant)
+	return c, err
 }
 
-// read returns the caller's tenant and reads the body into into.
-func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (tenant string, err error) {
-	if tenant, err = h.tenantOf(r); err != nil {
-		return "", err
+// tenantOf returns the caller's tenant.
+func (h *handler) tenantOf(r *http.Request) (string, error) {
+	c, err := h.callerOf(r)
+	return c.Tenant, err
+}
+
+// read returns the caller and reads the body into into.
+func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (c Caller, err error) {
+	if c, err = h.callerOf(r); err != nil {
+		return Caller{}, err
 	}
 	limit := h.service.bodyBytes
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
-		return "", badBody(err, limit)
+		return Caller{}, badBody(err, limit)
 	}
 	if !utf8.Valid(raw) { // encoding/json would put U+FFFD in its place
-		return "", host.Errorf(host.InvalidArgument, "the body is not UTF-8")
+		return Caller{}, host.Errorf(host.InvalidArgument, "the body is not UTF-8")
 	}
 	body := json.NewDecoder(bytes.NewReader(raw))
 	if err := body.Decode(into); err != nil {
-		return "", badBody(err, limit)
+		return Caller{}, badBody(err, limit)
 	}
 	if body.More() {
-		return "", host.Errorf(host.InvalidArgument, "the body has more than one JSON value")
+		return Caller{}, host.Errorf(host.InvalidArgument, "the body has more than one JSON value")
 	}
-	return tenant, nil
+	return c, nil
 }
 
 func badBody(err error, limit int64) error {
@@ -112,12 +132,12 @@ func badBody(err error, limit int64) error {
 
 func (h *handler) turn(w http.ResponseWriter, r *http.Request) {
 	req := &Request{}
-	tenant, err := h.read(w, r, req)
+	c, err := h.read(w, r, req)
 	if err != nil {
 		h.answer(w, nil, err)
 		return
 	}
-	req.Tenant = tenant
+	req.Tenant, req.Key = c.Tenant, c.Key
 	if wantsEvents(r) {
 		err := stream.Serve(w, r, h.service.Turn(r.Context(), req), &stream.ServeOptions{Encoder: stream.Brief()})
 		h.logMasked(err)
@@ -142,13 +162,13 @@ func wantsEvents(r *http.Request) bool {
 func serve[R any, A any](h *handler, call func(context.Context, *R) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req := new(R)
-		tenant, err := h.read(w, r, req)
+		c, err := h.read(w, r, req)
 		if err != nil {
 			h.answer(w, nil, err)
 			return
 		}
 		if t, ok := any(req).(interface{ of(string) }); ok {
-			t.of(tenant)
+			t.of(c.Tenant)
 		}
 		result, err := call(r.Context(), req)
 		h.answer(w, result, err)

@@ -233,7 +233,9 @@ func (s *Service) newTurn(ctx context.Context, req *Request) (*turn, error) {
 		t.input = t.input.Clone()
 		t.input.ID = host.NewID()
 	}
-	return t, t.keeper.begin(ctx, t, &own)
+	err = t.keeper.begin(ctx, t, &own)
+	t.req.Key = req.Key
+	return t, err
 }
 
 // streamRun runs the turn and yields its events, numbered on their own.
