@@ -3,6 +3,8 @@ package library
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,12 +28,13 @@ type deployer struct {
 
 	mu          sync.Mutex
 	deployments map[name]*deployment
-	retries     map[name]retry // deployments that failed
+	slots       map[string]map[string]*plugin.Slot // of the deployments that have one, by tenant and id
+	retries     map[name]retry                     // deployments that failed
 }
 
 func newDeployer(rs *rows, rt *plugin.Runtime, opts *Options) *deployer {
 	h := &deployer{rows: rs, runtime: rt, limits: opts.Limits, changed: opts.Changed, logger: opts.Logger,
-		working: make(chan struct{}, maxWorking), deployments: map[name]*deployment{}, retries: map[name]retry{}}
+		working: make(chan struct{}, maxWorking), deployments: map[name]*deployment{}, slots: map[string]map[string]*plugin.Slot{}, retries: map[name]retry{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
@@ -123,10 +126,32 @@ func (h *deployer) deployedNames() (names []name) {
 func (h *deployer) slot(n name) *plugin.Slot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if d := h.deployments[n]; d != nil {
-		return d.slot
+	return h.slots[n.tenant][n.id]
+}
+
+// ids returns the plugins of a tenant that have slots on this host.
+func (h *deployer) ids(tenant string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.slots[tenant]))
+}
+
+// setSlot sets the slot of a deployment, whose turn the caller has; nil is none.
+func (h *deployer) setSlot(n name, d *deployment, s *plugin.Slot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d.slot = s
+	of := h.slots[n.tenant]
+	switch {
+	case s != nil && of == nil:
+		h.slots[n.tenant] = map[string]*plugin.Slot{n.id: s}
+	case s != nil:
+		of[n.id] = s
+	default:
+		if delete(of, n.id); len(of) == 0 {
+			delete(h.slots, n.tenant)
+		}
 	}
-	return nil
 }
 
 // deployLater deploys the stored record of a plugin in the background. One goroutine for
@@ -194,7 +219,7 @@ func (h *deployer) deploy(ctx context.Context, d *deployment, n name, r *record)
 func (h *deployer) deployRecord(ctx context.Context, d *deployment, n name, r *record) error {
 	switch {
 	case r == nil:
-		h.endSlot(d)
+		h.endSlot(n, d)
 		return nil
 	case r.Serving == "":
 		return h.deactivate(d)
@@ -250,9 +275,7 @@ func (h *deployer) newSlot(ctx context.Context, d *deployment, n name, r *record
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	d.slot = s
-	h.mu.Unlock()
+	h.setSlot(n, d, s)
 	d.serving = r.Serving
 	return nil
 }
@@ -305,15 +328,13 @@ func (h *deployer) deactivate(d *deployment) error {
 }
 
 // endSlot ends the calls of a plugin, and frees its id when the last one has ended.
-func (h *deployer) endSlot(d *deployment) {
+func (h *deployer) endSlot(n name, d *deployment) {
 	d.serving = ""
 	if d.slot == nil {
 		return
 	}
 	s, closed := d.slot, make(chan struct{})
-	h.mu.Lock()
-	d.slot = nil
-	h.mu.Unlock()
+	h.setSlot(n, d, nil)
 	d.closed = closed
 	if h.unload(h.ctx, s) {
 		close(closed)

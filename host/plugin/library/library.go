@@ -210,6 +210,21 @@ func (l *Library) Lookup(tenant, id string) (*plugin.Slot, error) {
 	return nil, fault.Errorf(fault.NotFound, "there is no plugin %q", id).WithHint("upload and activate it, or use another")
 }
 
+// Serving returns the ids of the plugins that [Library.Lookup] finds for a tenant, its own
+// and shared ones, in their order. It reads no store.
+func (l *Library) Serving(tenant string) []string {
+	ids := l.host.ids(tenant)
+	if tenant != "" {
+		ids = append(ids, l.host.ids("")...)
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { _, err := l.Lookup(tenant, id); return err != nil })
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Owns reports whether a slot of the runtime is that of a plugin of the library.
+func (l *Library) Owns(s *plugin.Slot) bool { return l.host.slot(name{s.Owner(), s.ID()}) == s }
+
 // errTooMany is the error of a change that other hosts kept from being written.
 func errTooMany() error {
 	return fault.Errorf(fault.Unavailable, "other hosts have changed the plugins first, %d times", maxAttempts).WithHint("try again")

@@ -243,6 +243,24 @@ func (l *Library) Manifest(ctx context.Context, tenant, id, digest string) (json
 	return raw, kverror.Wrap(err, "read the manifest of plugin %q", id)
 }
 
+// Module returns the module of a version. Code not_found.
+func (l *Library) Module(ctx context.Context, tenant, id, digest string) ([]byte, error) {
+	p, err := l.Get(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	if p.Version(digest) == nil {
+		return nil, errNoVersion(id, digest)
+	}
+	wasm, err := l.rows.modules(tenant).Get(ctx, digest)
+	if fault.CodeOf(err) == fault.DataLoss {
+		if p, again := l.Get(ctx, tenant, id); again != nil || p.Version(digest) == nil { // it was removed meanwhile
+			return nil, errNoVersion(id, digest)
+		}
+	}
+	return wasm, kverror.Wrap(err, "read the module of plugin %q", id)
+}
+
 // List returns the plugins of a tenant whose ids are after the given one, in the order of
 // ids, at most limit of them (100), and the id to continue after, or "". Shared plugins are
 // those of tenant "". Code invalid_argument for a limit above [MaxListLimit].
