@@ -51,6 +51,13 @@ func (b *builder) makeAgent(name string, ac configfile.Agent, path []string) (*h
 	if opts.Providers, err = b.providers(at.To("providers"), ac.Providers, opts.Tools); err != nil {
 		return nil, err
 	}
+	own, err := b.uploaded(at.To("tools"), ac.Tools)
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		opts.Providers = append(opts.Providers, own)
+	}
 	if opts.ProviderTools, err = b.providerTools(at.To("provider_tools"), ac.ProviderTools); err != nil {
 		return nil, err
 	}

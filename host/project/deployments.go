@@ -95,8 +95,8 @@ func (r *Reloader) Follow(ctx context.Context) (stop func(), err error) {
 		return func() {}, nil
 	}
 	d := &deployments{driver: kv.Checked(p.data.Driver), host: m.ID(), taken: map[string]uint64{}, base: map[string]string{}, loaded: loaded, changed: make(chan struct{}, 1)}
-	for _, s := range p.plugins.runtime.Slots() {
-		if v := s.Current(); v != nil && s.Owner() == "" {
+	for _, s := range p.plugins.slots() {
+		if v := s.Current(); v != nil {
 			d.base[s.ID()] = v.Digest()
 		}
 	}
@@ -272,7 +272,7 @@ func (r *Reloader) adoptConfiguration(ctx context.Context) error {
 
 // deploy makes a plugin serve as a record says.
 func (r *Reloader) deploy(ctx context.Context, id string, rec *deployment) error {
-	s := r.project.plugins.runtime.Slot(id)
+	s := r.project.plugins.slot(id)
 	var granted *plugin.Permissions
 	if rec.Granted {
 		p, err := grantwords.Parse(rec.Grants)

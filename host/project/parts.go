@@ -102,6 +102,9 @@ func (s *pluginSet) find(at configfile.KeyPath, use string) (p parts, part strin
 func (b *builder) tools(at configfile.KeyPath, uses []string) ([]*host.Tool, error) {
 	var tools []*host.Tool
 	for i, use := range uses {
+		if strings.HasPrefix(use, configfile.UploadedPrefix) { // of a provider
+			continue
+		}
 		some, err := b.toolsOf(at.To(i), use)
 		if err != nil {
 			return nil, b.config.Wrap(err, at.To(i))

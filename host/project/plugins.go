@@ -66,6 +66,7 @@ type pluginSet struct {
 	live     bool            // plugins can be replaced while they serve
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 
+	library lateLibrary
 	byID    map[string]parts
 	loaded  sync.Map    // of plugins that can be replaced, the modules by id, until takeLoaded
 	serving atomic.Bool // the agents are made: a plugin's next version must have the parts they use

@@ -138,7 +138,7 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 		p.memories.open,
 		func() error { return p.messages.open(ctx) },
 		p.makeTargets,
-		p.makeViews,
+		func() (err error) { p.views, err = viewsOf(c); return err },
 		p.makeHost,
 		p.checkTargets,
 		func() error { return p.startQueue(ctx) },
@@ -266,8 +266,8 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 		return err
 	}
 	p.closers.add(p.tenants.store.Close)
-	p.tenants.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing(), erasures{p}.memory(), p.tenants.store)
-	return nil
+	p.tenants.erasures = data.Erasures(p.traces, p.queue, p.threads, p.ledger.Erasing(), erasures{p}.memory(), &p.plugins.library, p.tenants.store)
+	return p.openLibrary(ctx)
 }
 
 // openLedger opens the ledger of the tenants' usage.

@@ -41,7 +41,7 @@ type Reloader struct {
 // reports the reloading of saved files with say, whose arguments include errors.
 func NewReloader(p *Project, say func(format string, args ...any)) *Reloader {
 	r := &Reloader{project: p, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
-	for _, s := range p.plugins.runtime.Slots() {
+	for _, s := range p.plugins.slots() {
 		r.sources[s.ID()] = p.plugins.path(s.ID())
 		r.recordSource(s.ID(), 1, r.sources[s.ID()])
 	}
@@ -58,7 +58,7 @@ type PluginStatus struct {
 func (r *Reloader) Plugins() []PluginStatus {
 	where := r.sourcePaths()
 	out := []PluginStatus{}
-	for _, s := range r.project.plugins.runtime.Slots() {
+	for _, s := range r.project.plugins.slots() {
 		out = append(out, PluginStatus{s.State(), where[s.ID()]})
 	}
 	return out
@@ -72,11 +72,11 @@ func (r *Reloader) sourcePaths() map[string]string {
 }
 
 func (r *Reloader) slot(id string) (*plugin.Slot, error) {
-	if s := r.project.plugins.runtime.Slot(id); s != nil {
+	if s := r.project.plugins.slot(id); s != nil {
 		return s, nil
 	}
 	var have []string
-	for _, s := range r.project.plugins.runtime.Slots() {
+	for _, s := range r.project.plugins.slots() {
 		have = append(have, s.ID())
 	}
 	e := host.Errorf(host.NotFound, "the host has no plugin %q", id)
@@ -106,7 +106,7 @@ func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Pe
 	if err != nil {
 		return nil, err
 	}
-	s := r.project.plugins.runtime.Slot(id)
+	s := r.project.plugins.slot(id)
 	if s == nil {
 		opts := &plugin.SlotOptions{}
 		if granted != nil {
@@ -153,7 +153,7 @@ func (r *Reloader) recordSource(id string, version int, path string) {
 		r.versionSources[id] = map[int]string{}
 	}
 	r.versionSources[id][version] = path
-	slot := r.project.plugins.runtime.Slot(id)
+	slot := r.project.plugins.slot(id)
 	if slot == nil {
 		return
 	}
@@ -177,7 +177,7 @@ func (r *Reloader) setSource(id, path string) {
 func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	slots := r.project.plugins.runtime.Slots()
+	slots := r.project.plugins.slots()
 	if id != "" {
 		s, err := r.slot(id)
 		if err != nil {
@@ -336,7 +336,7 @@ func (r *Reloader) lookForSource(id string) {
 
 func (r *Reloader) sayFailed(id string, err error) {
 	r.say("%s", err)
-	s := r.project.plugins.runtime.Slot(id)
+	s := r.project.plugins.slot(id)
 	if s == nil {
 		return
 	}
@@ -391,7 +391,7 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 	if err := r.project.tenants.take(next, settings); err != nil {
 		return err
 	}
-	for _, s := range r.project.plugins.runtime.Slots() {
+	for _, s := range r.project.plugins.slots() {
 		p, configured := granted[s.ID()]
 		if !configured {
 			continue

@@ -9,29 +9,26 @@ import (
 	"github.com/agenthost/agenthost/host/stream"
 )
 
-// makeViews makes the view of each target's clients.
-func (p *Project) makeViews() error {
-	p.views = map[string]*stream.View{}
-	for name, nc := range p.config.Networks {
-		if err := p.makeView(configfile.Keys("networks", name), name, nc.Client); err != nil {
-			return err
+// viewsOf returns the view of each target's clients.
+func viewsOf(c *configfile.Config) (map[string]*stream.View, error) {
+	views := map[string]*stream.View{}
+	add := func(at configfile.KeyPath, name string, of configfile.Client) (err error) {
+		if len(of.Hide) > 0 {
+			views[name], err = stream.NewView(&stream.ViewOptions{Hide: of.Hide})
+		}
+		return c.Wrap(err, at.To("client"))
+	}
+	for name, nc := range c.Networks {
+		if err := add(configfile.Keys("networks", name), name, nc.Client); err != nil {
+			return nil, err
 		}
 	}
-	for name, ac := range p.config.Agents {
-		if err := p.makeView(configfile.Keys("agents", name), name, ac.Client); err != nil {
-			return err
+	for name, ac := range c.Agents {
+		if err := add(configfile.Keys("agents", name), name, ac.Client); err != nil {
+			return nil, err
 		}
 	}
-	return nil
-}
-
-func (p *Project) makeView(at configfile.KeyPath, name string, c configfile.Client) error {
-	if len(c.Hide) == 0 {
-		return nil
-	}
-	var err error
-	p.views[name], err = stream.NewView(&stream.ViewOptions{Hide: c.Hide})
-	return p.config.Wrap(err, at.To("client"))
+	return views, nil
 }
 
 // ClientView returns the view of clients that may run every target. It hides all places

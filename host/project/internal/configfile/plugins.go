@@ -56,6 +56,10 @@ func SplitUse(use string) (id, part string) {
 	return id, part
 }
 
+// UploadedPrefix begins the names of uploaded plugins where an agent names its tools:
+// uploaded:PLUGIN, or uploaded:* for all that the tenant of a run has.
+const UploadedPrefix = "uploaded:"
+
 // ReducePrefix begins the names of the reducers of package reduce where a
 // configuration names processors: reduce:counting.
 const ReducePrefix = "reduce:"

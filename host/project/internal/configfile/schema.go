@@ -189,7 +189,7 @@ func keyDocs() map[string]keyDoc {
 		"Agent.description":       say("What it is good for, in a sentence: a router that is a model decides by it."),
 		"Agent.instructions":      say("The system prompt. {{.state.path}} stands for what the network's state has there."),
 		"Agent.model":             say("One of the models above."),
-		"Agent.tools":             say("PLUGIN for all tools of a plugin, PLUGIN/TOOL for one; memory:NAME, memory:NAME/TOOL for those of a memory."),
+		"Agent.tools":             say("PLUGIN for all tools of a plugin, PLUGIN/TOOL for one; memory:NAME, memory:NAME/TOOL for those of a memory; uploaded:PLUGIN for those of a plugin that the tenant of a run has uploaded, or that was uploaded for all, uploaded:* for those of all of them."),
 		"Agent.processors":        say("What changes the history that its model is shown, in order; what is stored stays."),
 		"Agent.providers":         say("What adds instructions, messages or tools before its model is asked."),
 		"Agent.tool_choice":       say("auto, any, none, or the name of the tool that must be called first."),
