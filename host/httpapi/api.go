@@ -12,7 +12,10 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 	"github.com/agenthost/agenthost/host/keys"
+	"github.com/agenthost/agenthost/host/memory"
+	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
@@ -24,6 +27,8 @@ const (
 	DefaultRequestTimeout = 30 * time.Second
 	DefaultBodyTimeout    = 30 * time.Second
 	DefaultUploadTimeout  = 5 * time.Minute
+	DefaultMaxModuleBytes = plugin.DefaultModuleBytes
+	DefaultMaxFileBytes   = 256 << 20
 )
 
 // The scopes of a tenant's credential: the rights that routes ask for.
@@ -33,12 +38,17 @@ const (
 	ReadThreads  = "threads:read"
 	WriteThreads = "threads:write"
 	ReadUsage    = "usage:read"
+	ReadMemory   = "memory:read"
+	WriteMemory  = "memory:write"
+	ReadPlugins  = "plugins:read"
+	WritePlugins = "plugins:write" // upload them, and say which serve
+	GrantPlugins = "plugins:grant" // what they may do
 	MintTokens   = "tokens:mint"
 )
 
 // Scopes returns all scopes of tenants, in their order.
 func Scopes() []string {
-	return []string{ReadRuns, WriteRuns, ReadThreads, WriteThreads, ReadUsage, MintTokens}
+	return []string{ReadRuns, WriteRuns, ReadThreads, WriteThreads, ReadUsage, ReadMemory, WriteMemory, ReadPlugins, WritePlugins, GrantPlugins, MintTokens}
 }
 
 // Authenticate returns who sends a request. Its error is the answer: code
@@ -61,9 +71,15 @@ type Options struct {
 	Targets Targets
 	Threads *threads.Store
 	Ledger  *usage.Ledger
+	Memory  *memory.Store
+	Plugins Plugins
 	Keys    *keys.Store // tokens of browser pages; with Admin the keys of tenants and administrators
 	Audit   *audit.Log  // receives each change before it is made; nil keeps no account of them
 	Admin   *Admin      // the routes of administrators; nil has none
+
+	// Sessions returns the sessions of the network or agent of a name, and the same each
+	// time; with Targets. nil serves none.
+	Sessions func(target string) (*sessions.Service, error)
 
 	// Allowed reports whether a principal may run a target; nil allows each. A target
 	// that is not allowed is answered like one that does not exist.
@@ -81,6 +97,8 @@ type Options struct {
 	MaxBodyBytes   int64         // of one request (4 MiB)
 	RequestTimeout time.Duration // of one request that is not a stream (30 s)
 	BodyTimeout    time.Duration // for a client to send its body (30 s)
+	MaxModuleBytes int64         // of an uploaded plugin (16 MiB)
+	MaxFileBytes   int64         // of another file (256 MiB)
 	UploadTimeout  time.Duration // for a client to send a file (5 min)
 	Stream         stream.ServeOptions
 	View           *stream.View // what clients see of states, messages and events; nil is all
@@ -104,7 +122,7 @@ type API struct {
 }
 
 // New returns an API whose requests authenticate identifies. Code invalid_argument
-// without it, and for Runs without Targets.
+// without it, and for Runs or Sessions without Targets.
 func New(authenticate Authenticate, opts *Options) (*API, error) {
 	if authenticate == nil {
 		return nil, host.Errorf(host.InvalidArgument, "an API needs a function that authenticates requests")
@@ -114,12 +132,14 @@ func New(authenticate Authenticate, opts *Options) (*API, error) {
 		a.options = *opts
 	}
 	o := &a.options
-	if (o.Runs == nil) != (o.Targets == nil) {
-		return nil, host.Errorf(host.InvalidArgument, "an API with runs needs targets, and the reverse")
+	if (o.Runs == nil && o.Sessions == nil) != (o.Targets == nil) {
+		return nil, host.Errorf(host.InvalidArgument, "an API with runs or sessions needs targets, and the reverse")
 	}
 	defaults.Set(&o.MaxBodyBytes, DefaultMaxBodyBytes)
 	defaults.Set(&o.RequestTimeout, DefaultRequestTimeout)
 	defaults.Set(&o.BodyTimeout, DefaultBodyTimeout)
+	defaults.Set(&o.MaxModuleBytes, DefaultMaxModuleBytes)
+	defaults.Set(&o.MaxFileBytes, DefaultMaxFileBytes)
 	defaults.Set(&o.UploadTimeout, DefaultUploadTimeout)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -27,7 +28,11 @@ import (
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/memory"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/library"
 	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
@@ -124,8 +129,16 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	credentials, log := keys.New(driver, nil), audit.New(logged)
 	records, err := tenants.Open(t.Context(), driver, &tenants.Options{Ledger: ledger, Runs: registry, Unregistered: true})
 	must(t, err)
+	memories, err := memory.New(driver, nil)
+	must(t, err)
+	rt, err := plugin.NewRuntime(t.Context(), nil)
+	must(t, err)
+	plugins, err := library.Open(t.Context(), driver, rt, nil)
+	must(t, err)
+	services := &services{targets: agents, store: store, ledger: ledger, made: map[string]*sessions.Service{}}
 	opts := &httpapi.Options{
 		Runs: registry, Targets: agents, Threads: store, Ledger: ledger, Keys: credentials, Audit: log,
+		Memory: memories, Plugins: plugins, Sessions: services.of,
 		Admin: &httpapi.Admin{
 			Tenants: records, Erasures: erasure.New(driver, records, credentials, ledger.Erasing()),
 			Exports: []tenants.Exporter{{Part: "numbers", Export: func(context.Context, string) iter.Seq2[any, error] {
@@ -145,11 +158,44 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	s := &server{httptest.NewServer(api), t, store, credentials, log, api, opts, &logged.full}
 	t.Cleanup(func() {
 		s.Close()
-		must(t, errors.Join(records.Close(), credentials.Close(), registry.Close()))
+		services.close()
+		must(t, errors.Join(records.Close(), credentials.Close(), plugins.Close(), registry.Close(), rt.Close(context.Background())))
 		must(t, ledger.Close(context.Background()))
 		must(t, driver.Close())
 	})
 	return s
+}
+
+// services are the sessions of targets.
+type services struct {
+	targets targets
+	store   *threads.Store
+	ledger  *usage.Ledger
+
+	mu   sync.Mutex
+	made map[string]*sessions.Service
+}
+
+func (s *services) of(name string) (*sessions.Service, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if made := s.made[name]; made != nil {
+		return made, nil
+	}
+	target, err := s.targets.Target(name)
+	if err != nil {
+		return nil, err
+	}
+	s.made[name], err = sessions.New(target, &sessions.Options{Store: s.store, Host: host.Options{Ledger: s.ledger}})
+	return s.made[name], err
+}
+
+func (s *services) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, made := range s.made {
+		made.Close()
+	}
 }
 
 func agentOf(t *testing.T, name string, answer func(context.Context, *llm.Request) hosttest.Reply, tools ...*host.Tool) host.Target {

@@ -134,6 +134,18 @@ func (c *call) queryInt(name string) (int, error) {
 	return n, nil
 }
 
+// limit returns the limit of a page; most if the request names none.
+func (c *call) limit(most int) (int, error) {
+	n, err := c.queryInt("limit")
+	if err == nil && n > most {
+		err = host.Errorf(host.InvalidArgument, "the limit is %d, more than %d", n, most)
+	}
+	if n == 0 {
+		n = most
+	}
+	return n, err
+}
+
 // path returns a variable of the path.
 func (c *call) path(name string) (string, error) {
 	v := c.r.PathValue(name)

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/tenants"
 )
 
@@ -35,6 +36,10 @@ var written = map[reflect.Type]json.RawMessage{
 	reflect.TypeFor[host.Artifact](): json.RawMessage(`{"type":"object","description":"a result beside the conversation","required":["parts"],"properties":{
 		"name":{"type":"string"},"parts":{"type":"array","items":{"type":"object","required":["type"],"properties":{"type":{"type":"string"}},"additionalProperties":true}},
 		"metadata":{"type":"object","additionalProperties":true}},"additionalProperties":true}`),
+	reflect.TypeFor[sessions.Session](): json.RawMessage(`{"type":"object","description":"a whole session, as clients may see it or keep it","properties":{
+		"version":{"type":"integer"},"kind":{"type":"string"},"session":{"type":"string"},"agent":{"type":"string"},"custom":{},
+		"messages":{"type":"array","items":{"type":"object","additionalProperties":true}},"first":{"type":"integer"},
+		"artifacts":{"type":"array","items":{"type":"object","additionalProperties":true}},"waiting":{"type":"string"}},"additionalProperties":true}`),
 	reflect.TypeFor[fault.Error](): json.RawMessage(`{"type":"object","description":"an error with a code","required":["code","message"],"properties":{
 		"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},"retryable":{"type":"boolean"},"limit":{"type":"string"}},"additionalProperties":true}`),
 }
@@ -144,11 +149,14 @@ func (a *API) openAPI() (json.RawMessage, error) {
 
 // groupTexts say what the routes of a group do.
 var groupTexts = map[string]string{
-	"host":    "The process and the caller.",
-	"runs":    "Runs of networks and agents.",
-	"threads": "Conversations.",
-	"usage":   "What the tenant has used.",
-	"admin":   "Tenants, keys, the audit log and the data, for administrators.",
+	"host":     "The process and the caller.",
+	"runs":     "Runs of networks and agents.",
+	"threads":  "Conversations.",
+	"sessions": "Conversations as sessions with snapshots. Errors are {\"error\":{...}}.",
+	"usage":    "What the tenant has used.",
+	"memory":   "What agents remember across conversations. The tenant is always part of the scope.",
+	"plugins":  "The tenant's own plugins, as sandboxed WebAssembly modules.",
+	"admin":    "Tenants, keys, the audit log and the data, for administrators.",
 }
 
 // operation returns the description of a route.

@@ -44,7 +44,7 @@ func (p *Problem) Answer(w http.ResponseWriter) {
 	h := w.Header()
 	(&fault.Error{RetryAfter: p.retryAfter}).SetRetryAfter(h)
 	if p.Code == fault.Unauthenticated {
-		h.Set("WWW-Authenticate", `Bearer realm="agenthost"`)
+		h.Set("WWW-Authenticate", authenticateWith)
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -83,6 +83,9 @@ func (e *statusError) Unwrap() error { return e.err }
 
 // errAnswered ends a call whose answer has been sent.
 var errAnswered = errors.New("answered")
+
+// authenticateWith says how a request is authenticated.
+const authenticateWith = `Bearer realm="agenthost"`
 
 // fail answers with an error.
 func (c *call) fail(err error) {

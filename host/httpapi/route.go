@@ -66,8 +66,12 @@ func (r *route) pathNames() []string {
 func (a *API) table() []*route {
 	o := &a.options
 	list := (&hostHandlers{a}).routes()
+	runs := &runHandlers{runs: o.Runs, targets: o.Targets, allowed: o.Allowed, view: o.View, stream: o.Stream}
 	if o.Runs != nil {
-		list = append(list, (&runHandlers{runs: o.Runs, targets: o.Targets, allowed: o.Allowed, view: o.View, stream: o.Stream}).routes()...)
+		list = append(list, runs.routes()...)
+	}
+	if o.Sessions != nil {
+		list = append(list, (&sessionHandlers{services: o.Sessions, runs: runs, mounted: map[string]mountedService{}}).routes()...)
 	}
 	if o.Threads != nil {
 		list = append(list, (&threadHandlers{store: o.Threads, view: o.View}).routes()...)
@@ -80,6 +84,12 @@ func (a *API) table() []*route {
 	}
 	if o.Admin != nil {
 		list = append(list, a.adminRoutes()...)
+	}
+	if o.Memory != nil {
+		list = append(list, (&memoryHandlers{o.Memory}).routes()...)
+	}
+	if o.Plugins != nil {
+		list = append(list, (&pluginHandlers{o.Plugins}).routes()...)
 	}
 	for _, r := range list {
 		if r.status == 0 {

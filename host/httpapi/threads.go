@@ -74,7 +74,9 @@ type threadHandlers struct {
 
 func (h *threadHandlers) routes() []*route {
 	query := param{name: "q", kind: "string", doc: "words to look for"}
-	format := param{name: "format", kind: "string", doc: "the form of the export (thread)", values: formats()}
+	format := param{name: "format", kind: "string", doc: "the form of the export (thread)", values: names(transfer.Formats())}
+	from := param{name: "format", kind: "string", doc: "the form of the file; absent is found out", values: names(transfer.ImportFormats())}
+	as := param{name: "thread", kind: "string", doc: "the id to import under, if the file has none or another; of a file with many threads, what their ids begin with"}
 	return []*route{
 		{method: "GET", path: "/v1/threads", id: "listThreads", group: "threads", scope: ReadThreads, query: []param{limitParam, cursorParam},
 			summary: "List threads, the last updated first.", answer: threads.Page{}, handle: h.listThreads},
@@ -103,6 +105,10 @@ func (h *threadHandlers) routes() []*route {
 			summary: "List a thread's artifacts.", answer: Artifacts{}, handle: h.threadArtifacts},
 		{method: "GET", path: "/v1/threads/{thread}/artifacts/{digest}", id: "getArtifact", group: "threads", scope: ReadThreads,
 			summary: "Read an artifact.", answer: host.Artifact{}, handle: h.getArtifact},
+		{method: "GET", path: "/v1/threads/{thread}/artifacts/{digest}/content", id: "artifactContent", group: "threads", scope: ReadThreads, stream: true,
+			summary: "Read the content of an artifact that is one file or text, or the parts of it that the header Range names.", raw: octets, handle: h.artifactContent},
+		{method: "POST", path: "/v1/import", id: "importThreads", group: "threads", scope: WriteThreads, audit: "thread.import", query: []param{from, as}, takes: octets,
+			summary: "Import threads from a file in a form of the export, or of OpenAI. Sent again, it adds what is missing.", answer: Imports{}, handle: h.importThreads},
 		{method: "GET", path: "/v1/threads/{thread}/export", id: "exportThread", group: "threads", scope: ReadThreads, stream: true, query: []param{format},
 			summary: "Export a thread.", raw: "application/octet-stream", handle: h.exportThread},
 		{method: "GET", path: "/v1/search", id: "searchMessages", group: "threads", scope: ReadThreads, query: []param{query, limitParam},
@@ -110,11 +116,11 @@ func (h *threadHandlers) routes() []*route {
 	}
 }
 
-func formats() (names []string) {
-	for _, f := range transfer.Formats() {
-		names = append(names, string(f))
+func names(formats []transfer.Format) (list []string) {
+	for _, f := range formats {
+		list = append(list, string(f))
 	}
-	return names
+	return list
 }
 
 // tenant returns the caller's threads.
@@ -312,7 +318,7 @@ func (h *threadHandlers) editMessage(c *call) error {
 		return err
 	}
 	if m.Role == host.System {
-		return host.Errorf(host.PermissionDenied, "a client writes no messages of the role system")
+		return errNoSystem()
 	}
 	if err := c.record(); err != nil {
 		return err
@@ -406,22 +412,46 @@ func (h *threadHandlers) threadArtifacts(c *call) error {
 }
 
 func (h *threadHandlers) getArtifact(c *call) error {
-	id, err := c.thread()
-	if err != nil {
-		return err
-	}
-	digest, err := c.path("digest")
-	if err != nil {
-		return err
-	}
-	if h.view.HidesArtifacts() {
-		return host.Errorf(host.NotFound, "the thread has no artifact %.80q", digest)
-	}
-	artifact, err := h.tenant(c).Artifact(c.ctx, id, digest)
+	_, artifact, err := h.artifact(c)
 	if err != nil {
 		return err
 	}
 	return c.answer(artifact)
+}
+
+// artifact returns the artifact that the path names, and its thread.
+func (h *threadHandlers) artifact(c *call) (thread string, a *host.Artifact, err error) {
+	if thread, err = c.thread(); err != nil {
+		return "", nil, err
+	}
+	digest, err := c.path("digest")
+	if err != nil {
+		return "", nil, err
+	}
+	if h.view.HidesArtifacts() {
+		return "", nil, host.Errorf(host.NotFound, "the thread has no artifact %.80q", digest)
+	}
+	a, err = h.tenant(c).Artifact(c.ctx, thread, digest)
+	return thread, a, err
+}
+
+func (h *threadHandlers) artifactContent(c *call) error {
+	thread, artifact, err := h.artifact(c)
+	if err != nil {
+		return err
+	}
+	f, err := artifactFile(artifact, func(digest string) (io.Reader, int64, error) {
+		r, ref, err := h.tenant(c).OpenUpload(c.ctx, thread, digest)
+		if err != nil {
+			return nil, 0, err
+		}
+		return r, int64(ref.Size), nil
+	})
+	if err != nil {
+		return err
+	}
+	f.tag = artifact.Digest()
+	return c.serveFile(f)
 }
 
 func (h *threadHandlers) exportThread(c *call) error {

@@ -1,0 +1,218 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/library"
+)
+
+// Plugins are the uploaded plugins of tenants. *library.Library is one.
+type Plugins interface {
+	Upload(ctx context.Context, tenant, id string, module io.Reader) (*library.Version, error)
+	List(ctx context.Context, tenant, after string, limit int) (page []*library.Plugin, next string, err error)
+	Get(ctx context.Context, tenant, id string) (*library.Plugin, error)
+	Manifest(ctx context.Context, tenant, id, digest string) (json.RawMessage, error)
+	Module(ctx context.Context, tenant, id, digest string) ([]byte, error)
+	Grant(ctx context.Context, tenant, id string, granted plugin.Permissions) (*library.Plugin, error)
+	Activate(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)
+	Accept(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)
+	Rollback(ctx context.Context, tenant, id string) (*library.Plugin, error)
+	Deactivate(ctx context.Context, tenant, id string) (*library.Plugin, error)
+	RemoveVersion(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)
+	Remove(ctx context.Context, tenant, id string) error
+}
+
+var _ Plugins = (*library.Library)(nil)
+
+// PluginPage is the answer of GET /v1/plugins.
+type PluginPage struct {
+	Plugins []*library.Plugin `json:"plugins"`
+	Next    string            `json:"next,omitempty" description:"the cursor of the next page; absent if this is the last"`
+}
+
+// wasmType is the media type of modules.
+const wasmType = "application/wasm"
+
+// pluginHandlers answer the routes of plugins.
+type pluginHandlers struct{ plugins Plugins }
+
+func (h *pluginHandlers) routes() []*route {
+	const (
+		one     = "/v1/plugins/{plugin}"
+		version = one + "/versions/{version}"
+	)
+	return []*route{
+		{method: "GET", path: "/v1/plugins", id: "listPlugins", group: "plugins", scope: ReadPlugins, query: []param{limitParam, cursorParam},
+			summary: "List the tenant's own plugins, by their ids.", answer: PluginPage{}, handle: h.listPlugins},
+		{method: "POST", path: one + "/versions", id: "uploadPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.upload", takes: wasmType,
+			summary: "Upload a WebAssembly module as a version of a plugin, which is made if it does not exist. It is checked and described, and serves when it is activated. A module that the plugin has is answered with its version.",
+			status:  http.StatusCreated, answer: library.Version{}, handle: h.uploadPlugin},
+		{method: "GET", path: one, id: "getPlugin", group: "plugins", scope: ReadPlugins,
+			summary: "Read a plugin with its versions, which of them serves, and its grants.", answer: library.Plugin{}, handle: h.getPlugin},
+		{method: "DELETE", path: one, id: "deletePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.remove",
+			summary: "Remove a plugin with all of its versions.", status: http.StatusNoContent, handle: h.deletePlugin},
+		{method: "GET", path: version + "/manifest", id: "pluginManifest", group: "plugins", scope: ReadPlugins,
+			summary: "Read the manifest of a version: its tools and other parts with their schemas.", raw: "application/json", handle: h.pluginManifest},
+		{method: "GET", path: version + "/module", id: "pluginModule", group: "plugins", scope: ReadPlugins, stream: true,
+			summary: "Export the module of a version.", raw: wasmType, handle: h.pluginModule},
+		{method: "DELETE", path: version, id: "deletePluginVersion", group: "plugins", scope: WritePlugins, audit: "plugin.remove",
+			summary: "Remove a version that does not serve.", answer: library.Plugin{}, handle: h.ofVersion(h.plugins.RemoveVersion)},
+		{method: "POST", path: version + "/activate", id: "activatePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.activate",
+			summary: "Let a version serve, in the place of the one that does. One that asks for more than it is granted is refused.", answer: library.Plugin{}, handle: h.ofVersion(h.plugins.Activate)},
+		{method: "POST", path: version + "/accept", id: "acceptPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.accept",
+			summary: "Let a version serve that asks for more than it is granted: its uses of the rest fail.", answer: library.Plugin{}, handle: h.ofVersion(h.plugins.Accept)},
+		{method: "POST", path: one + "/rollback", id: "rollbackPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.rollback",
+			summary: "Let the version serve that served before.", answer: library.Plugin{}, handle: h.ofPlugin(h.plugins.Rollback)},
+		{method: "POST", path: one + "/deactivate", id: "deactivatePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.deactivate",
+			summary: "Let no version serve.", answer: library.Plugin{}, handle: h.ofPlugin(h.plugins.Deactivate)},
+		{method: "PUT", path: one + "/grants", id: "grantPlugin", group: "plugins", scope: GrantPlugins, audit: "plugin.grant",
+			summary: "Set the permissions that a plugin has where it asks for them. A tenant whose plan names plugins has those of its plan.", body: plugin.Permissions{}, answer: library.Plugin{}, handle: h.grantPlugin},
+	}
+}
+
+// named returns the plugin that the path names, for a credential that reaches the whole
+// tenant.
+func (h *pluginHandlers) named(c *call) (string, error) {
+	if err := c.whole(); err != nil {
+		return "", err
+	}
+	return c.path("plugin")
+}
+
+// version is named, with the version that the path names.
+func (h *pluginHandlers) version(c *call) (id, digest string, err error) {
+	if id, err = h.named(c); err == nil {
+		digest, err = c.path("version")
+	}
+	return id, digest, err
+}
+
+// ofPlugin handles a change of the plugin that the path names.
+func (h *pluginHandlers) ofPlugin(change func(ctx context.Context, tenant, id string) (*library.Plugin, error)) func(*call) error {
+	return func(c *call) error {
+		id, err := h.named(c)
+		if err != nil {
+			return err
+		}
+		if err := c.record(); err != nil {
+			return err
+		}
+		p, err := change(c.ctx, c.principal.Tenant, id)
+		if err != nil {
+			return err
+		}
+		return c.answer(p)
+	}
+}
+
+// ofVersion handles a change of the version that the path names.
+func (h *pluginHandlers) ofVersion(change func(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)) func(*call) error {
+	return func(c *call) error {
+		digest, err := c.path("version")
+		if err != nil {
+			return err
+		}
+		return h.ofPlugin(func(ctx context.Context, tenant, id string) (*library.Plugin, error) {
+			return change(ctx, tenant, id, digest)
+		})(c)
+	}
+}
+
+func (h *pluginHandlers) listPlugins(c *call) error {
+	if err := c.whole(); err != nil {
+		return err
+	}
+	limit, err := c.queryInt("limit")
+	if err != nil {
+		return err
+	}
+	page, next, err := h.plugins.List(c.ctx, c.principal.Tenant, c.query("cursor"), limit)
+	if err != nil {
+		return err
+	}
+	return c.answer(PluginPage{page, next})
+}
+
+func (h *pluginHandlers) getPlugin(c *call) error { return h.ofPlugin(h.plugins.Get)(c) }
+
+func (h *pluginHandlers) uploadPlugin(c *call) error {
+	id, err := h.named(c)
+	if err != nil {
+		return err
+	}
+	if err := c.bodyIs(wasmType, octets); err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
+		return err
+	}
+	file := c.upload(c.api.options.MaxModuleBytes)
+	v, err := h.plugins.Upload(c.ctx, c.principal.Tenant, id, file)
+	if err != nil {
+		return file.fault(err)
+	}
+	c.w.Header().Set("Location", "/v1/plugins/"+url.PathEscape(id))
+	return c.answer(v)
+}
+
+func (h *pluginHandlers) deletePlugin(c *call) error {
+	id, err := h.named(c)
+	if err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
+		return err
+	}
+	if err := h.plugins.Remove(c.ctx, c.principal.Tenant, id); err != nil {
+		return err
+	}
+	return c.answer(nil)
+}
+
+func (h *pluginHandlers) pluginManifest(c *call) error {
+	id, digest, err := h.version(c)
+	if err != nil {
+		return err
+	}
+	raw, err := h.plugins.Manifest(c.ctx, c.principal.Tenant, id, digest)
+	if err != nil {
+		return err
+	}
+	return c.answer(raw)
+}
+
+func (h *pluginHandlers) pluginModule(c *call) error {
+	id, digest, err := h.version(c)
+	if err != nil {
+		return err
+	}
+	wasm, err := h.plugins.Module(c.ctx, c.principal.Tenant, id, digest)
+	if err != nil {
+		return err
+	}
+	return c.serveFile(&file{mediaType: wasmType, name: "plugin.wasm", tag: digest, size: int64(len(wasm)), open: inMemory(wasm)})
+}
+
+func (h *pluginHandlers) grantPlugin(c *call) error {
+	var granted plugin.Permissions
+	if err := c.body(&granted); err != nil {
+		return err
+	}
+	id, err := h.named(c)
+	if err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
+		return err
+	}
+	p, err := h.plugins.Grant(c.ctx, c.principal.Tenant, id, granted)
+	if err != nil {
+		return err
+	}
+	return c.answer(p)
+}

@@ -1,0 +1,146 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/plugin/library"
+	"github.com/agenthost/agenthost/internal/testguest"
+)
+
+// marked is a guest whose digest, but nothing else, is another for each mark.
+func marked(name, mark string) string {
+	return string(testguest.Section(slices.Clone(testguest.Modules()[name]), 0, append(testguest.String("mark"), mark...)))
+}
+
+func TestAPluginIsUploadedAndServes(t *testing.T) {
+	var plugins *library.Library
+	s := newServer(t, func(o *httpapi.Options) { plugins = o.Plugins.(*library.Library) })
+	var first, second library.Version
+	s.do("acme", "POST", "/v1/plugins/notes/versions", marked("kv-put", "1"), 201, &first, "Content-Type", "application/wasm")
+	s.do("acme", "POST", "/v1/plugins/notes/versions", marked("kv-put", "1"), 201, &second)
+	if first.Digest != second.Digest || len(first.Tools) != 1 || len(first.Missing) != 1 {
+		t.Errorf("the versions of one module are %+v and %+v", first, second)
+	}
+	s.do("acme", "POST", "/v1/plugins/notes/versions", marked("kv-put", "2"), 201, &second)
+	one, two := "/v1/plugins/notes/versions/"+first.Digest, "/v1/plugins/notes/versions/"+second.Digest
+	s.do("acme", "POST", one+"/activate", "", 403, nil)
+	s.do("acme", "POST", one+"/accept", "", 200, nil)
+	s.do("acme", "PUT", "/v1/plugins/notes/grants", `{"kv":"write"}`, 200, nil)
+	var p, back, ended library.Plugin
+	s.do("acme", "POST", two+"/activate", "", 200, &p)
+	if p.Serving != second.Digest || !slices.Equal(p.Previous, []string{first.Digest}) || p.Granted.KV != "write" {
+		t.Errorf("the plugin is %+v", p)
+	}
+	if _, err := plugins.Lookup("acme", "notes"); err != nil {
+		t.Error(err)
+	}
+	s.do("acme", "POST", "/v1/plugins/notes/rollback", "", 200, &back)
+	s.do("acme", "POST", "/v1/plugins/notes/rollback", "", 412, nil)
+	if back.Serving != first.Digest {
+		t.Errorf("after the rollback %s serves", back.Serving)
+	}
+	s.do("acme", "DELETE", one, "", 412, nil)
+	s.do("acme", "DELETE", two, "", 200, nil)
+	resp, raw := s.request("acme", "GET", one+"/manifest", "")
+	if resp.StatusCode != 200 || !bytes.Contains(raw, []byte(`"tools"`)) {
+		t.Errorf("the manifest is %d %s", resp.StatusCode, raw)
+	}
+	resp, raw = s.request("acme", "GET", one+"/module", "")
+	if resp.Header.Get("Content-Type") != "application/wasm" || string(raw) != marked("kv-put", "1") {
+		t.Errorf("the module is %d bytes of %s", len(raw), resp.Header.Get("Content-Type"))
+	}
+	var page httpapi.PluginPage
+	s.do("acme", "GET", "/v1/plugins?limit=1", "", 200, &page)
+	if len(page.Plugins) != 1 || page.Plugins[0].ID != "notes" || page.Next != "" {
+		t.Errorf("the page is %+v", page)
+	}
+	s.do("acme", "POST", "/v1/plugins/notes/deactivate", "", 200, &ended)
+	if _, err := plugins.Lookup("acme", "notes"); host.CodeOf(err) != host.NotFound || ended.Serving != "" {
+		t.Errorf("a plugin that was deactivated: %v, %+v", err, ended)
+	}
+	s.do("acme", "DELETE", "/v1/plugins/notes", "", 204, nil)
+	s.do("acme", "GET", "/v1/plugins/notes", "", 404, nil)
+}
+
+func TestUploadsThatAreRefused(t *testing.T) {
+	var plugins *library.Library
+	s := newServer(t, func(o *httpapi.Options) {
+		plugins = o.Plugins.(*library.Library)
+		o.MaxModuleBytes = 64 << 10
+	})
+	const path = "/v1/plugins/p/versions"
+	header := "\x00asm\x01\x00\x00\x00"
+	for name, c := range map[string]struct {
+		body    string
+		headers []string
+		status  int
+		code    host.Code
+	}{
+		"nothing":                    {"", nil, 400, host.InvalidArgument},
+		"no module":                  {"not a module", nil, 400, host.InvalidArgument},
+		"an empty module":            {header, nil, 412, host.FailedPrecondition},
+		"half a module":              {marked("echo", "x")[:100], nil, 400, host.InvalidArgument},
+		"a huge section":             {header + "\x01\xff\xff\xff\xff\x0f", nil, 400, host.InvalidArgument},
+		"many types":                 {header + "\x01\x06\xff\xff\xff\xff\x0f\x60", nil, 400, host.InvalidArgument},
+		"memory beyond the limit":    {header + "\x05\x05\x01\x00\x80\x80\x04", nil, 400, host.InvalidArgument},
+		"a manifest bomb":            {string(testguest.Section([]byte(header), 0, append(testguest.String("agenthost.manifest"), strings.Repeat("[", 60000)...))), nil, 400, host.InvalidArgument},
+		"too large":                  {strings.Repeat("\x00", 70<<10), nil, 413, host.ResourceExhausted},
+		"too large without a length": {strings.Repeat("\x00", 70<<10), []string{"Transfer-Encoding", "chunked"}, 413, host.ResourceExhausted},
+		"a loop":                     {marked("describe-loop", "x"), nil, 429, host.ResourceExhausted},
+		"JSON":                       {`{}`, []string{"Content-Type", "application/json"}, 415, host.InvalidArgument},
+		"a form":                     {"a=b", []string{"Content-Type", "multipart/form-data"}, 415, host.InvalidArgument},
+	} {
+		var p httpapi.Problem
+		resp, raw := s.request("acme", "POST", path, c.body, c.headers...)
+		if err := json.Unmarshal(raw, &p); err != nil || resp.StatusCode != c.status || p.Code != c.code || p.Detail == "" || p.Hint == "" && c.status == 400 {
+			t.Errorf("%s: the answer is %d %s, want %d and code %s", name, resp.StatusCode, raw, c.status, c.code)
+		}
+	}
+	list, _, err := plugins.List(t.Context(), "acme", "", 0)
+	if err != nil || len(list) != 0 {
+		t.Errorf("the refused uploads left %v, %v", list, err)
+	}
+}
+
+// TestAnUploadThatIsCutOffLeavesNothing ends the connection within the body.
+func TestAnUploadThatIsCutOffLeavesNothing(t *testing.T) {
+	s := newServer(t, nil)
+	begun := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	body := &stalledBody{begun: begun, ended: ctx.Done()}
+	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/plugins/p/versions", body)
+	must(t, err)
+	r.Header.Set("Authorization", "Bearer acme")
+	go func() { <-begun; cancel() }()
+	if resp, err := s.Client().Do(r); err == nil {
+		resp.Body.Close()
+		t.Errorf("the upload is answered %d", resp.StatusCode)
+	}
+	s.do("acme", "GET", "/v1/plugins/p", "", 404, nil)
+}
+
+// stalledBody is a body that does not end.
+type stalledBody struct {
+	begun chan struct{}
+	ended <-chan struct{}
+	n     int
+}
+
+func (b *stalledBody) Read(p []byte) (int, error) {
+	if b.n++; b.n == 1 {
+		return copy(p, "\x00asm"), nil
+	}
+	if b.n == 2 {
+		close(b.begun)
+	}
+	<-b.ended
+	return 0, context.Canceled
+}
