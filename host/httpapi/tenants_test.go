@@ -4,62 +4,107 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/runs"
-	"github.com/agenthost/agenthost/host/threads"
 )
 
 // Scenario: no route shows a tenant another one's bytes, names or existence.
 
-// TestEveryRouteIsBlindToOtherTenants calls each operation of the document with the
-// ids of another tenant, and with ids that nobody has: both get the same answer.
-func TestEveryRouteIsBlindToOtherTenants(t *testing.T) {
-	s := newServer(t, nil)
-	secret := "the launch code is 7351"
-	var run httpapi.EndedRun
-	s.do("acme", "POST", "/v1/runs", fmt.Sprintf(`{"thread":"plans","text":%q}`, secret), 200, &run)
-	var shown threads.Transcript
-	s.do("acme", "GET", "/v1/threads/plans/messages", "", 200, &shown)
-	theirs := map[string]string{"run": run.ID, "thread": "plans", "message": shown.Messages[0].ID, "digest": "sha256:" + strings.Repeat("0", 64)}
-	bodies := map[string]string{
-		"startRun": `{"text":"go"}`, "answerRun": `{"answers":[]}`, "createThread": `{"id":"mine"}`, "updateThread": `{"title":"x"}`,
-		"editMessage": `{"role":"user","parts":[{"type":"text","text":"x"}]}`, "rewindThread": `{"branch":"b1"}`, "forkThread": `{"id":"f"}`,
+// others are credentials that reach nothing of a tenant: of tenants with names like its own,
+// each of one operation, so that they find nothing that others have made; of another one
+// that has the same; of administrators; and none.
+func others(tenant, another string, op operation) []string {
+	list := []string{tenant[:len(tenant)-1] + "." + op.id, tenant + op.id, strings.ToUpper(tenant) + op.id, "@root", ""}
+	if op.method == "GET" {
+		list = append(list, another)
 	}
-	for _, op := range operations(t, s) {
-		their, unknown := op.path, op.path
-		for name, id := range theirs {
-			their = strings.ReplaceAll(their, "{"+name+"}", id)
-			unknown = strings.ReplaceAll(unknown, "{"+name+"}", strings.Repeat("0", len(id)))
+	return list
+}
+
+// checkBlind refuses an answer that has something of a tenant which the request did not name.
+func checkBlind(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, what, tenant string, of ids, sent string, raw []byte) {
+	t.Helper()
+	leaks := []string{secretOf(tenant)}
+	for _, id := range of {
+		if id != of["target"] && !strings.Contains(sent, id) {
+			leaks = append(leaks, id)
 		}
-		if op.id == "searchMessages" {
-			their, unknown = their+"?q=launch", unknown+"?q=launch"
+	}
+	for _, leak := range leaks {
+		if bytes.Contains(raw, []byte(leak)) {
+			t.Errorf("%s shows %q of another tenant: %s", what, leak, raw)
 		}
-		resp, raw := s.request("other", op.method, their, bodies[op.id])
-		for _, leak := range []string{"launch", "7351", "plans\"", shown.Messages[1].ID} {
-			if op.path != their && strings.Contains(leak, "plans") {
-				continue // the request itself names the thread
-			}
-			if bytes.Contains(raw, []byte(leak)) {
-				t.Errorf("%s shows another tenant %q: %s", op.id, leak, raw)
-			}
+	}
+	for _, code := range []string{"goroutine ", ".go:", "/host/", os.TempDir(), "runtime error"} {
+		if bytes.Contains(raw, []byte(code)) {
+			t.Errorf("%s shows %q of the program: %s", what, code, raw)
 		}
-		if their == unknown {
+	}
+}
+
+// state returns all that a tenant reads of itself.
+func (s *server) state(tenant string, own ids) string {
+	s.t.Helper()
+	var all strings.Builder
+	for _, op := range operationsOfTenants(s.t, s) {
+		if op.method != "GET" && op.id != "sessionSnapshot" || slices.Contains([]string{"health", "ready", "openapi", "getUsage", "usageRecords", "usageLimits"}, op.id) {
 			continue
 		}
-		again, rawAgain := s.request("other", op.method, unknown, bodies[op.id])
-		if resp.StatusCode != http.StatusNotFound || again.StatusCode != resp.StatusCode {
-			t.Errorf("%s of another tenant's id is %d %s, of an unknown one %d %s", op.id, resp.StatusCode, raw, again.StatusCode, rawAgain)
+		path, query := own.replace(op.path), own.replace(exampleOf(s.t, op.id).query)
+		resp, raw := s.request(tenant, op.method, path+"?"+query, own.replace(exampleOf(s.t, op.id).body))
+		fmt.Fprintf(&all, "%s %d %s\n", op.id, resp.StatusCode, raw)
+	}
+	return all.String()
+}
+
+// TestEveryRouteIsBlindToOtherTenants calls each operation of the document with the ids of
+// another tenant, and with ids that nobody has: both get the same answer.
+func TestEveryRouteIsBlindToOtherTenants(t *testing.T) {
+	s := newServer(t, nil)
+	owners := map[string]ids{"acme": s.fill("acme"), "umbrella": s.fill("umbrella")}
+	before := map[string]string{}
+	for owner, own := range owners {
+		before[owner] = s.state(owner, own)
+	}
+	for owner, own := range owners {
+		unknown := ids{}
+		for name, id := range own {
+			unknown[name] = strings.Map(func(r rune) rune {
+				if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+					return '0'
+				}
+				return r
+			}, id)
+		}
+		unknown["target"] = own["target"]
+		for _, op := range operationsOfTenants(t, s) {
+			e := exampleOf(t, op.id)
+			for _, credential := range others(owner, map[string]string{"acme": "umbrella", "umbrella": "acme"}[owner], op) {
+				name := fmt.Sprintf("%s of %s for %q", op.id, owner, credential)
+				status, raw, sent := s.call(credential, op, e, own.of(op))
+				checkBlind(t, name, owner, own, sent, raw)
+				again, rawAgain, _ := s.call(credential, op, e, unknown.of(op))
+				if status != again {
+					t.Errorf("%s is %d %s, and with unknown ids %d %s", name, status, raw, again, rawAgain)
+				}
+				if strings.Contains(strings.ReplaceAll(op.path, "{target}", ""), "{") && status < 400 && op.id != "uploadPlugin" {
+					t.Errorf("%s is %d %s", name, status, raw)
+				}
+			}
 		}
 	}
-	var page threads.Page
-	s.do("acme", "GET", "/v1/threads", "", 200, &page)
-	if len(page.Threads) != 1 || page.Threads[0].Head == "" {
-		t.Errorf("the requests of the other tenant left %+v", page.Threads)
+	for owner, own := range owners {
+		if after := s.state(owner, own); after != before[owner] {
+			t.Errorf("the requests of others changed %s from\n%s to\n%s", owner, before[owner], after)
+		}
 	}
 }
 
