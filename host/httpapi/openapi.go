@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/tenants"
 )
@@ -36,6 +38,11 @@ var written = map[reflect.Type]json.RawMessage{
 	reflect.TypeFor[host.Artifact](): json.RawMessage(`{"type":"object","description":"a result beside the conversation","required":["parts"],"properties":{
 		"name":{"type":"string"},"parts":{"type":"array","items":{"type":"object","required":["type"],"properties":{"type":{"type":"string"}},"additionalProperties":true}},
 		"metadata":{"type":"object","additionalProperties":true}},"additionalProperties":true}`),
+	reflect.TypeFor[plugin.Permissions](): json.RawMessage(`{"type":"object","description":"what a plugin may do beyond computing; an absent member is nothing","properties":{
+		"http":{"type":"array","items":{"type":"object","required":["host"],"properties":{"scheme":{"type":"string"},"host":{"type":"string"},"port":{"type":"integer"},"methods":{"type":"array","items":{"type":"string"}},"addresses":{"type":"array","items":{"type":"string"}}},"additionalProperties":false},"description":"the servers that it may ask"},
+		"kv":{"type":"string","enum":["none","read","write"]},"state":{"type":"string","enum":["none","read","write"]},
+		"secrets":{"type":"array","items":{"type":"object","required":["name","hosts"],"properties":{"name":{"type":"string"},"hosts":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}},"model":{"type":"boolean"},"messages":{"type":"boolean"},
+		"queue":{"type":"boolean"},"clock":{"type":"boolean"},"random":{"type":"boolean"}},"additionalProperties":false}`),
 	reflect.TypeFor[sessions.Session](): json.RawMessage(`{"type":"object","description":"a whole session, as clients may see it or keep it","properties":{
 		"version":{"type":"integer"},"kind":{"type":"string"},"session":{"type":"string"},"agent":{"type":"string"},"custom":{},
 		"messages":{"type":"array","items":{"type":"object","additionalProperties":true}},"first":{"type":"integer"},
@@ -43,6 +50,9 @@ var written = map[reflect.Type]json.RawMessage{
 	reflect.TypeFor[fault.Error](): json.RawMessage(`{"type":"object","description":"an error with a code","required":["code","message"],"properties":{
 		"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},"retryable":{"type":"boolean"},"limit":{"type":"string"}},"additionalProperties":true}`),
 }
+
+// renamed are the names of types that say too little apart from their packages.
+var renamed = map[reflect.Type]string{reflect.TypeFor[plugin.Permissions](): "Permissions"}
 
 // components collects the schemas of a document's types by name.
 type components struct {
@@ -59,7 +69,7 @@ func (cs *components) add(t reflect.Type) error {
 	if t.Kind() != reflect.Struct || cs.names[t] != "" || !strings.HasPrefix(t.PkgPath(), modulePath) {
 		return nil
 	}
-	name := t.Name()
+	name := cmp.Or(renamed[t], t.Name())
 	if cs.schemas[name] != nil { // of another package
 		pkg := path.Base(t.PkgPath())
 		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
@@ -179,7 +189,7 @@ func (r *route) operation(cs *components, problem json.RawMessage) (object, erro
 		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": ref}}}
 	}
 	if r.takes != "" {
-		op["requestBody"] = object{"required": true, "content": object{r.takes: object{"schema": object{}}}}
+		op["requestBody"] = object{"required": true, "content": object{r.takes: object{"schema": object{"type": "string", "format": "binary"}}}}
 	}
 	answer := object{"description": http.StatusText(r.status)}
 	content := object{}

@@ -26,6 +26,9 @@ func documentClient(t *testing.T, s *server) string {
 	dir := testnode.Install(t, "testdata/openapi-client", "client.ts", "tsconfig.json", "redocly.yaml")
 	_, document := s.request("", "GET", "/v1/openapi.json", "")
 	must(t, os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o600))
+	for _, name := range []string{"one", "two"} { // plugins to upload
+		must(t, os.WriteFile(filepath.Join(dir, name+".wasm"), []byte(marked("kv-put", name)), 0o600))
+	}
 	return dir
 }
 

@@ -22,6 +22,10 @@ type usedMemory struct {
 	scope   memory.ScopeFunc
 }
 
+// Memories returns the memories that the project keeps itself; nil if its configuration has
+// none.
+func (p *Project) Memories() *memory.Store { return p.memories.own }
+
 // memorySet is the memories of a configuration.
 type memorySet struct {
 	config *configfile.Config

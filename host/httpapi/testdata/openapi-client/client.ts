@@ -5,6 +5,8 @@
 // Each line of the output is an operation that was called, with the reason if it failed.
 // A route that is added to the host wants an entry in calls.
 
+import { readFileSync } from 'node:fs';
+
 import * as sdk from './generated/sdk.gen';
 import { createClient } from './generated/client';
 
@@ -15,8 +17,8 @@ const admin = as(adminKey);
 let tenant = admin; // a tenant's client, once there is a key
 let keyId = '';
 
-const names = { tenant: 'initech', thread: 'orders', copy: 'orders-copy' };
-const made = { run: '', message: '', digest: '', branch: '', adminKey: '' };
+const names = { tenant: 'initech', thread: 'orders', copy: 'orders-copy', session: 'chat' };
+const made = { run: '', message: '', digest: '', branch: '', adminKey: '', snapshot: '', turn: '', note: '', versions: [] as string[] };
 
 function want(condition: unknown, answer: unknown): asserts condition {
   if (!condition) throw new Error(`answers ${JSON.stringify(answer)}`);
@@ -37,6 +39,9 @@ async function done(call: Promise<{ error?: unknown; response?: Response }>) {
 
 const inTenant = { tenant: names.tenant };
 const inThread = { thread: names.thread };
+const inPlugin = { plugin: 'notes' };
+const version = (n: number) => ({ ...inPlugin, version: made.versions[n] });
+const ann = { user: 'ann' };
 
 // The calls, in an order in which each one finds what it needs.
 const calls: [keyof typeof sdk, () => Promise<void>][] = [
@@ -64,7 +69,7 @@ const calls: [keyof typeof sdk, () => Promise<void>][] = [
   ['suspendTenant', async () => { const a = await ok(sdk.suspendTenant({ client: admin, path: inTenant, body: { reason: 'unpaid' } })); want(a.status === 'suspended', a); }],
   ['resumeTenant', async () => { const a = await ok(sdk.resumeTenant({ client: admin, path: inTenant })); want(a.status === 'active', a); }],
   ['createTenantKey', async () => {
-    const scopes = ['runs:read', 'runs:write', 'threads:read', 'threads:write', 'usage:read', 'tokens:mint', 'memory:read', 'memory:write', 'sessions:read', 'sessions:write', 'plugins:read', 'plugins:write'];
+    const scopes = ['runs:read', 'runs:write', 'threads:read', 'threads:write', 'usage:read', 'tokens:mint', 'memory:read', 'memory:write', 'plugins:read', 'plugins:write', 'plugins:grant'];
     const a = await ok(sdk.createTenantKey({ client: admin, path: inTenant, body: { name: 'backend', scopes } }));
     want(a.credential.startsWith('ah_live_'), a);
     keyId = a.key?.id ?? '';
@@ -156,6 +161,87 @@ const calls: [keyof typeof sdk, () => Promise<void>][] = [
     const read = await ok(sdk.getThread({ client: as(a.token), path: inThread, headers: { Origin: origin } as never }));
     want(read.id === names.thread, read);
   }],
+
+  ['artifactContent', async () => { const a = await ok(sdk.artifactContent({ client: tenant, path: { ...inThread, digest: made.digest }, parseAs: 'text' })); want(String(a).includes('Dear customer'), a); }],
+  ['importThreads', async () => {
+    const body = new Blob([JSON.stringify({ messages: [{ role: 'user', content: 'hello' }, { role: 'assistant', content: 'hi' }] })]);
+    const a = await ok(sdk.importThreads({ client: tenant, body, query: { thread: 'imported' } }));
+    want(a.threads?.[0]?.created && a.threads[0].messages === 2, a);
+  }],
+
+  // Its sessions.
+  ['sessionTurn', async () => {
+    const a = await ok(sdk.sessionTurn({ client: tenant, path: { target: 'clerk' }, body: { session: names.session, text: 'hello' } }));
+    want(a.result?.finish_reason === 'stop' && a.result.snapshot, a);
+    made.snapshot = a.result.snapshot;
+  }],
+  ['sessionSnapshot', async () => {
+    const a = await ok(sdk.sessionSnapshot({ client: tenant, path: { target: 'clerk' }, body: { snapshot: made.snapshot } }));
+    want(a.result?.status === 'completed' && a.result.state?.messages?.length === 2, a);
+  }],
+  ['putSessionArtifact', async () => {
+    const query = { session: names.session, name: 'note.txt' };
+    const a = await ok(sdk.putSessionArtifact({ client: tenant, path: { target: 'clerk' }, query, body: new Blob(['remember the milk']), headers: { 'Content-Type': 'text/plain' } as never }));
+    want(a.result?.digest, a);
+    made.note = a.result.digest;
+  }],
+  ['sessionArtifact', async () => {
+    const a = await ok(sdk.sessionArtifact({ client: tenant, path: { target: 'clerk' }, query: { session: names.session, digest: made.note } }));
+    want(a.result?.name === 'note.txt', a);
+  }],
+  ['sessionContent', async () => {
+    const a = await ok(sdk.sessionContent({ client: tenant, path: { target: 'clerk' }, query: { session: names.session, digest: made.note }, parseAs: 'text' }));
+    want(String(a) === 'remember the milk', a);
+  }],
+  ['sessionDetach', async () => {
+    const begun = await ok(sdk.sessionTurn({ client: tenant, path: { target: 'stuck' }, body: { text: 'go', detach: true } }));
+    made.turn = begun.result?.snapshot ?? '';
+    const a = await ok(sdk.sessionDetach({ client: tenant, path: { target: 'stuck' }, body: { snapshot: made.turn } }));
+    want(a.result.status === 'pending', a);
+  }],
+  ['sessionAbort', async () => {
+    const a = await ok(sdk.sessionAbort({ client: tenant, path: { target: 'stuck' }, body: { snapshot: made.turn } }));
+    want(a.result.snapshot === made.turn, a);
+  }],
+  ['sessionWait', async () => {
+    const a = await ok(sdk.sessionWait({ client: tenant, path: { target: 'stuck' }, body: { snapshot: made.turn } }));
+    want(a.result?.status === 'aborted', a);
+  }],
+
+  // Its memories.
+  ['addMemory', async () => { const a = await ok(sdk.addMemory({ client: tenant, query: ann, body: { id: 'tea', text: 'likes green tea' } })); want(a.id === 'tea', a); }],
+  ['getMemory', async () => { const a = await ok(sdk.getMemory({ client: tenant, path: { memory: 'tea' }, query: ann })); want(a.text === 'likes green tea', a); }],
+  ['updateMemory', async () => { const a = await ok(sdk.updateMemory({ client: tenant, path: { memory: 'tea' }, query: ann, body: { text: 'likes black tea' } })); want(a.text === 'likes black tea', a); }],
+  ['changeMemories', async () => {
+    const a = await ok(sdk.changeMemories({ client: tenant, query: ann, body: { changes: [{ kind: 'add', id: 'city', text: 'lives in Graz' }] } }));
+    want(a.memories?.length === 1, a);
+  }],
+  ['listMemories', async () => { const a = await ok(sdk.listMemories({ client: tenant, query: ann })); want(a.memories?.length === 2, a); }],
+  ['searchMemories', async () => { const a = await ok(sdk.searchMemories({ client: tenant, query: { ...ann, q: 'tea' } })); want(a.hits?.[0]?.id === 'tea', a); }],
+  ['memoryScopes', async () => { const a = await ok(sdk.memoryScopes({ client: tenant })); want(a.scopes?.[0]?.user === 'ann', a); }],
+  ['deleteMemory', () => done(sdk.deleteMemory({ client: tenant, path: { memory: 'city' }, query: ann }))],
+  ['memoryHistory', async () => { const a = await ok(sdk.memoryHistory({ client: tenant, path: { memory: 'city' }, query: ann })); want(a.events?.length === 2, a); }],
+  ['forgetMemories', () => done(sdk.forgetMemories({ client: tenant, query: ann }))],
+
+  // Its plugins.
+  ['uploadPlugin', async () => {
+    for (const file of ['one.wasm', 'two.wasm']) {
+      const a = await ok(sdk.uploadPlugin({ client: tenant, path: inPlugin, body: new Blob([readFileSync(file)]) }));
+      want(a.tools?.length === 1, a);
+      made.versions.push(a.digest);
+    }
+  }],
+  ['getPlugin', async () => { const a = await ok(sdk.getPlugin({ client: tenant, path: inPlugin })); want(a.versions?.length === 2, a); }],
+  ['listPlugins', async () => { const a = await ok(sdk.listPlugins({ client: tenant })); want(a.plugins?.[0]?.id === inPlugin.plugin, a); }],
+  ['pluginManifest', async () => { const a = await ok(sdk.pluginManifest({ client: tenant, path: version(0) })); want(JSON.stringify(a).includes('tools'), a); }],
+  ['pluginModule', async () => { const a = await ok(sdk.pluginModule({ client: tenant, path: version(0), parseAs: 'arrayBuffer' })); want((a as ArrayBuffer).byteLength === readFileSync('one.wasm').length, a); }],
+  ['acceptPlugin', async () => { const a = await ok(sdk.acceptPlugin({ client: tenant, path: version(0) })); want(a.serving === made.versions[0], a); }],
+  ['grantPlugin', async () => { const a = await ok(sdk.grantPlugin({ client: tenant, path: inPlugin, body: { kv: 'write' } })); want(a.granted?.kv === 'write', a); }],
+  ['activatePlugin', async () => { const a = await ok(sdk.activatePlugin({ client: tenant, path: version(1) })); want(a.serving === made.versions[1], a); }],
+  ['rollbackPlugin', async () => { const a = await ok(sdk.rollbackPlugin({ client: tenant, path: inPlugin })); want(a.serving === made.versions[0], a); }],
+  ['deletePluginVersion', async () => { const a = await ok(sdk.deletePluginVersion({ client: tenant, path: version(1) })); want(a.versions?.length === 1, a); }],
+  ['deactivatePlugin', async () => { const a = await ok(sdk.deactivatePlugin({ client: tenant, path: inPlugin })); want(!a.serving, a); }],
+  ['deletePlugin', () => done(sdk.deletePlugin({ client: tenant, path: inPlugin }))],
 
   // Its usage.
   ['getUsage', async () => { const a = await ok(sdk.getUsage({ client: tenant })); want((a.total.runs ?? 0) > 2, a); }],

@@ -58,7 +58,7 @@ func newLiveHost(ctx context.Context, app *project.Project, data *cli.DataFlag, 
 	if err := clients.Recover(ctx, control.HostWords(data, socket), say); err != nil {
 		return nil, err
 	}
-	if h.api, err = h.apiOptions(logger); err != nil {
+	if h.api, err = h.apiOptions(ctx, clients, logger); err != nil {
 		return nil, err
 	}
 	api, err := h.administratorAPI()
@@ -89,10 +89,15 @@ func makeSocketDir(data *cli.DataFlag, socket string) error {
 }
 
 // apiOptions returns the parts of the host that each of its addresses serves.
-func (h *liveHost) apiOptions(logger *slog.Logger) (httpapi.Options, error) {
+func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, logger *slog.Logger) (httpapi.Options, error) {
 	view, err := h.app.ClientView()
+	if err != nil {
+		return httpapi.Options{}, err
+	}
+	plugins, err := h.app.Library(ctx)
 	return httpapi.Options{
 		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(),
+		Sessions: clients.Service, Memory: h.app.Memories(), Plugins: plugins,
 		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
 			return h.app.Tenants().Allows(p.Tenant, target)
 		},

@@ -47,7 +47,7 @@ func (v *Served) names(target string) []string {
 func (v *Served) list(ctx context.Context, args backgroundArgs) ([]*sessions.Snapshot, error) {
 	all := []*sessions.Snapshot{}
 	for _, name := range v.names(args.Target) {
-		s, err := v.service(name)
+		s, err := v.Service(name)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (v *Served) find(ctx context.Context, args *backgroundArgs) (*sessions.Serv
 		return nil, nil, err
 	}
 	for _, name := range v.names(args.Target) {
-		s, err := v.service(name)
+		s, err := v.Service(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -158,7 +158,7 @@ type interruptedWork struct {
 func (v *Served) recoverTenant(ctx context.Context, tenant string, found *interruptedWork, report func(string, ...any)) error {
 	inBackground := map[string]bool{}
 	for _, name := range v.app.Targets() {
-		s, err := v.service(name)
+		s, err := v.Service(name)
 		if err != nil {
 			return err
 		}

@@ -46,9 +46,9 @@ func (v *Served) Routes() []control.Route {
 	}
 }
 
-// service returns the service of the current target with this name: saving a plugin
+// Service returns the sessions of the current target with this name: saving a plugin
 // may have replaced the target.
-func (v *Served) service(name string) (*sessions.Service, error) {
+func (v *Served) Service(name string) (*sessions.Service, error) {
 	target, err := v.app.Target(name)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ type (
 )
 
 func (v *Served) turn(ctx context.Context, args turnArgs) (control.Events, error) {
-	s, err := v.service(args.Target)
+	s, err := v.Service(args.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (v *Served) turn(ctx context.Context, args turnArgs) (control.Events, error
 }
 
 func (v *Served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Snapshot, error) {
-	s, err := v.service(args.Target)
+	s, err := v.Service(args.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (v *Served) last(ctx context.Context, args lastTurnArgs) (*lastTurn, error)
 		}
 		return &lastTurn{args.Session, string(t.Status)}, nil
 	}
-	s, err := v.service(args.Target)
+	s, err := v.Service(args.Target)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (v *Served) recoverAll(ctx context.Context) error {
 			return err
 		}
 		for _, name := range v.app.Targets() {
-			s, err := v.service(name)
+			s, err := v.Service(name)
 			if err == nil {
 				_, err = s.Recover(ctx, tenant)
 			}
@@ -90,7 +90,7 @@ func (v *Served) recoverAll(ctx context.Context) error {
 func (v *Served) recoverLost(ctx context.Context) error {
 	var failed []error
 	for _, name := range v.app.Targets() {
-		s, err := v.service(name)
+		s, err := v.Service(name)
 		if err == nil {
 			_, err = s.RecoverLost(ctx)
 		}
