@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
+	"strconv"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/library"
 )
@@ -207,6 +211,9 @@ func (h *pluginHandlers) grantPlugin(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := h.checkGrants(c, id, &granted); err != nil {
+		return err
+	}
 	if err := c.record(); err != nil {
 		return err
 	}
@@ -215,4 +222,31 @@ func (h *pluginHandlers) grantPlugin(c *call) error {
 		return err
 	}
 	return c.answer(p)
+}
+
+// checkGrants refuses what only an operator grants, unless the plugin has it: secrets, which
+// may be the operator's own, and servers at addresses that are not public.
+func (h *pluginHandlers) checkGrants(c *call, id string, granted *plugin.Permissions) error {
+	p, err := h.plugins.Get(c.ctx, c.principal.Tenant, id)
+	if err != nil {
+		return err
+	}
+	for _, s := range granted.Secrets {
+		if !slices.ContainsFunc(p.Granted.Secrets, func(had plugin.SecretAccess) bool { return had.String() == s.String() }) {
+			return errOperatorsGrant("secret " + strconv.Quote(s.Name))
+		}
+	}
+	for _, to := range granted.HTTP {
+		had := func(had plugin.HTTPAccess) bool {
+			return had.Host == to.Host && !slices.ContainsFunc(to.Addresses, func(a netip.Prefix) bool { return !slices.Contains(had.Addresses, a) })
+		}
+		if len(to.Addresses) > 0 && !slices.ContainsFunc(p.Granted.HTTP, had) {
+			return errOperatorsGrant("server " + strconv.Quote(to.Host) + " at addresses that are not public")
+		}
+	}
+	return nil
+}
+
+func errOperatorsGrant(what string) error {
+	return host.Errorf(host.PermissionDenied, "only an operator grants a plugin the %.200s", what).WithHint("ask the operator of this service to put it into the plan")
 }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/library"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
@@ -68,6 +70,27 @@ func TestAPluginIsUploadedAndServes(t *testing.T) {
 	}
 	s.do("acme", "DELETE", "/v1/plugins/notes", "", 204, nil)
 	s.do("acme", "GET", "/v1/plugins/notes", "", 404, nil)
+}
+
+// TestATenantGrantsNothingOfTheOperators refuses grants of secrets and private addresses,
+// but for those that the operator has granted.
+func TestATenantGrantsNothingOfTheOperators(t *testing.T) {
+	var plugins *library.Library
+	s := newServer(t, func(o *httpapi.Options) { plugins = o.Plugins.(*library.Library) })
+	s.do("acme", "POST", "/v1/plugins/p/versions", marked("echo", "1"), 201, nil)
+	const path = "/v1/plugins/p/grants"
+	secret := `{"secrets":[{"name":"STRIPE_KEY","hosts":["api.example.com"]}]}`
+	inside := `{"http":[{"host":"db.internal","addresses":["10.0.0.0/8"]}]}`
+	s.do("acme", "PUT", path, secret, 403, nil)
+	s.do("acme", "PUT", path, inside, 403, nil)
+	s.do("acme/plugins:write", "PUT", path, `{"kv":"read"}`, 403, nil)
+	s.do("acme", "PUT", path, `{"kv":"read","http":[{"host":"api.example.com"}]}`, 200, nil)
+	if _, err := plugins.Grant(t.Context(), "acme", "p", plugin.Permissions{HTTP: []plugin.HTTPAccess{{Host: "db.internal", Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.do("acme", "PUT", path, inside, 200, nil)
+	s.do("acme", "PUT", path, `{"http":[{"host":"db.internal","addresses":["10.0.0.0/8","192.168.0.0/16"]}]}`, 403, nil)
+	s.do("acme", "PUT", path, secret, 403, nil)
 }
 
 func TestUploadsThatAreRefused(t *testing.T) {
