@@ -194,7 +194,7 @@ var layers = []layer{
 		"the tests of the packages around a store of threads share their conversations"},
 	{"host/threads/internal/view", nil,
 		"which parts of which logs a head shows is arithmetic on positions: it reads and stores nothing"},
-	{"host/sessions", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/kverror", "host/kv", "host/runevent", "host/stream", "host/threads"},
+	{"host/sessions", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/jsondoc", "host/internal/kverror", "host/kv", "host/runevent", "host/stream", "host/threads"},
 		"what clients hold of a conversation: threads and streams, put together"},
 	{"host/reduce", []string{"host", "host/instrument", "host/internal/cache", "host/internal/defaults", "host/llm"},
 		"shortening a conversation needs the conversation and nothing that keeps it"},

@@ -89,7 +89,13 @@ func (d *sometimesFull) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 func credential(r *http.Request) (*keys.Principal, error) {
 	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || key == "" || key == "wrong" {
-		return nil, host.Errorf(host.Unauthenticated, "the credential is not valid")
+		return nil, host.Errorf(host.Unauthenticated, "the credential is not valid").WithHint("send a key of the tenant")
+	}
+	switch key {
+	case "expired":
+		return nil, host.Errorf(host.Unauthenticated, "the credential has expired")
+	case "suspended":
+		return nil, host.Errorf(host.PermissionDenied, "the tenant is not active")
 	}
 	parts := strings.SplitN(key, "/", 3)
 	p := &keys.Principal{Tenant: parts[0], Key: "k-" + parts[0], Scopes: httpapi.Scopes()}

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +8,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -105,15 +104,11 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, into any) (c Call
 	if err != nil {
 		return Caller{}, badBody(err, limit)
 	}
-	if !utf8.Valid(raw) { // encoding/json would put U+FFFD in its place
-		return Caller{}, host.Errorf(host.InvalidArgument, "the body is not UTF-8")
+	if _, _, err := jsondoc.DecodeStrict(raw); err != nil { // what encoding/json reads in its own way
+		return Caller{}, host.Errorf(host.InvalidArgument, "the body is not JSON: %w", err)
 	}
-	body := json.NewDecoder(bytes.NewReader(raw))
-	if err := body.Decode(into); err != nil {
+	if err := json.Unmarshal(raw, into); err != nil {
 		return Caller{}, badBody(err, limit)
-	}
-	if body.More() {
-		return Caller{}, host.Errorf(host.InvalidArgument, "the body has more than one JSON value")
 	}
 	return c, nil
 }
@@ -127,7 +122,19 @@ func badBody(err error, limit int64) error {
 	case errors.As(err, &coded):
 		return coded
 	}
-	return host.Errorf(host.InvalidArgument, "the body is not a request: %w", err)
+	return host.Errorf(host.InvalidArgument, "the body is not a request: %s", bodyFault(err))
+}
+
+// bodyFault says which member does not fit, without names of Go types.
+func bodyFault(err error) string {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return "a member has another form"
+	case wrong.Field == "":
+		return "it is a JSON " + wrong.Value
+	}
+	return "member " + strconv.Quote(wrong.Field) + " is a JSON " + wrong.Value
 }
 
 func (h *handler) turn(w http.ResponseWriter, r *http.Request) {
