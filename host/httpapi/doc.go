@@ -1,5 +1,5 @@
-// Package httpapi serves a host over HTTP: its runs, threads and usage, each tenant
-// with its own credentials.
+// Package httpapi serves a host over HTTP: its runs, threads, sessions, memories, plugins
+// and usage, each tenant with its own credentials.
 //
 //	p, err := project.Load(ctx, "shop", nil)
 //	credentials := keys.New(p.Data().Driver, nil)
@@ -22,6 +22,24 @@
 // connection unless the request says on_leave: cancel; GET /v1/runs/{run}/events
 // with Last-Event-ID continues where the client stopped, without a gap. With
 // Prefer: respond-async the answer is 202 at once.
+//
+// # Sessions
+//
+// POST /v1/sessions/{target}/turn and the routes beside it are those of
+// [sessions.Service.Handler], with its bodies, answers and errors: a [sessions.Remote] with
+// the URL of /v1/sessions/TARGET is a client.
+//
+// # Plugins
+//
+// A tenant uploads the modules of its plugins, lets versions serve and grants them what they
+// ask for: see package library. Secrets and addresses that are not public are granted by an
+// operator alone. Agents that have [library.Library.Provider] offer the tools.
+//
+// # Files
+//
+// Uploads and imports are read as they come, and bounded by MaxModuleBytes and MaxFileBytes.
+// Modules and the contents of artifacts are sent in the parts that the header Range names,
+// for saving: a browser runs none of a tenant's files under the origin of the API.
 //
 // # Requests
 //

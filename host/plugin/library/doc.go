@@ -45,6 +45,13 @@
 // a process that is killed at any point leaves the old state or the new one. Parts of
 // modules that no record names are removed by a later upload or start.
 //
+// # Agents
+//
+// [Library.Provider] is a context provider: an agent that has it offers the tools of the
+// plugins that serve the tenant of the run, as they are when the agent begins.
+//
+// # Erasure and export
+//
 // [Library.Erase] and [Library.Find] make the Library a part of package host/erasure,
 // and [Library.Export] is the exporter of a tenant's plugins.
 package library
