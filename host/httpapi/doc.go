@@ -33,7 +33,7 @@
 //
 // A tenant uploads the modules of its plugins, lets versions serve and grants them what they
 // ask for: see package library. Secrets and addresses that are not public are granted by an
-// operator alone. Agents that have [library.Library.Provider] offer the tools.
+// operator alone. Agents that have [library.NewProvider] offer the tools.
 //
 // # Files
 //

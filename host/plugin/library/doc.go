@@ -47,7 +47,7 @@
 //
 // # Agents
 //
-// [Library.Provider] is a context provider: an agent that has it offers the tools of the
+// [NewProvider] returns a context provider: an agent that has it offers the tools of the
 // plugins that serve the tenant of the run, as they are when the agent begins.
 //
 // # Erasure and export

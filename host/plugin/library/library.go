@@ -91,15 +91,14 @@ type Library struct {
 	opts Options
 	seq  atomic.Uint64 // of the last change that was read
 
-	mu      sync.Mutex
-	uploads map[string]int // in progress, by tenant
+	uploads uploads
 }
 
 // Open returns a library on a driver, with a runtime that the caller closes after it. It
 // loads the versions that serve first; one that cannot be loaded is logged and tried again
 // later. Codes are invalid_argument for options that make no sense, and those of the driver.
 func Open(ctx context.Context, driver kv.Driver, rt *plugin.Runtime, opts *Options) (*Library, error) {
-	l := &Library{rows: &rows{driver: kv.Checked(driver)}, uploads: map[string]int{}}
+	l := &Library{rows: &rows{driver: kv.Checked(driver)}, uploads: uploads{of: map[string]int{}}}
 	if opts != nil {
 		l.opts = *opts
 	}

@@ -7,24 +7,21 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 )
 
-// ProviderOptions are the optional parts of [Library.Provider].
+// ProviderOptions are the optional parts of [NewProvider].
 type ProviderOptions struct {
 	// Plugins are the ids of the plugins that it offers the tools of, of those that the
 	// tenant of a run has; nil is all of them.
 	Plugins []string
 }
 
-// Provider returns a context provider that offers an agent the tools of the plugins that
+// NewProvider returns a context provider that offers an agent the tools of the plugins that
 // serve the tenant of each run, as they are when the agent begins: its own and shared ones.
 // A plugin that the tenant does not have adds nothing. Tools keep the names that their
 // manifests give them: a run whose agent would have two tools of one name fails, and the
 // error says which.
-func (l *Library) Provider(name string, opts *ProviderOptions) host.Provider {
-	return NewProvider(name, func(context.Context) (*Library, error) { return l, nil }, opts)
-}
-
-// NewProvider is [Library.Provider] of a library that open returns, for a program that opens
-// it late. open is called by each run, by many goroutines at once; its error ends the run.
+//
+// open returns the library, for a program that opens it late. It is called by each run, by
+// many goroutines at once; its error ends the run.
 func NewProvider(name string, open func(context.Context) (*Library, error), opts *ProviderOptions) host.Provider {
 	p := &provider{name: name, open: open}
 	if opts != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"sync"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/kverror"
@@ -39,11 +40,11 @@ func (l *Library) Upload(ctx context.Context, tenant, id string, module io.Reade
 	if err := l.checkPlan(n); err != nil {
 		return nil, err
 	}
-	if err := l.beginUpload(tenant); err != nil {
+	if err := l.uploads.begin(tenant); err != nil {
 		return nil, err
 	}
-	defer l.endUpload(tenant)
-	wasm, err := l.readModule(module)
+	defer l.uploads.end(tenant)
+	wasm, err := readModule(module, min(l.opts.Limits.ModuleBytes, modulekv.MaxBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -72,34 +73,38 @@ type upload struct {
 	loose    uint64 // the revision of its loose module
 }
 
-// beginUpload counts an upload in progress.
-func (l *Library) beginUpload(tenant string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// uploads counts the uploads in progress on this host.
+type uploads struct {
+	mu sync.Mutex
+	of map[string]int // by tenant
+}
+
+func (u *uploads) begin(tenant string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	all := 0
-	for _, n := range l.uploads {
+	for _, n := range u.of {
 		all += n
 	}
-	if all >= maxUploads || l.uploads[tenant] >= tenantUploads {
+	if all >= maxUploads || u.of[tenant] >= tenantUploads {
 		e := fault.Errorf(fault.ResourceExhausted, "there are as many uploads in progress as one host takes").WithHint("try again when they have ended")
 		e.Retryable = true
 		return e
 	}
-	l.uploads[tenant]++
+	u.of[tenant]++
 	return nil
 }
 
-func (l *Library) endUpload(tenant string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.uploads[tenant]--; l.uploads[tenant] == 0 {
-		delete(l.uploads, tenant)
+func (u *uploads) end(tenant string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of[tenant]--; u.of[tenant] == 0 {
+		delete(u.of, tenant)
 	}
 }
 
-// readModule reads an upload of at most the limit ModuleBytes.
-func (l *Library) readModule(r io.Reader) ([]byte, error) {
-	limit := min(l.opts.Limits.ModuleBytes, modulekv.MaxBytes)
+// readModule reads an upload of at most limit bytes.
+func readModule(r io.Reader, limit int) ([]byte, error) {
 	wasm, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
 		return nil, fault.Wrap(err, "read the module")
