@@ -30,7 +30,13 @@ type served struct {
 
 func (m machine) serveHTTP(t *testing.T, args ...string) *served {
 	t.Helper()
-	s := &served{t: t, c: m.command(append([]string{"serve"}, args...)...)}
+	return m.serveCommand(t, append([]string{"serve"}, args...)...)
+}
+
+// serveCommand starts a command that serves HTTP, and waits for its address.
+func (m machine) serveCommand(t *testing.T, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, c: m.command(args...)}
 	s.c.Stderr = &s.err
 	out, err := s.c.StdoutPipe()
 	if err != nil {
@@ -42,14 +48,14 @@ func (m machine) serveHTTP(t *testing.T, args ...string) *served {
 	t.Cleanup(func() { _ = s.c.Process.Kill(); _ = s.c.Wait() }) // unless end has
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if _, url, ok := strings.Cut(lines.Text(), " at http://"); ok {
-			s.url = "http://" + url
+		if _, url, ok := strings.Cut(lines.Text(), " at http"); ok {
+			s.url = "http" + strings.Fields(url)[0]
 			go func() { _, _ = io.Copy(io.Discard, out) }()
 			return s
 		}
 	}
 	_ = s.c.Wait()
-	t.Fatalf("agenthost serve %q does not serve:\n%s", args, &s.err)
+	t.Fatalf("agenthost %q does not serve:\n%s", args, &s.err)
 	return nil
 }
 

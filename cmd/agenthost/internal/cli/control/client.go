@@ -24,7 +24,7 @@ import (
 // answer into result, which may be nil. The host's errors keep their codes and hints.
 // Code failed_precondition if no host listens there.
 func Call(ctx context.Context, path, name string, args, result any) error {
-	a, err := ask(ctx, path, name, args)
+	a, err := post(ctx, path, name, args)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func Call(ctx context.Context, path, name string, args, result any) error {
 // end. Leaving the loop hangs up.
 func Stream(ctx context.Context, path, name string, args any) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		a, err := ask(ctx, path, name, args)
+		a, err := post(ctx, path, name, args)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -74,6 +74,16 @@ func Stream(ctx context.Context, path, name string, args any) iter.Seq2[json.Raw
 	}
 }
 
+// Ready returns nil if the host that listens at path takes requests, and otherwise why
+// not, with code unavailable while it ends.
+func Ready(ctx context.Context, path string) error {
+	a, err := ask(ctx, path, http.MethodGet, "/ready", nil)
+	if err == nil {
+		a.close()
+	}
+	return err
+}
+
 const otherVersion = "it may be of another version of agenthost: end it, and start it with this one"
 
 // hostAnswer is the answer of a host before its body is read.
@@ -90,16 +100,22 @@ func (a *hostAnswer) close() {
 	_ = a.conn.Close()
 }
 
-// ask sends a request and returns the answer, which the caller closes. An answer that is
-// an error is returned as one.
-func ask(ctx context.Context, path, name string, args any) (_ *hostAnswer, err error) {
+// post sends a request to a local route.
+func post(ctx context.Context, path, name string, args any) (*hostAnswer, error) {
 	body := []byte{}
 	if args != nil {
+		var err error
 		if body, err = json.Marshal(args); err != nil {
 			return nil, host.Errorf(host.InvalidArgument, "encode the request: %w", err)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/local/"+url.PathEscape(name), bytes.NewReader(body))
+	return ask(ctx, path, http.MethodPost, "/local/"+url.PathEscape(name), body)
+}
+
+// ask sends a request and returns the answer, which the caller closes. An answer that is
+// an error is returned as one.
+func ask(ctx context.Context, path, method, url string, body []byte) (*hostAnswer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://localhost"+url, bytes.NewReader(body))
 	if err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "make the request: %w", err)
 	}

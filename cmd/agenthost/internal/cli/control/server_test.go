@@ -140,6 +140,12 @@ func TestTheAPIActsForTheNamedTenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if err := control.Ready(t.Context(), path); err != nil {
+		t.Errorf("Ready = %v", err)
+	}
+	if err := control.Ready(t.Context(), path+"x"); !control.Unreachable(err) {
+		t.Errorf("Ready of no host = %v", err)
+	}
 	scopes := fmt.Sprint(httpapi.Scopes())
 	if _, got := get(t, path, "GET", "/v1/me", "", nil); got != "/v1/me"+"of-the-project"+"true "+scopes+" <nil>" {
 		t.Errorf("without a tenant: %s", got)

@@ -39,6 +39,7 @@ const (
 type doctorFlags struct {
 	data    cli.DataFlag
 	project string
+	server  serverFlags
 	json    bool
 }
 
@@ -51,9 +52,14 @@ func New(t *ui.Terminal, plugins *open.Plugins, dirs *open.Data, getenv func(str
 		Long: `See whether what agenthost needs is there: the Go toolchain, with which plugins
 are built; the cache of compiled code, which must be this user's alone; the data
 directory; the servers of models, which are only connected to; the terminal.
-The exit code is 0 if nothing is broken, and 3 otherwise.`,
-		Example: "  agenthost doctor --project shop --data ./data",
-		Args:    cli.NoArgs,
+The exit code is 0 if nothing is broken, and 3 otherwise.
+
+With the flags of agenthost serve it sees whether a server could serve: the address is
+free, the certificate fits its key and has not ended, connections have files to be.
+With --running it only asks the host that has --data open whether it takes requests.`,
+		Example: `  agenthost doctor --project shop --data ./data
+  agenthost doctor --running --data ./data`,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return (&checkup{term: t, plugins: plugins, dirs: dirs, getenv: getenv, version: version}).run(c.Context(), f)
 		},
@@ -61,6 +67,12 @@ The exit code is 0 if nothing is broken, and 3 otherwise.`,
 	}
 	c.Flags().Var(&f.data, "data", cli.DataUsage("the data to look at"))
 	c.Flags().StringVar(&f.project, "project", "", "a project to look at")
+	c.Flags().StringVar(&f.server.listen, "listen", "", "an address that a server is to listen at, HOST:PORT")
+	c.Flags().StringVar(&f.server.certificate, "tls-cert", "", "the file with the certificates of a server, in PEM")
+	c.Flags().StringVar(&f.server.key, "tls-key", "", "the file with the key of the certificate, in PEM")
+	c.Flags().BoolVar(&f.server.running, "running", false, "ask the running host of --data whether it takes requests, and look at nothing else")
+	c.Flags().StringVar(&f.server.socket, "socket", "", "the control socket of the running host, if it is elsewhere")
+	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	c.Flags().BoolVar(&f.json, "json", false, cli.JSONUsage)
 	return c
 }
@@ -90,15 +102,10 @@ type checkup struct {
 }
 
 func (d *checkup) run(ctx context.Context, f doctorFlags) error {
-	list := []finding{
-		{Name: "agenthost", Status: fine, Text: fmt.Sprintf("%s, %s, %s/%s", d.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
-		d.checkGo(ctx), d.checkCache("wasm", "compiled plugins"), d.checkCache("build", "built plugins"),
+	list := d.checkServer(ctx, &f)
+	if !f.server.running {
+		list = append(d.checkHost(ctx, &f), list...)
 	}
-	if f.data.Given() {
-		list = append(list, d.checkData(ctx, &f.data))
-	}
-	list = append(list, d.checkModels(ctx, f.project)...)
-	list = append(list, d.checkTerminal())
 	if f.json {
 		if err := ui.PrintItems(d.term.Out, list); err != nil {
 			return err
@@ -112,6 +119,19 @@ func (d *checkup) run(ctx context.Context, f doctorFlags) error {
 		}
 	}
 	return nil
+}
+
+// checkHost looks at what every host needs.
+func (d *checkup) checkHost(ctx context.Context, f *doctorFlags) []finding {
+	list := []finding{
+		{Name: "agenthost", Status: fine, Text: fmt.Sprintf("%s, %s, %s/%s", d.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
+		d.checkGo(ctx), d.checkCache("wasm", "compiled plugins"), d.checkCache("build", "built plugins"),
+	}
+	if f.data.Given() {
+		list = append(list, d.checkData(ctx, &f.data))
+	}
+	list = append(list, d.checkModels(ctx, f.project)...)
+	return append(list, d.checkTerminal())
 }
 
 func (d *checkup) printFindings(list []finding) error {

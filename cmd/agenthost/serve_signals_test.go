@@ -1,0 +1,271 @@
+package main
+
+// Scenario: a service manager starts a server, watches it, has it read a renewed
+// certificate and ends it, while clients wait for answers.
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+)
+
+// writeCertificate writes a certificate for this machine, with a serial number, and its
+// key.
+func writeCertificate(t *testing.T, dir string, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, dir, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+	writeText(t, dir, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+}
+
+// serialOf returns the serial number of the certificate that a server shows.
+func serialOf(t *testing.T, url string) int64 {
+	t.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+// serviceManager hears what the processes of a machine say.
+func serviceManager(t *testing.T, m *machine) (heard <-chan string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "n") // short: it is a socket's
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "n")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.env = append(m.env, "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=100000")
+	states := make(chan string, 1000)
+	go func() {
+		b := make([]byte, 1000)
+		for {
+			n, err := conn.Read(b)
+			if err != nil {
+				close(states)
+				return
+			}
+			states <- string(b[:n])
+		}
+	}()
+	t.Cleanup(func() { _ = conn.Close() })
+	return states
+}
+
+// hears waits until a service manager has heard something.
+func hears(t *testing.T, heard <-chan string, want string) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case state := <-heard:
+			if state == want {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("the service manager does not hear %s", want)
+		}
+	}
+}
+
+func TestAServerTakesARenewedCertificate(t *testing.T) {
+	dir, exits := dataProject(t, "")
+	m := newMachine(t, filepath.Join(dir, "data"))
+	heard := serviceManager(t, &m)
+	writeCertificate(t, dir, 1)
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+	hears(t, heard, "READY=1")
+	hears(t, heard, "WATCHDOG=1")
+	if got := serialOf(t, s.url); got != 1 {
+		t.Errorf("the certificate has number %d, want 1", got)
+	}
+	writeCertificate(t, dir, 2)
+	if err := s.c.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(patience); serialOf(t, s.url) != 2; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("the renewed certificate is not taken:\n%s", &s.err)
+		}
+	}
+	m.run(t, cli.ExitOK, "doctor", "--running")
+	s.end()
+	hears(t, heard, "STOPPING=1")
+	if out := m.run(t, 3, "doctor", "--running"); !strings.Contains(out, "no host is running") {
+		t.Errorf("doctor says\n%s", out)
+	}
+
+	address := strings.TrimPrefix(s.url, "https://")
+	exits(0, "is free", "doctor", "--listen", address, "--tls-cert", cert, "--tls-key", key)
+	exits(3, "belong together", "doctor", "--tls-cert", cert, "--tls-key", cert)
+	exits(2, "", "doctor", "--tls-cert", cert)
+	taken, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	exits(3, "end the process that has the address", "doctor", "--listen", address)
+}
+
+// A server that ends answers what it has begun, says that it takes nothing more, and
+// refuses runs meanwhile.
+func TestAServerIsDrained(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-release
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"it is done"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+	}))
+	defer model.Close()
+	dir, _ := dataProject(t, "")
+	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: openai, name: big, base_url: "+model.URL+"/v1}}\n")
+	m := newMachine(t, filepath.Join(dir, "data"))
+	m.env = append(m.env, "OPENAI_API_KEY=k")
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--drain", "50s")
+	defer http.DefaultClient.CloseIdleConnections()
+	out, err := m.command("key", "create", "--tenant", "acme").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := string(out)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		s.wants(200, "it is done", key, "POST", "/v1/runs", `{"text":"do it"}`)
+	}()
+	<-asked
+	if err := s.c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get(s.url + "/ready")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("a server that ends is ready, with status %d", resp.StatusCode)
+		}
+	}
+	s.wants(200, "ok", "", "GET", "/health", "")
+	s.wants(503, "unavailable", key, "POST", "/v1/runs", `{"text":"and that"}`)
+	if out := m.run(t, 3, "doctor", "--running"); !strings.Contains(out, "the host ends") {
+		t.Errorf("doctor says\n%s", out)
+	}
+	close(release)
+	<-answered
+	if err := s.c.Wait(); err != nil {
+		t.Errorf("the server ends with %v:\n%s", err, &s.err)
+	}
+}
+
+func TestDevServesWithoutATerminal(t *testing.T) {
+	dir, _ := dataProject(t, "")
+	data := filepath.Join(dir, "data")
+	m := newMachine(t, data)
+	var log bytes.Buffer
+	s := m.serveCommand(t, "dev", dir, "--listen", "127.0.0.1:0", "--tenant", "acme")
+	defer http.DefaultClient.CloseIdleConnections()
+	s.wants(200, `"tenant":"acme"`, "", "GET", "/v1/me", "")
+	s.wants(200, "it is zebrafinch", "", "POST", "/v1/runs", `{"text":"the secret","thread":"t1"}`)
+	s.wants(403, "another site", "", "POST", "/v1/runs", `{"text":"the secret"}`, "Sec-Fetch-Site", "cross-site")
+	s.wants(403, "another site", "", "POST", "/v1/runs", `{"text":"the secret"}`, "Origin", "https://evil.example.com")
+	req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/threads", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "rebound.example.com"
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = log.ReadFrom(resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a request for another machine answers %d: %s", resp.StatusCode, &log)
+	}
+	if out := m.run(t, cli.ExitOK, "thread", "show", "t1", "--tenant", "acme"); !strings.Contains(out, "zebrafinch") {
+		t.Errorf("thread show says\n%s", out)
+	}
+	s.end()
+	m.run(t, cli.ExitUsage, "dev", dir, "--listen", "0.0.0.0:0")
+}
+
+// The control socket has the routes of the API, for the tenant that the administrator
+// names.
+func TestTheControlSocketHasTheAPI(t *testing.T) {
+	dir, _ := dataProject(t, "")
+	data := filepath.Join(dir, "data")
+	m := newMachine(t, data)
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
+	socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(_, _ string) (net.Conn, error) {
+		return net.Dial("unix", filepath.Join(data, "control.sock"))
+	}}}
+	wants := func(method, path, tenant, body, want string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tenant != "" {
+			req.Header.Set("Agenthost-Tenant", tenant)
+		}
+		resp, err := socket.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil || !strings.Contains(string(raw), want) {
+			t.Errorf("%s %s for %q answers %d, %v\n%s\nwant %q", method, path, tenant, resp.StatusCode, err, raw, want)
+		}
+	}
+	wants("POST", "/v1/runs", "acme", `{"text":"the secret","thread":"t1"}`, "it is zebrafinch")
+	wants("GET", "/v1/threads", "acme", "", `"t1"`)
+	wants("GET", "/v1/threads", "", "", `"threads":[]`)
+	wants("GET", "/v1/threads/t1", "globex", "", "not_found")
+	wants("GET", "/local", "", "", "plugin.reload")
+	wants("POST", "/local/plugin.list", "", "", "[]")
+	s.end()
+}
