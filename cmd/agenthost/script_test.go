@@ -55,6 +55,11 @@ var update = flag.Bool("update", false, "write what commands print into the scri
 //	again                          runs that once more
 //	runof FILE, jobof FILE         puts the id of the only run or job of a list into RUN or JOB
 //	shape FILE                     prints the shape of JSON, a line each
+//	serves agenthost ...           starts a server, and puts its address into URL
+//	curl STATUS [-X METHOD] [-H HEADER] [--json BODY] [--data-binary @FILE] URL
+//	                               sends a request, prints the answer and wants that status
+//	keep VARIABLE                  puts the last output into a variable
+//	terminates                     ends the server by SIGTERM, and wants it to end well
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -81,6 +86,7 @@ func TestScripts(t *testing.T) {
 			"modelserver": cmdModelServer, "modelbegins": cmdModelBegins,
 			"interrupts": cmdInterrupts, "shape": cmdShape,
 			"answered": cmdAnswered, "again": cmdAgain, "runof": cmdRunOf, "jobof": cmdJobOf, "kills": cmdKills,
+			"serves": cmdServes, "terminates": cmdTerminates, "keep": cmdKeep, "curl": cmdCurl,
 		},
 	})
 }
