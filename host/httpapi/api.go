@@ -90,6 +90,10 @@ type Options struct {
 	// Metrics serves GET /metrics, without a credential; nil serves none.
 	Metrics http.Handler
 
+	// Observe are called around every request, in order. [otelhost.Instrument.Request]
+	// and [metrics.Collector.Request] are such functions.
+	Observe []Observe
+
 	// Origins are the origins of the browser pages that may call the API, such as
 	// https://app.example.com; "*" is each. Default: none.
 	Origins []string

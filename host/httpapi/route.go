@@ -131,6 +131,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers a request of a route.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, of *route) {
+	w, r, observed := a.observe(w, r, of)
+	defer observed()
 	c, cancel := a.begin(w, r, of)
 	defer cancel()
 	err := a.admit(c)

@@ -26,7 +26,7 @@ type Instrument interface {
 	// after the operation around them, and after the run.
 	//
 	// The fields of op that are marked "at the end" are set when the function is called.
-	// Nothing of op must be changed, and messages, requests and answers must not be kept.
+	// Nothing of op but the Header of an [HTTP] must be changed, and messages, requests and answers must not be kept.
 	//
 	// err is the operation's error with its full text, which no client and no other
 	// tenant may read: see host/fault.ForClient. That of an operation whose context ended

@@ -3,6 +3,7 @@ package instrument
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -195,6 +196,7 @@ type Sandbox struct {
 	operation
 	Scope   llm.Scope // Tenant is always set; the rest belongs to the operation around the call
 	Plugin  string
+	Owned   bool   // the plugin is a tenant's own
 	Version string // by its manifest
 	Digest  string // of the module
 	Export  string // the function
@@ -209,10 +211,15 @@ type HTTP struct {
 	operation
 	Scope  llm.Scope
 	Plugin string
+	Owned  bool // the plugin is a tenant's own
 	Method string
 	Scheme string
 	Host   string // and port, if the address has one
 	Body   int    // bytes
+
+	// Header is for the instrument to fill in Begin: it goes out with the request, but for
+	// names that the request has already.
+	Header http.Header
 
 	// At the end.
 	Status    int // 0 if there is no answer

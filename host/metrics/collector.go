@@ -29,10 +29,11 @@ type Collector struct {
 	mu       sync.Mutex
 	progress map[string]map[string]*call // by run, and by the agent that asks; "" for its router
 
-	runs, tokens                                      *counter
+	runs, tokens, modelTokens, requests               *counter
 	modelCalls, retries, fallbacks, throttled         *counter
 	tools, toolRetries, processors, questions         *counter
 	runSeconds, firstToken, modelSeconds, toolSeconds *histogram
+	requestSeconds                                    *histogram
 }
 
 // call is a model's answer in progress.
@@ -56,6 +57,8 @@ func New(opts *Options) *Collector {
 
 		runs:         newCounter("runs_total", "Runs, by how they ended.", "tenant", "network", "reason", "code"),
 		tokens:       newCounter("tokens_total", "Tokens of models.", "tenant", "network", "kind"),
+		modelTokens:  newCounter("model_tokens_total", "Tokens of answers that were complete.", "model", "kind"),
+		requests:     newCounter("http_requests_total", "Requests to the host, by the pattern of their path.", "route", "method", "status"),
 		questions:    newCounter("questions_total", "Questions to people.", "tenant", "network", "kind"),
 		modelCalls:   newCounter("model_calls_total", "Questions to models.", "model"),
 		retries:      newCounter("model_retries_total", "Times that a model was asked again.", "model", "code"),
@@ -68,6 +71,8 @@ func New(opts *Options) *Collector {
 		firstToken:   newHistogram("model_first_token_seconds", "Time until something of a model's answer came.", "model"),
 		modelSeconds: newHistogram("model_seconds", "Time until a model's answer was complete.", "model"),
 		toolSeconds:  newHistogram("tool_seconds", "Time of tool calls.", "tool"),
+
+		requestSeconds: newHistogram("http_request_seconds", "Time of requests to the host, to the end of their answers.", "route", "method"),
 	}
 }
 
@@ -134,15 +139,20 @@ func (c *Collector) finish(scope host.Scope, d *runevent.RunFinished) {
 	}
 	c.runs.add(1, scope.Tenant, scope.Network, string(d.FinishReason), code)
 	c.runSeconds.add(float64(d.DurationUS)/1e6, scope.Tenant, scope.Network)
+	eachKind(d.Usage, func(kind string, n float64) { c.tokens.add(n, scope.Tenant, scope.Network, kind) })
+	delete(c.progress, scope.Run)
+}
+
+// eachKind calls fn with the tokens of each kind that there are.
+func eachKind(u host.Usage, fn func(kind string, n float64)) {
 	for _, t := range []struct {
 		kind string
 		n    int
-	}{{"input", d.Usage.InputTokens}, {"output", d.Usage.OutputTokens}, {"cached", d.Usage.CachedTokens}, {"reasoning", d.Usage.ReasoningTokens}} {
+	}{{"input", u.InputTokens}, {"output", u.OutputTokens}, {"cached", u.CachedTokens}, {"reasoning", u.ReasoningTokens}} {
 		if t.n > 0 {
-			c.tokens.add(float64(t.n), scope.Tenant, scope.Network, t.kind)
+			fn(t.kind, float64(t.n))
 		}
 	}
-	delete(c.progress, scope.Run)
 }
 
 // model returns the name of the model that is being asked.
@@ -165,6 +175,9 @@ func (c *Collector) answered(scope host.Scope, now time.Time, d *runevent.Messag
 	asked := c.progress[scope.Run]
 	if a := asked[scope.Agent]; a != nil && d.Message.Role == host.Assistant {
 		c.modelSeconds.add(now.Sub(a.since).Seconds(), a.model)
+		if d.Usage != nil {
+			eachKind(*d.Usage, func(kind string, n float64) { c.modelTokens.add(n, a.model, kind) })
+		}
 		delete(asked, scope.Agent)
 	}
 }

@@ -44,7 +44,7 @@ func story(c *metrics.Collector) {
 		at = at.Add(after)
 		c.Measure(host.Scope{Tenant: tenant, Run: run, Network: "desk", Agent: agent}, host.Event{Time: at, Run: run, Network: "desk", Agent: agent, Data: data})
 	}
-	answer := &runevent.MessageDone{Message: &host.Message{ID: "m", Role: host.Assistant}}
+	answer := &runevent.MessageDone{Message: &host.Message{ID: "m", Role: host.Assistant}, Usage: &host.Usage{InputTokens: 10, OutputTokens: 5}}
 	tell("acme", "r1", "", 0, &runevent.RunStarted{})
 	tell("acme", "r1", "clerk", 0, &runevent.ProcessorRan{Processor: "limiter"})
 	tell("acme", "r1", "clerk", 0, &runevent.ProcessorRan{Processor: "mask", Skipped: &host.Error{}})

@@ -56,7 +56,7 @@ func (c *Collector) samples(tenants bool) (emit []func(chan<- prometheus.Metric)
 		m := metric{prefix + "runs_in_progress", "Runs that have begun and not ended.", nil}
 		m.sender(ch, prometheus.GaugeValue)(labels{}, running)
 	})
-	for _, m := range []*counter{c.runs, c.tokens, c.questions, c.modelCalls, c.retries, c.fallbacks, c.throttled, c.tools, c.toolRetries, c.processors} {
+	for _, m := range []*counter{c.runs, c.tokens, c.modelTokens, c.requests, c.questions, c.modelCalls, c.retries, c.fallbacks, c.throttled, c.tools, c.toolRetries, c.processors} {
 		values := m.summed(tenants)
 		emit = append(emit, func(ch chan<- prometheus.Metric) {
 			send := m.sender(ch, prometheus.CounterValue)
@@ -65,7 +65,7 @@ func (c *Collector) samples(tenants bool) (emit []func(chan<- prometheus.Metric)
 			}
 		})
 	}
-	for _, m := range []*histogram{c.runSeconds, c.firstToken, c.modelSeconds, c.toolSeconds} {
+	for _, m := range []*histogram{c.runSeconds, c.firstToken, c.modelSeconds, c.toolSeconds, c.requestSeconds} {
 		values := m.summed(tenants)
 		emit = append(emit, func(ch chan<- prometheus.Metric) {
 			send := m.histogramSender(ch)

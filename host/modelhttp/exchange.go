@@ -69,10 +69,22 @@ func (x *Exchange) ExpectWhole() {
 // Context returns the context that the request must have.
 func (x *Exchange) Context() context.Context { return x.ctx }
 
+type headerKey struct{}
+
+// WithHeader returns a context whose requests to servers carry the header too, such as the
+// context of a trace. The server's own headers win.
+func WithHeader(ctx context.Context, header http.Header) context.Context {
+	return context.WithValue(ctx, headerKey{}, header)
+}
+
 // Do sends the request, with the server's own headers, and opens the event
 // stream of the answer. An error is a [*Fault], also for an answer with another
 // status than 200.
 func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
+	more, _ := x.ctx.Value(headerKey{}).(http.Header)
+	for name, values := range more {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
 	for name, values := range x.server.opts.Headers {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}

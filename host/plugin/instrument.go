@@ -2,7 +2,10 @@ package plugin
 
 import (
 	"context"
+	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
@@ -18,7 +21,7 @@ func (r *callRequest) serveBy(ctx context.Context, p *Plugin, cost *host.Cost) (
 	if g == nil {
 		return p.serve(ctx, r, cost)
 	}
-	op := &instrument.Sandbox{Scope: host.Scope{Tenant: r.tenant}, Plugin: p.id, Digest: p.Digest(), Export: p.module.exportName(r.export)}
+	op := &instrument.Sandbox{Scope: host.Scope{Tenant: r.tenant}, Plugin: p.id, Owned: len(p.bindings.only) > 0, Digest: p.Digest(), Export: p.module.exportName(r.export)}
 	if p.manifest != nil {
 		op.Version = p.manifest.Version
 	}
@@ -39,15 +42,25 @@ func (b *binding) fetchOutgoing(ctx context.Context, req *egress.Request) (*egre
 	if g == nil {
 		return fetcher.Fetch(ctx, req)
 	}
-	op := &instrument.HTTP{Scope: host.Scope{Tenant: req.Tenant}, Plugin: req.Plugin, Method: req.Method, Body: len(req.Body)}
+	op := &instrument.HTTP{Scope: host.Scope{Tenant: req.Tenant}, Plugin: req.Plugin, Owned: len(b.plugin.bindings.only) > 0, Method: req.Method, Body: len(req.Body)}
 	if u, err := url.Parse(req.URL); err == nil {
 		op.Scheme, op.Host = u.Scheme, u.Host
 	}
 	return instrument.Do(ctx, g, op, func(ctx context.Context) (*egress.Response, error) {
+		addHeader(req, op.Header)
 		resp, err := fetcher.Fetch(ctx, req)
 		if err == nil {
 			op.Status, op.Received, op.Redirects = resp.Status, len(resp.Body), resp.Redirects
 		}
 		return resp, err
 	})
+}
+
+// addHeader adds the headers of an instrument to a request that has none of their names.
+func addHeader(req *egress.Request, header http.Header) {
+	for name := range header {
+		if !slices.ContainsFunc(req.Headers, func(h egress.Header) bool { return strings.EqualFold(h.Name, name) }) {
+			req.Headers = append(req.Headers, egress.Header{Name: name, Value: header.Get(name)})
+		}
+	}
 }

@@ -102,6 +102,8 @@ type Options struct {
 	Model    string // a model for every agent; "" leaves that to the configuration
 	// Meter, unless nil, receives the events of all runs, such as a *metrics.Collector.
 	Meter host.Meter
+	// Instrument, unless nil, is called around all runs and the operations in them.
+	Instrument host.Instrument
 
 	Version     string // of the program, which the hosts of a database compare; default: that of the build
 	Replaceable bool   // plugins can be replaced while they serve
@@ -198,7 +200,7 @@ func wire(c *configfile.Config, opts *Options) *Project {
 	reducers := &reducerSet{config: c, models: models}
 	messages := &messageSet{config: c, getenv: opts.Getenv, logger: opts.Logger, reducers: reducers, closers: closers}
 	return &Project{
-		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, hostOptions: host.Options{Meter: opts.Meter}, live: opts.Replaceable, hosts: hosts{version: opts.Version}, closers: closers,
+		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, hostOptions: host.Options{Meter: opts.Meter, Instrument: opts.Instrument}, live: opts.Replaceable, hosts: hosts{version: opts.Version}, closers: closers,
 		tenants: &tenantSet{}, plugins: plugins, models: models, memories: memories, messages: messages,
 		builder: &builder{config: c, plugins: plugins, models: models, memories: memories, reducers: reducers, messages: messages},
 	}
