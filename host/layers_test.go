@@ -214,7 +214,7 @@ var layers = []layer{
 		"who a credential names is records over the one driver interface; what it may do is elsewhere"},
 	{"host/keys/oidc", []string{"host", "host/chat", "host/fault", "host/keys"},
 		"tokens of another issuer, apart, so that a program without one does not link it"},
-	{"host/tenants", []string{"host", "host/chat", "host/fault", "host/internal/changerow", "host/internal/kverror", "host/kv", "host/plugin", "host/runs", "host/threads", "host/usage"},
+	{"host/tenants", []string{"host", "host/chat", "host/fault", "host/instrument", "host/internal/changerow", "host/internal/kverror", "host/kv", "host/plugin", "host/runs", "host/threads", "host/usage"},
 		"a plan is the one place that every part of a host is set from: it knows the parts by their settings alone"},
 	{"host/metrics", []string{"host", "host/llm", "host/plugin", "host/runevent"},
 		"sums the events of runs, and reads what a runtime of plugins has used: one writer for both"},

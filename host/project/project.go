@@ -343,6 +343,8 @@ func (p *Project) makeHost() error {
 		Journal: p.hosts.ownJournal(p.threads),
 		Meter:   p.hostOptions.Meter,
 
+		Instrument: p.hostOptions.Instrument,
+
 		TenantLimits: p.tenants.store.Limits,
 	}
 	if p.traces != nil {

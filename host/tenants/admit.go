@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
@@ -93,6 +94,17 @@ func (g *guard) AdmitRun(ctx context.Context, tenant, model string) error {
 		return err
 	}
 	return g.inner.AdmitRun(ctx, tenant, model)
+}
+
+// Price returns what the inner ledger says that a call of a model costs, for a host's
+// instrument.
+func (g *guard) Price(model string, used host.Usage) instrument.Money {
+	if l, ok := g.inner.(interface {
+		Price(model string, used host.Usage) instrument.Money
+	}); ok {
+		return l.Price(model, used)
+	}
+	return instrument.Money{}
 }
 
 // OpenRun implements host.Ledger.

@@ -164,7 +164,7 @@ func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpa
 	h.app.OnClose(store.Close)
 	opts.Origins = f.origins
 	if f.metrics {
-		opts.Metrics = collected.Handler(nil)
+		opts.Metrics, opts.Observe = collected.Handler(nil), []httpapi.Observe{collected.Request}
 	}
 	return httpapi.New(store.Authenticate, &opts)
 }
