@@ -18,8 +18,9 @@ import (
 // none. It is an observer of package httpapi.
 func (i *Instrument) Request(r *http.Request, route string) (context.Context, func(status int)) {
 	began := time.Now()
-	name, method := r.Method, methodOf(r.Method)
-	if name = method; route != "" {
+	method := methodOf(r.Method)
+	name := method
+	if route != "" {
 		name += " " + route
 	}
 	ctx := i.w3c.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
