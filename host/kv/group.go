@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -29,6 +30,7 @@ type grouped struct {
 	leading bool                  // a waiter writes, or was chosen as leader
 	queues  map[string][]*waiting // by partition
 	order   []string              // the partitions with waiting commits, in round-robin order
+	waiting int                   // the commits in the queues
 }
 
 // waiting is one Commit.
@@ -110,6 +112,7 @@ func (g *grouped) leave(w *waiting) bool {
 	for i, other := range queue {
 		if other == w {
 			g.queues[partition] = append(queue[:i:i], queue[i+1:]...)
+			g.waiting--
 		}
 	}
 	if len(g.queues[partition]) == 0 {
@@ -127,6 +130,7 @@ func (g *grouped) enqueue(w *waiting) {
 		g.order = append(g.order, partition)
 	}
 	g.queues[partition] = append(g.queues[partition], w)
+	g.waiting++
 }
 
 func (g *grouped) forget(partition string) {
@@ -164,6 +168,7 @@ func (g *grouped) take() (group []*waiting) {
 			break
 		}
 		w.taken = true
+		g.waiting--
 		group = append(group, w)
 		txs, bytes = txs+len(w.txs), bytes+w.bytes
 		g.queues[partition] = g.queues[partition][1:]
@@ -177,11 +182,32 @@ func (g *grouped) take() (group []*waiting) {
 	return group
 }
 
+// maxYields bounds how often a leader lets other goroutines run before it takes its group.
+const maxYields = 4
+
+// gather takes the next group, after those that are about to commit could do so: the
+// writers of the group before come back together, and without this the first of them
+// would write a group of its own, and the others would wait for its sync. It does not
+// wait for anyone: it yields while that brings more.
+func (g *grouped) gather() []*waiting {
+	for yields, known := 0, 1; yields < maxYields; yields++ {
+		runtime.Gosched()
+		g.mu.Lock()
+		n := g.waiting
+		g.mu.Unlock()
+		if n <= known {
+			break
+		}
+		known = n
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.take()
+}
+
 // write commits one group and chooses the next leader. ctx is that of the leader.
 func (g *grouped) write(ctx context.Context) {
-	g.mu.Lock()
-	group := g.take()
-	g.mu.Unlock()
+	group := g.gather()
 	defer func() { // also if the driver panics
 		for _, w := range group {
 			if w.results == nil {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
@@ -154,5 +157,44 @@ func TestADriverThatPanicsHoldsNobodyUp(t *testing.T) {
 		}
 		close(s.next)
 		writers.Wait()
+	})
+}
+
+// syncing takes a moment for a commit, as a store that syncs does, and counts them.
+type syncing struct {
+	kv.Driver
+	commits atomic.Int64
+}
+
+func (s *syncing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	s.commits.Add(1)
+	time.Sleep(time.Millisecond)
+	return s.Driver.Commit(ctx, txs...)
+}
+
+// Writers that each commit again as soon as their last commit is written form one group,
+// not one of the first of them and one of the others. With one processor the order in
+// which they come back is certain.
+func TestWritersOfAGroupComeBackAsOne(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		const writers, rounds = 64, 20
+		s := &syncing{Driver: kv.NewMemory()}
+		d := kv.Group(s)
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				for n := range rounds {
+					tx := kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put(kv.NewKey("log", fmt.Sprint(i)).WithUint(uint64(n)), []byte("x"))}}
+					if _, err := kv.Apply(t.Context(), d, tx); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := s.commits.Load(); n > rounds+rounds/4 {
+			t.Errorf("%d rounds of %d writers are %d groups", rounds, writers, n)
+		}
 	})
 }
