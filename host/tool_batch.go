@@ -12,8 +12,13 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
-// eventQueue is how many events running tools may be ahead of the reader.
-const eventQueue = 64
+// How many events running tools may be ahead of the reader: eventsPerCall for each call of
+// a batch, up to eventQueue. Room for all that a large batch may use would be most of what
+// the call of one tool allocates.
+const (
+	eventQueue    = 64
+	eventsPerCall = 8
+)
 
 // runTools runs the calls of one answer in parallel and adds their results in
 // the order of the calls. Only a failure that must end the run is an error.
@@ -80,7 +85,7 @@ func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 	if len(waiting) == 0 {
 		return
 	}
-	b := &batch{events: make(chan any, eventQueue), over: make(chan struct{})}
+	b := &batch{events: make(chan any, min(eventQueue, eventsPerCall*len(waiting))), over: make(chan struct{})}
 	defer close(b.over) // also when the reader panics: no call waits for it then
 	if len(waiting) == 1 && tc.runsHere(waiting[0]) {
 		tc.runHere(ctx, b, waiting[0])

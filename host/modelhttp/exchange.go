@@ -32,7 +32,7 @@ type Exchange struct {
 	server *Server
 	ctx    context.Context // the lifetime of the exchange, within that of its caller
 	cancel context.CancelCauseFunc
-	watch  *watchdog
+	watch  watchdog
 	whole  bool
 	body   io.ReadCloser
 }
@@ -44,7 +44,7 @@ var errSilent = errors.New("silent")
 func newExchange(ctx context.Context, s *Server) *Exchange {
 	x := &Exchange{server: s}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.watch = newWatchdog(s.opts.Timeout, func() { x.cancel(errSilent) })
+	x.watch.limit, x.watch.bite = s.opts.Timeout, func() { x.cancel(errSilent) }
 	return x
 }
 
@@ -89,7 +89,7 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	x.watch.look()
-	resp, err := x.server.client.Do(req)
+	resp, err := x.server.roundTrip(req)
 	x.watch.rest()
 	if err != nil {
 		return nil, x.networkFault(err)

@@ -22,10 +22,6 @@ type watchdog struct {
 	until   time.Time // when the timer goes off; zero if it is not set
 }
 
-func newWatchdog(limit time.Duration, bite func()) *watchdog {
-	return &watchdog{limit: limit, bite: bite}
-}
-
 // look begins to wait for bytes, rest ends it: the time that the reader of the
 // answer takes is not the server's silence.
 func (w *watchdog) look() {

@@ -98,7 +98,7 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 type question struct {
 	model    *Model
 	req      *llm.Request
-	messages [][]byte
+	body     modelhttp.Body
 	thinks   bool // there is reasoning in the messages
 	envelope *envelope
 }
@@ -109,10 +109,10 @@ func (m *Model) question(req *llm.Request) (*question, error) {
 	}
 	q := &question{model: m, req: req}
 	var err error
-	if q.messages, q.thinks, err = m.messages(req); err != nil {
+	if q.envelope, err = m.envelope(req); err != nil {
 		return nil, err
 	}
-	q.envelope, err = m.envelope(req)
+	q.body, q.thinks, err = m.body(req, q.envelope)
 	return q, err
 }
 

@@ -224,25 +224,12 @@ func withTools(request []byte, own []openai.Tool, declared []json.RawMessage) ([
 	return append(append(request, list...), '}'), nil
 }
 
-// body puts messages into the envelope.
-func (e *envelope) body(messages [][]byte) modelhttp.Body {
-	b := make(modelhttp.Body, 0, 2*len(messages)+2)
-	b = append(b, e.head)
-	for i, msg := range messages {
-		if i > 0 {
-			b = append(b, comma)
-		}
-		b = append(b, msg)
-	}
-	return append(b, e.tail)
-}
-
 var comma = []byte{','}
 
-// messages returns the wire form of a question's messages, and whether
+// body returns a request: its messages within its envelope. thinks reports whether
 // reasoning may be in them.
-func (m *Model) messages(req *llm.Request) (out [][]byte, thinks bool, err error) {
-	out = make([][]byte, 0, len(req.Messages))
+func (m *Model) body(req *llm.Request, e *envelope) (out modelhttp.Body, thinks bool, err error) {
+	out = append(make(modelhttp.Body, 0, 2*len(req.Messages)+1), e.head)
 	last := lastUser(req.Messages)
 	for i, msg := range req.Messages {
 		as := &m.encodings.plain
@@ -256,14 +243,18 @@ func (m *Model) messages(req *llm.Request) (out [][]byte, thinks bool, err error
 		if err != nil {
 			return nil, false, err
 		}
-		if len(b) > 0 { // servers refuse empty messages
-			out = append(out, b)
+		if len(b) == 0 {
+			continue // servers refuse empty messages
 		}
+		if len(out) > 1 {
+			out = append(out, comma)
+		}
+		out = append(out, b)
 	}
-	if len(out) == 0 {
+	if len(out) == 1 {
 		return nil, false, fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
-	return out, thinks, nil
+	return append(out, e.tail), thinks, nil
 }
 
 // wireForm is the key of the encodings that messages cache. An encoding must

@@ -64,11 +64,20 @@ func (s *scanner) choice(c *choice) {
 		case "message":
 			s.piece(&c.Message)
 		case "finish_reason":
-			s.text(&c.FinishReason, "")
+			s.finishReason(&c.FinishReason)
 		default:
 			s.value()
 		}
 	})
+}
+
+// finishReason reads the word that ends an answer, one of two nearly always.
+func (s *scanner) finishReason(to *string) {
+	before := "stop"
+	if bytes.HasPrefix(s.b[s.i:], []byte(`"tool_calls"`)) {
+		before = "tool_calls"
+	}
+	s.text(to, before)
 }
 
 func (s *scanner) piece(to **piece) {

@@ -20,10 +20,10 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 	if m.server.AnswersWhole(q.req) {
 		x.ExpectWhole()
 	}
-	if err := x.Post(completionsPath, q.envelope.body(q.messages), m.headers); err != nil {
+	if err := x.Post(completionsPath, q.body, m.headers); err != nil {
 		return x.Fault(err)
 	}
-	got := answer{raw: m.server.NewRaw()}
+	got := answer{raw: m.server.NewRaw(), chunk: chunk{Model: m.name}} // which the server probably repeats
 	for !got.done {
 		line, err := x.Events.Next()
 		if errors.Is(err, io.EOF) {
