@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,9 +206,9 @@ func TestFuzzedPathsShowNothing(t *testing.T) {
 	pieces := []string{"", "/", "..", "%2f", "%00", "acme/", "/acme", "acme", "%61cme", "*", "%", "\\", "%c0%af", "?", "#", ";", "%e2%80%ae", " ", "@root", "{thread}"}
 	rapid.Check(t, func(rt *rapid.T) {
 		op := rapid.SampledFrom(ops).Draw(rt, "op")
-		with := ids{}
-		for name, id := range own.of(op) {
-			id = url.PathEscape(id)
+		with, of := ids{}, own.of(op)
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			id := url.PathEscape(of[name])
 			at := rapid.IntRange(0, len(id)).Draw(rt, "at "+name)
 			with[name] = id[:at] + rapid.SampledFrom(pieces).Draw(rt, "piece "+name) + id[at:]
 			if rapid.Bool().Draw(rt, "upper "+name) {
@@ -235,8 +237,7 @@ func (s *server) raw(method, path, credential, body string) []byte {
 	must(s.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, strings.ReplaceAll(path, " ", "%20"), credential, len(body), body)
 	must(s.t, err)
-	raw, err := io.ReadAll(conn)
-	must(s.t, err)
+	raw, _ := io.ReadAll(conn) // an answer before the body's end may end in a reset
 	return raw
 }
 
@@ -245,12 +246,12 @@ func TestSlowRequestsEnd(t *testing.T) {
 	const short = 50 * time.Millisecond
 	s := newServer(t, func(o *httpapi.Options) { o.BodyTimeout, o.UploadTimeout = short, short })
 	own := s.fill("acme")
-	slow := httptest.NewUnstartedServer(s.api)
-	slow.Config.ReadHeaderTimeout, slow.Config.MaxHeaderBytes = short, 16<<10
-	slow.Start()
-	defer slow.Close()
-	answer := func(request string) (status int) {
-		conn, err := net.Dial("tcp", slow.Listener.Addr().String())
+	strict := httptest.NewUnstartedServer(s.api)
+	strict.Config.MaxHeaderBytes = 16 << 10
+	strict.Start()
+	defer strict.Close()
+	answer := func(of *httptest.Server, request string) (status int) {
+		conn, err := net.Dial("tcp", of.Listener.Addr().String())
 		must(t, err)
 		defer conn.Close()
 		must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
@@ -262,17 +263,21 @@ func TestSlowRequestsEnd(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
-	if got := answer("GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Slow: "); got != 0 && got != http.StatusRequestTimeout {
+	hasty := httptest.NewUnstartedServer(s.api)
+	hasty.Config.ReadHeaderTimeout = short
+	hasty.Start()
+	defer hasty.Close()
+	if got := answer(hasty, "GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Slow: "); got != 0 && got != http.StatusRequestTimeout {
 		t.Errorf("a header that does not end is answered %d", got)
 	}
-	if got := answer("GET /v1/me HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-Many: 1234567890\r\n", 4000) + "\r\n"); got != http.StatusRequestHeaderFieldsTooLarge {
+	if got := answer(strict, "GET /v1/me HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-Many: 1234567890\r\n", 4000)+"\r\n"); got != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("thousands of headers are answered %d", got)
 	}
 	for _, op := range operationsOfTenants(t, s) {
 		if !strings.Contains(string(op.raw), `"requestBody"`) {
 			continue
 		}
-		got := answer(fmt.Sprintf("%s %s?%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\nContent-Length: 100\r\n\r\n{", op.method, own.of(op).replace(op.path), own.replace(exampleOf(t, op.id).query)))
+		got := answer(s.Server, fmt.Sprintf("%s %s?%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\nContent-Length: 100\r\n\r\n{", op.method, own.of(op).replace(op.path), own.replace(exampleOf(t, op.id).query)))
 		if got != http.StatusRequestTimeout && !(strings.HasPrefix(op.path, "/v1/sessions") && got >= 400 && got < 500) {
 			t.Errorf("%s with a body that does not end is answered %d", op.id, got)
 		}
