@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -36,7 +37,7 @@ type ServeOptions struct {
 
 // Serve answers a request with the events of a run: as server-sent events, or as
 // lines of JSON if the request accepts application/x-ndjson. Every event is sent
-// when it happens. A run that cannot begin is answered with its error's HTTP status
+// when it happens, together with those that are ready by then. A run that cannot begin is answered with its error's HTTP status
 // and {"error":{"code","message","hint"?}}, which is also the last frame, named
 // error, of a stream that ends before its run; a run's own failure is in its last
 // event. Clients read errors as [fault.ForClient] has them; Serve returns the
@@ -44,9 +45,14 @@ type ServeOptions struct {
 // when the client has disconnected or has read nothing for WriteTimeout: leaving
 // the loop over events ends the run that yields them, unless a runs.Registry
 // has it.
-func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, error], opts *ServeOptions) error {
+func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, error], opts *ServeOptions) (err error) {
 	s := newResponse(w, r, opts)
-	defer s.close()
+	defer func() { err = cmp.Or(err, s.close()) }()
+	return s.serve(events)
+}
+
+// serve sends the events until they end.
+func (s *response) serve(events iter.Seq2[host.Event, error]) error {
 	for ev, err := range events {
 		if err != nil {
 			return s.fail(err)
@@ -58,7 +64,12 @@ func Serve(w http.ResponseWriter, r *http.Request, events iter.Seq2[host.Event, 
 	return nil
 }
 
-// response writes the answer to a client.
+// maxPendingBytes bounds the frames that wait for a slow client, beyond the one that is
+// being written: then the loop over the events waits.
+const maxPendingBytes = 64 << 10
+
+// response writes the answer to a client. Frames are written and flushed by a goroutine of
+// its own, so that those that become ready meanwhile are sent together.
 type response struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -67,12 +78,15 @@ type response struct {
 	frames  []Frame
 	over    bool   // the run's last event has come
 	run     string // of the last event
+	begun   bool
+	flusher sync.WaitGroup
 
-	mu     sync.Mutex // of what follows, and of writing
-	buf    []byte
-	begun  bool
-	closed bool
-	idle   *time.Timer
+	mu      sync.Mutex
+	changed sync.Cond // something of what follows has
+	pending []byte    // frames that are not yet written
+	err     error     // of writing
+	closed  bool
+	idle    *time.Timer
 }
 
 func newResponse(w http.ResponseWriter, r *http.Request, opts *ServeOptions) *response {
@@ -89,6 +103,7 @@ func newResponse(w http.ResponseWriter, r *http.Request, opts *ServeOptions) *re
 	if s.opts.KeepAlive == 0 {
 		s.opts.KeepAlive = DefaultKeepAlive
 	}
+	s.changed.L = &s.mu
 	return s
 }
 
@@ -99,21 +114,27 @@ func (s *response) event(ev host.Event) error {
 	if s.frames, err = s.opts.Encoder.Encode(s.frames[:0], ev); err != nil {
 		return err
 	}
+	s.begin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin()
-	s.buf = s.buf[:0]
+	for len(s.pending) > maxPendingBytes && s.err == nil {
+		s.changed.Wait()
+	}
+	if s.err != nil {
+		return s.err
+	}
 	for _, f := range s.frames {
 		if s.lines {
-			s.buf = AppendNDJSON(s.buf, f)
+			s.pending = AppendNDJSON(s.pending, f)
 		} else {
-			s.buf = AppendSSE(s.buf, f)
+			s.pending = AppendSSE(s.pending, f)
 		}
 	}
-	return s.write(s.buf)
+	s.changed.Broadcast()
+	return nil
 }
 
-// begin sends the header, once. s.mu is held.
+// begin sends the header, once.
 func (s *response) begin() {
 	if s.begun {
 		return
@@ -130,16 +151,39 @@ func (s *response) begin() {
 	if !s.lines && s.opts.KeepAlive > 0 {
 		s.idle = time.AfterFunc(s.opts.KeepAlive, s.keepAlive)
 	}
+	s.flusher.Go(s.flush)
 }
 
-// write sends b at once. s.mu is held.
+// flush writes pending frames until the response is closed and none is left, or the
+// client takes no more.
+func (s *response) flush() {
+	var taken []byte
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		for len(s.pending) == 0 && !s.closed {
+			s.changed.Wait()
+		}
+		if len(s.pending) == 0 {
+			return
+		}
+		taken, s.pending = s.pending, taken[:0]
+		if s.idle != nil && !s.closed {
+			s.idle.Reset(s.opts.KeepAlive)
+		}
+		s.mu.Unlock()
+		err := s.write(taken)
+		s.mu.Lock()
+		s.changed.Broadcast()
+		if err != nil {
+			s.err = err
+			return
+		}
+	}
+}
+
+// write sends b at once.
 func (s *response) write(b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	if s.idle != nil {
-		s.idle.Reset(s.opts.KeepAlive)
-	}
 	// A writer that knows no deadlines is one in memory, or its server's business.
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
 	_, err := s.w.Write(b)
@@ -155,19 +199,22 @@ func (s *response) write(b []byte) error {
 	return host.Errorf(host.Canceled, "the client has left: %w", err)
 }
 
-func (s *response) keepAlive() {
+// send has b written behind the pending frames.
+func (s *response) send(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		_ = s.write([]byte(": \n\n")) // the next event finds out too
+	if !s.closed && s.err == nil {
+		s.pending = append(s.pending, b...)
+		s.changed.Broadcast()
 	}
 }
+
+// keepAlive sends a comment; the next event finds out whether the client has left.
+func (s *response) keepAlive() { s.send([]byte(": \n\n")) }
 
 // fail answers for a run that did not begin, and sends the error of a stream
 // that ends before its run. The failure of a run is in the run's last event.
 func (s *response) fail(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	e := fault.ForClient(err, s.run)
 	body, _ := json.Marshal(map[string]any{"error": e})
 	switch {
@@ -179,19 +226,23 @@ func (s *response) fail(err error) error {
 		s.w.WriteHeader(e.Code.HTTPStatus())
 		_, _ = s.w.Write(append(body, '\n'))
 	case s.lines:
-		_ = s.write(AppendNDJSON(nil, Frame{Data: body}))
+		s.send(AppendNDJSON(nil, Frame{Data: body}))
 	default:
-		_ = s.write(AppendSSE(nil, Frame{Event: "error", Data: body}))
+		s.send(AppendSSE(nil, Frame{Event: "error", Data: body}))
 	}
 	return fault.AsError(err)
 }
 
-func (s *response) close() {
+// close waits until the pending frames are written, and returns the error of writing.
+func (s *response) close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.closed = true
 	if s.idle != nil {
 		s.idle.Stop()
 	}
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	s.flusher.Wait()
 	_ = s.control.SetWriteDeadline(time.Time{}) // the connection's next request has its own
+	return s.err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/stream"
 )
@@ -147,6 +148,39 @@ func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 			t.Errorf("the thread's turns are %+v", turns)
 		}
 	})
+}
+
+// heldWriter is a client that reads nothing until it is released.
+type heldWriter struct {
+	*httptest.ResponseRecorder
+	released chan struct{}
+	flushes  int
+}
+
+func (w *heldWriter) Write(b []byte) (int, error) {
+	<-w.released
+	return w.ResponseRecorder.Write(b)
+}
+
+func (w *heldWriter) Flush() { w.flushes++ }
+
+func TestFramesThatAreReadyAreSentTogether(t *testing.T) {
+	const deltas = 100
+	w := &heldWriter{ResponseRecorder: httptest.NewRecorder(), released: make(chan struct{})}
+	events := func(yield func(host.Event, error) bool) {
+		for i := range deltas {
+			if !yield(host.Event{Seq: int64(i), Run: "r1", Data: &runevent.TextDelta{Text: "word"}}, nil) {
+				t.Error("a client that is slow ends the events")
+			}
+		}
+		close(w.released)
+	}
+	if err := stream.Serve(w, httptest.NewRequest("POST", "/chat", nil), events, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(w.Body.String(), "data: "); n != deltas || w.flushes > 2 {
+		t.Errorf("%d frames are sent by %d flushes, want %d by 2 at most", n, w.flushes, deltas)
+	}
 }
 
 func TestSilenceIsKeptAlive(t *testing.T) {
