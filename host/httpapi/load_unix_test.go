@@ -163,7 +163,7 @@ func (shipModel) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chu
 		used := host.Usage{InputTokens: 10, OutputTokens: 5}
 		if req.Messages[len(req.Messages)-1].Role != host.ToolRole {
 			yield(llm.Chunk{Response: &llm.Response{FinishReason: chat.FinishToolCalls, Usage: used,
-				Parts: []host.Part{&host.ToolCall{ID: "c1", Name: "t", Arguments: json.RawMessage(`{"order":1042}`)}}}}, nil)
+				Parts: []host.Part{&host.ToolCall{ID: "c1", Name: "t", Arguments: json.RawMessage(`{"amount":1042}`)}}}}, nil)
 			return
 		}
 		for _, text := range []string{"It ", "is ", "shipped."} {
@@ -200,7 +200,7 @@ func benchLoad(b *testing.B, driver kv.Driver) {
 	sandbox, err := plugin.NewRuntime(b.Context(), nil)
 	noError(b, err)
 	defer func() { noError(b, sandbox.Close(context.WithoutCancel(b.Context()))) }()
-	guest, err := sandbox.Load(b.Context(), "echo", testguest.Modules()["echo"], nil)
+	guest, err := sandbox.Load(b.Context(), "orders", testguest.Modules()["open"], nil)
 	noError(b, err)
 	tools, err := guest.Tools(nil)
 	noError(b, err)
@@ -219,8 +219,8 @@ func benchLoad(b *testing.B, driver kv.Driver) {
 	events := &load{URL: request.URL, Requests: request.Requests, Accept: "text/event-stream"}
 	got, ok := events.ask(http.DefaultClient)
 	http.DefaultClient.CloseIdleConnections()
-	if !ok {
-		b.Fatal(got)
+	if !ok || strings.Contains(got, `"is_error":true`) || !strings.Contains(got, `"content":{}`) {
+		b.Fatalf("the run, or its tool, answers %s", got)
 	}
 	bare := httptest.NewServer(bareRoute(strings.SplitAfter(strings.TrimPrefix(strings.TrimSuffix(got, "<nil>"), "200 "), "\n\n")))
 	defer bare.Close()
