@@ -590,3 +590,26 @@ func TestNewRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A server that has moved on the same host is asked there, with the same body and key,
+// also when it answers in one piece.
+func TestARedirectOnTheSameHostIsFollowed(t *testing.T) {
+	type asked struct{ path, body, key string }
+	var got []asked
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, asked{r.URL.Path, string(body), r.Header.Get("Authorization")})
+		if !strings.HasPrefix(r.URL.Path, "/moved") {
+			http.Redirect(w, r, "/moved"+r.URL.Path, http.StatusPermanentRedirect)
+			return
+		}
+		modeltest.Answer(http.StatusOK, "application/json", wholeDocument)(w, r)
+	}, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1, Whole: true}})
+	if o := modeltest.Ask(t.Context(), m, wholeQuestion("hi")); o.Err != nil || o.Text != "Hi" {
+		t.Fatalf("answer %q, %v; want Hi", o.Text, o.Err)
+	}
+	first, last := got[0], got[len(got)-1]
+	if last.path != "/moved"+first.path || last.body != first.body || last.key != first.key || first.key == "" || first.body == "" {
+		t.Errorf("asked %+v", got)
+	}
+}
