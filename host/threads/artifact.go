@@ -167,9 +167,9 @@ func (d *draft) putArtifacts(ctx context.Context, artifacts []host.Artifact) err
 		}
 		put[i] = ArtifactInfo{Name: artifacts[i].Name, Ref: *ref, Content: artifacts[i].Digest()}
 	}
-	list, err := json.Marshal(put)
+	list, err := encode(put)
 	if err != nil {
-		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
+		return err
 	}
 	value, err := d.tx.valueOf(ctx, d.thread.contents(), list)
 	if err != nil {

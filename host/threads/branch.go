@@ -148,7 +148,7 @@ func noBranch(id, branch string) error {
 // do not disturb the commit.
 func (d *draft) applyToBranch(ctx context.Context) error {
 	h := d.thread.branch.storedHead
-	h.Point, h.version = d.thread.rec.point, version{d.thread.rec.layout()}
+	h.Point, h.version = d.thread.rec.point, version{d.thread.rec.headLayout()}
 	raw, err := encode(h)
 	if err != nil {
 		return err

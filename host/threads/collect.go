@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
@@ -165,7 +166,7 @@ func anyOf(marks []bool, from, to uint64) bool {
 
 // sweep removes the entries that are not marked.
 func (u *uses) sweep(ctx context.Context) error {
-	for _, find := range []func(context.Context) ([]kv.Write, error){u.logs, u.words, u.snapshots, u.unusedViews} {
+	for _, find := range []func(context.Context) ([]kv.Write, error){u.logs, u.words, u.snapshots, u.groups, u.unusedViews} {
 		writes, err := find(ctx)
 		if err != nil {
 			return err
@@ -194,19 +195,18 @@ func (u *uses) all(ctx context.Context, prefix kv.Key, fn func(n uint64, e kv.En
 	return nil
 }
 
-// logs returns the writes that remove messages, with their entries in the index.
+// logs returns the writes that remove messages, with their own entries in the index.
 func (u *uses) logs(ctx context.Context) (writes []kv.Write, err error) {
 	err = u.all(ctx, u.content.log(), func(_ uint64, e kv.Entry) error {
 		s, err := u.t.log().decode(ctx, u.content, e)
 		if err != nil {
 			return err
 		}
-		if anyOf(u.messages, s.first, s.end()) {
-			u.refersTo(e.Value)
-			return nil
-		}
-		writes = append(writes, kv.Delete(e.Key))
+		writes = append(writes, u.rest(s, e)...)
 		for i, m := range s.messages {
+			if has(u.messages, s.first+uint64(i)) {
+				continue
+			}
 			lies, err := u.t.log().indexed(ctx, u.content, m.ID)
 			if err != nil {
 				return err
@@ -220,6 +220,78 @@ func (u *uses) logs(ctx context.Context) (writes []kv.Write, err error) {
 	})
 	slices.SortFunc(writes, func(a, b kv.Write) int { return compareKeys(a.Key, b.Key) })
 	return slices.CompactFunc(writes, func(a, b kv.Write) bool { return a.Key == b.Key }), err
+}
+
+// rest returns the writes that leave of an entry of the log the marked messages. A large
+// entry, which is a reference, stays whole.
+func (u *uses) rest(s logEntry, e kv.Entry) (writes []kv.Write) {
+	marked := func(i int) bool { return has(u.messages, s.first+uint64(i)) }
+	n := 0
+	for i := range s.messages {
+		if marked(i) {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return []kv.Write{kv.Delete(e.Key)}
+	case n == len(s.messages) || e.Value[1] != '[':
+		u.refersTo(e.Value)
+		return nil
+	case !marked(0):
+		writes = []kv.Write{kv.Delete(e.Key)}
+	}
+	for i := 0; i < len(s.messages); i++ {
+		from := i
+		for i < len(s.messages) && marked(i) {
+			i++
+		}
+		if from < i {
+			value := chat.AppendMessagesJSON([]byte{formatJSON}, s.messages[from:i])
+			writes = append(writes, kv.Put(u.content.logAt(s.first+uint64(from)), value))
+		}
+	}
+	return writes
+}
+
+// groups returns the writes that leave of the index of ids the entries of marked messages
+// and turns. What stays of a group keeps its place among the groups.
+func (u *uses) groups(ctx context.Context) (writes []kv.Write, err error) {
+	for e, err := range u.t.part.all(ctx, kv.Range{Prefix: u.content.ids(), Limit: kv.MaxScanLimit}) {
+		if err != nil {
+			return nil, err
+		}
+		g, err := u.t.contents().decodeGroup(u.content, e)
+		if err != nil {
+			return nil, err
+		}
+		changed := false
+		for i := range g.IDs.len() {
+			if g.IDs.at(i) != "" && !has(u.messages, g.From+uint64(i)) {
+				g.IDs.without(i)
+				changed = true
+			}
+		}
+		if g.Turn > 0 && !has(u.turns, g.Turn-1) {
+			g.Run, g.Turn, changed = "", 0, true
+		}
+		if !changed {
+			continue
+		}
+		first := g.first()
+		if u.content.idsFrom(first) != e.Key {
+			writes = append(writes, kv.Delete(e.Key))
+		}
+		if first == "" {
+			continue
+		}
+		entry, err := g.entry(u.content, first)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, entry)
+	}
+	return writes, nil
 }
 
 func compareKeys(a, b kv.Key) int {

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
 )
 
@@ -23,12 +22,13 @@ type draft struct {
 	before  record  // as of before the commit
 	careful bool    // look every message id up instead of betting that it is new
 	tx      txBuilder
-	// hidden says where the log has messages, by id, that do not show any more.
-	hidden map[string][]uint64
+	index   indexer
 }
 
 func newDraft(by threadWriter, t *Moment, careful bool) *draft {
-	return &draft{by: by, thread: t, before: t.rec, careful: careful, tx: newTxBuilder(t.part, t.rec.ID, t.revision == 0)}
+	d := &draft{by: by, thread: t, before: t.rec, careful: careful, tx: newTxBuilder(t.part, t.rec.ID, t.revision == 0)}
+	d.index = indexer{dictionary: by.store.index, before: &d.before, thread: t, tx: &d.tx}
+	return d
 }
 
 // commit reads a thread, calls build to change it and commits the change. When another
@@ -40,34 +40,48 @@ func (w threadWriter) commit(ctx context.Context, id, doing string, build func(*
 }
 
 // commitOn is commit to a branch of a thread. A branch is not made by it.
+//
+// The first attempt is built on the thread as this store's last commit has left it, if
+// that is known. The thread may have changed since: then the attempt fails, and whatever
+// an attempt finds wrong is looked at again on a thread that is read.
 func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, build func(*draft) error) (*Moment, error) {
 	var d *draft
+	drops := w.store.windows.countDrops()
+	t := w.remembered(id, branch)
 	for attempt := range maxAttempts {
 		if attempt == queueAfter {
 			retrying := w.store.retries.of(w.read.part.name, id)
 			retrying.Lock()
 			defer retrying.Unlock()
 		}
-		t, err := w.openOrNew(ctx, id, branch)
-		if err != nil {
-			return nil, err
+		isRemembered := attempt == 0 && t != nil
+		if !isRemembered {
+			var err error
+			if t, err = w.openOrNew(ctx, id, branch); err != nil {
+				return nil, err
+			}
 		}
 		if d != nil && d.tx.isAhead && d.thread.root() != t.root() {
 			_ = sweeper{w.read.part}.discard(ctx, d.thread.rec.Content) // the thread was deleted since; leftovers only take space
 		}
 		d = newDraft(w, t, attempt > 0)
 		if err := build(d); err != nil {
-			if errors.Is(err, errNothing) {
+			switch {
+			case isRemembered:
+				continue
+			case errors.Is(err, errNothing):
 				return t, nil
 			}
 			return nil, wrap(err, "%s %q", doing, id)
 		}
 		fence := d.requireLock(branch)
-		err = d.apply(ctx)
+		err := d.apply(ctx)
 		if err == nil {
 			w.store.windows.dropBefore(d)
+			w.store.windows.remember(d.thread, drops)
 			return d.thread, nil
 		}
+		w.store.windows.forget(w.read.part.name, id)
 		if !errors.Is(err, kv.ErrPrecondition) {
 			return nil, wrap(err, "%s %q", doing, id)
 		}
@@ -77,6 +91,15 @@ func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, bu
 	}
 	return nil, host.Errorf(host.Conflict, "%s %q: others changed it first, %d times", doing, id, maxAttempts).
 		WithHint("try again, with fewer writers at once")
+}
+
+// remembered returns the thread as this store's last commit has left it; nil if that is
+// not known, and for a branch.
+func (w threadWriter) remembered(id, branch string) *Moment {
+	if branch != "" || w.read.err != nil {
+		return nil
+	}
+	return w.store.windows.record(w.read.part.name, id)
 }
 
 // requireLock makes the commit one of the process that has the thread's lock among
@@ -137,6 +160,9 @@ func (d *draft) moveHead() {
 // apply commits the draft unless another commit has changed the thread since the draft
 // read it.
 func (d *draft) apply(ctx context.Context) error {
+	if err := d.index.put(ctx); err != nil {
+		return err
+	}
 	if d.thread.branch != nil {
 		return d.applyToBranch(ctx)
 	}
@@ -155,110 +181,15 @@ func (d *draft) apply(ctx context.Context) error {
 
 // moveInList moves the thread to its place in the list of recent ones.
 func (d *draft) moveInList() {
-	old, now := recentKey(d.before.Updated, d.thread.rec.ID), recentKey(d.thread.rec.Updated, d.thread.rec.ID)
-	if d.thread.revision == 0 || old != now {
+	now := recentKey(d.thread.rec.Updated, d.thread.rec.ID)
+	if d.thread.revision == 0 {
 		d.tx.put(now, nil)
+		return
 	}
-	if d.thread.revision != 0 && old != now {
+	if old := recentKey(d.before.Updated, d.thread.rec.ID); old != now {
+		d.tx.put(now, nil)
 		d.tx.delete(old)
 	}
-}
-
-// append adds to the log the messages that the thread does not have yet and
-// returns their number.
-func (d *draft) append(ctx context.Context, messages []*host.Message) (int, error) {
-	messages, err := d.unknown(ctx, messages)
-	if err != nil || len(messages) == 0 {
-		return 0, err
-	}
-	var index []kv.Write
-	d.indexWords(d.thread.rec.Messages, messages)
-	each := (len(messages) + maxTurnEntries - 1) / maxTurnEntries
-	for group := range slices.Chunk(messages, each) {
-		entry, err := d.entry(ctx, group)
-		if err != nil {
-			return 0, err
-		}
-		d.tx.put(d.thread.content.logAt(d.thread.rec.Messages), entry)
-		for _, m := range group {
-			seq, err := d.indexEntry(m.ID)
-			if err != nil {
-				return 0, err
-			}
-			index = append(index, kv.Put(d.thread.content.message(m.ID), seq))
-			d.thread.rec.Messages++
-		}
-	}
-	if len(messages) <= maxTurnEntries {
-		d.tx.add(index...)
-		return len(messages), nil
-	}
-	return len(messages), d.tx.writeAhead(ctx, index)
-}
-
-// indexEntry returns the index's entry of a message that comes to the end of the
-// log: its position, beside those of its id that no longer show.
-func (d *draft) indexEntry(id string) ([]byte, error) {
-	if lies := d.hidden[id]; len(lies) > 0 {
-		return encode(append(lies, d.thread.rec.Messages))
-	}
-	return encode(d.thread.rec.Messages)
-}
-
-// unknown returns the messages that the thread does not show, each once. Mostly
-// all of them are new, so at first the transaction bets on it; when the bet is
-// lost, and for a turn with more messages than it can bet on, each is looked up.
-// A thread that goes back to the logs of others looks there in any case.
-func (d *draft) unknown(ctx context.Context, messages []*host.Message) ([]*host.Message, error) {
-	seen := make(map[string]bool, len(messages))
-	out := make([]*host.Message, 0, len(messages))
-	lookUp := d.looksUp(messages)
-	for _, m := range messages {
-		if err := chat.ValidateID("message", m.ID, MaxMessageIDBytes); err != nil {
-			return nil, err
-		}
-		if seen[m.ID] {
-			continue
-		}
-		seen[m.ID] = true
-		if !lookUp {
-			d.tx.require(kv.Absent(d.thread.content.message(m.ID)))
-		}
-		if lookUp || d.thread.view.OwnRank() > 0 {
-			known, err := d.knows(ctx, m.ID)
-			if err != nil {
-				return nil, err
-			}
-			if known {
-				continue
-			}
-		}
-		out = append(out, m)
-	}
-	return out, nil
-}
-
-// knows reports whether the thread shows a message of that id. It records in d.hidden
-// where the log has hidden messages of the id.
-func (d *draft) knows(ctx context.Context, id string) (bool, error) {
-	_, shown, err := d.thread.log().position(ctx, id)
-	if err != nil || shown {
-		return shown, err
-	}
-	lies, err := d.thread.log().indexed(ctx, d.thread.content, id)
-	if err != nil || len(lies) == 0 {
-		return false, err
-	}
-	if d.hidden == nil {
-		d.hidden = map[string][]uint64{}
-	}
-	d.hidden[id] = slices.DeleteFunc(lies, func(seq uint64) bool { return seq >= d.before.Messages })
-	return false, nil
-}
-
-// looksUp reports whether messages are looked up rather than bet on.
-func (d *draft) looksUp(messages []*host.Message) bool {
-	return d.careful || len(messages) > maxTurnEntries
 }
 
 // putState stores custom state unless the thread has the same.

@@ -15,6 +15,7 @@ type contents struct {
 	thread  string // its id, for errors
 	own     content
 	origins []string // ids, in the order of their ranks
+	late    *lateIndex
 }
 
 // ownRank returns the rank of the own content: it comes after the origins.

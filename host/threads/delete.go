@@ -30,7 +30,7 @@ func (w threadWriter) deleteIf(ctx context.Context, id string, goes func(*Moment
 		if err := w.journal().forgetRunsOf(ctx, t); err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		err = sweeper{w.read.part}.unlink(ctx, t)
+		err = w.unlink(ctx, t)
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
@@ -48,16 +48,21 @@ func (w threadWriter) deleteIf(ctx context.Context, id string, goes func(*Moment
 }
 
 // unlink makes the thread unknown and marks its content for removal.
-func (s sweeper) unlink(ctx context.Context, t *Moment) error {
-	mark, err := s.mark(ctx, t.rec.root())
+func (w threadWriter) unlink(ctx context.Context, t *Moment) error {
+	mark, err := sweeper{w.read.part}.mark(ctx, t.rec.root())
 	if err != nil {
 		return err
 	}
 	key := threadKey(t.rec.ID)
-	_, err = s.part.apply(ctx, kv.Tx{
-		Conds:  []kv.Cond{kv.AtRevision(key, t.revision)},
-		Writes: []kv.Write{kv.Delete(key), kv.Delete(recentKey(t.rec.Updated, t.rec.ID)), mark},
-	})
+	d := newDraft(w, t, false)
+	d.tx.require(kv.AtRevision(key, t.revision))
+	d.tx.add(kv.Delete(key), kv.Delete(recentKey(t.rec.Updated, t.rec.ID)), mark)
+	if late := t.rec.late(); late != nil { // forks may show the message
+		if err := d.index.putWith(ctx, late); err != nil {
+			return err
+		}
+	}
+	_, err = d.tx.commit(ctx)
 	return err
 }
 

@@ -25,6 +25,9 @@
 // and the thread stays as the others left it. [Store.LockThread] makes racing
 // turns of one process wait for each other instead.
 //
+// The first commit of a thread that this Store has written last is built on the record that
+// it wrote, without a read. Another writer's commit makes it fail, and it is built again.
+//
 // Writing is idempotent. A message id that the thread has is not stored again,
 // and neither is a run that was committed, so a write whose answer got lost can
 // be sent again. Ids decide whether two messages are the same, never texts: two
@@ -70,7 +73,9 @@
 //
 // # What it costs
 //
-// A commit writes new content only, however long the thread is. State and artifacts are
+// A commit writes new content only, however long the thread is: the messages of a turn share
+// an entry of the log unless they are large, and their ids share an entry of the index where
+// they are this program's ([host.NewID]). State and artifacts are
 // stored under the digest of their content, so an unchanged one is not written again.
 // Content beyond a few hundred kilobytes is cut into chunks that are written before the
 // commit which refers to them; until then no reader sees them. [Store.Get] reads a

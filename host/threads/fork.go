@@ -66,6 +66,14 @@ func (d *draft) fork(ctx context.Context, from *Moment, at At) error {
 	p := to.rec.point
 	d.thread.rec.State, d.thread.rec.Last, d.thread.rec.Status = p.State, p.Last, p.Status
 	d.thread.rec.Parent = &Parent{Thread: from.rec.ID, Snapshot: p.Last}
+	if late := from.rec.late(); late != nil {
+		if err := d.index.putWith(ctx, late); err != nil {
+			return err
+		}
+	}
+	if ids := from.rec.IDs; ids != nil && !ids.Older && to.rec.Content == from.rec.Content {
+		d.thread.rec.IDs = &idState{Last: orderedID(ids.bound), bound: ids.bound}
+	}
 	d.refer(v)
 	d.moveHead()
 	return d.show(v)

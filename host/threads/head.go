@@ -275,48 +275,39 @@ func (l turnLog) ofRun(ctx context.Context, run string) (snap *storedSnapshot, i
 		return nil, "", err
 	}
 	in = l.root
-	raw, err := l.from.get(ctx, contentOf(in).run(run))
-	if err == nil && raw == nil {
-		in, raw, err = l.inheritedRun(ctx, run)
+	n, elsewhere, found, err := l.from.turnOf(ctx, contentOf(in), run)
+	if err == nil && !found {
+		in, n, found, err = l.inheritedRun(ctx, run)
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	if raw == nil {
+	if !found {
 		return nil, "", host.Errorf(host.NotFound, "thread %q has no snapshot %q", l.from.thread, run)
 	}
-	var elsewhere runElsewhere
-	if len(raw) > 1 && raw[1] == '{' {
-		if kv.DecodeRecord(raw, &elsewhere) != nil || elsewhere.Content == "" {
-			return nil, "", damaged("index of runs of thread %q is damaged", l.from.thread)
-		}
-		in = elsewhere.Content
-		if raw, err = l.from.get(ctx, contentOf(in).run(run)); err != nil {
+	if elsewhere != "" {
+		in = elsewhere
+		if n, elsewhere, found, err = l.from.turnOf(ctx, contentOf(in), run); err != nil {
 			return nil, "", err
 		}
-	}
-	var n uint64
-	if kv.DecodeRecord(raw, &n) != nil {
-		return nil, "", damaged("index of runs of thread %q is damaged", l.from.thread)
+		if !found || elsewhere != "" {
+			return nil, "", damaged("index of runs of thread %q is damaged", l.from.thread)
+		}
 	}
 	snap, err = l.at(ctx, contentOf(in), n)
 	return snap, in, err
 }
 
 // inheritedRun finds a run among the turns that the thread shows of its origins.
-func (l turnLog) inheritedRun(ctx context.Context, run string) (in string, raw []byte, err error) {
+func (l turnLog) inheritedRun(ctx context.Context, run string) (in string, n uint64, found bool, err error) {
 	for rank, id := range slices.Backward(l.from.origins) {
-		raw, err := l.from.get(ctx, contentOf(id).run(run))
-		if err != nil || raw == nil {
-			if err != nil {
-				return "", nil, err
-			}
-			continue
+		n, _, found, err := l.from.turnOf(ctx, contentOf(id), run)
+		if err != nil {
+			return "", 0, false, err
 		}
-		var n uint64
-		if kv.DecodeRecord(raw, &n) == nil && n > 0 && l.shown.Has(view.Position{Rank: uint64(rank), Seq: n - 1}) {
-			return id, raw, nil
+		if found && n > 0 && l.shown.Has(view.Position{Rank: uint64(rank), Seq: n - 1}) {
+			return id, n, true, nil
 		}
 	}
-	return "", nil, nil
+	return "", 0, false, nil
 }

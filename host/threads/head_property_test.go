@@ -88,7 +88,7 @@ func (m *machine) at(t *rapid.T, th *modelThread) (threads.At, modelMoment, bool
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "at") {
 	case 1:
-		at.Snapshot = short(t, "snapshot")
+		at.Snapshot = m.id(t, "snapshot")
 		if ok && len(th.turns) > 0 && rapid.Bool().Draw(t, "one that shows") {
 			at.Snapshot = rapid.SampledFrom(th.turns).Draw(t, "turn").run
 		}
@@ -136,7 +136,7 @@ func (m *machine) anID(t *rapid.T) string {
 	if rapid.IntRange(0, 4).Draw(t, "of a pair") == 0 {
 		return rapid.SampledFrom([]string{"p0", "p0r", "p1", "p1r"}).Draw(t, "pair")
 	}
-	return short(t, "message")
+	return m.id(t, "message")
 }
 
 // change brings a thread to a moment.
@@ -153,7 +153,7 @@ func (m *machine) change(t *rapid.T, req *host.HistoryRequest, th *modelThread, 
 
 func (m *machine) edit(t *rapid.T) {
 	req, th := m.pick(t)
-	old, msg := short(t, "old"), threadtest.WithID(short(t, "new"), short(t, "text"))
+	old, msg := m.id(t, "old"), threadtest.WithID(m.id(t, "new"), short(t, "text"))
 	if old == msg.ID {
 		return // it gets a fresh id, which the model could not know
 	}

@@ -69,6 +69,7 @@ func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id st
 		}
 		d.moveHead()
 		d.begins(req)
+		d.index.waitForTurn(req.Run)
 		return nil
 	})
 	if err != nil {

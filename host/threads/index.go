@@ -15,19 +15,15 @@ import (
 // This file serves package search: it writes the index of words, and lists the
 // conversations that the entries belong to.
 
-// indexWords adds to the draft the index entries of new messages. Entries for which
-// there is no room are left out, so their messages are not found: that takes more than
-// a megabyte of one turn.
-func (d *draft) indexWords(seq uint64, messages []*host.Message) {
-	index := d.by.store.index
-	if index == nil {
-		return
+// LateWords returns the entries of a conversation's messages whose words are not in the
+// index yet, and the log that the messages are in; empty if there are none.
+func (s *Store) LateWords(ctx context.Context, t *Moment) (log string, entries []wordindex.Entry, err error) {
+	late := t.rec.late()
+	if late == nil || t.branch != nil || s.index == nil {
+		return "", nil, nil
 	}
-	for _, w := range index.Entries(d.thread.rec.Content, seq, messages) {
-		if d.tx.takeRoom(len(w.Value)) {
-			d.tx.add(w)
-		}
-	}
+	entries, err = late.readWords(ctx, t.part, t.rec.ID, s.index)
+	return late.in, entries, err
 }
 
 // Lines yields the present conversations that accept turns: of each thread its main
@@ -181,7 +177,9 @@ func (c contents) reindex(ctx context.Context, index *wordindex.Index, logID str
 		if err != nil {
 			return messages, err
 		}
-		tx.Writes = append(tx.Writes, index.Entries(logID, entry.first, entry.messages)...)
+		for _, w := range index.Entries(entry.first, entry.messages) {
+			tx.Writes = append(tx.Writes, kv.Put(w.Key(logID), w.Value))
+		}
 		messages += len(entry.messages)
 		if len(tx.Writes) == aheadWrites || tx.Size() >= aheadBytes {
 			if err := flush(); err != nil {

@@ -19,9 +19,12 @@ import (
 //	threads/step/<run id>/<n>/<i>             a piece of a large one
 //	threads/left/<run id>/<n>                 steps that an interrupted run left
 //	threads/content/<content id>/log/<seq>          messages from position seq on
-//	threads/content/<content id>/message/<id>       position of a message
+//	threads/content/<content id>/ids/<id>           positions of messages with ordered ids,
+//	                                                and the turn of a run, by the least id
+//	threads/content/<content id>/message/<id>       position of another message
 //	threads/content/<content id>/turn/<n>           snapshot of turn n
 //	threads/content/<content id>/run/<run id>       n of the turn of a run
+//	                                                that is in no entry of ids
 //	threads/content/<content id>/artifacts/<n>      artifacts that turn n put
 //	threads/content/<content id>/blob/<digest>      the size of a blob
 //	threads/content/<content id>/chunk/<digest>/<i> a piece of a blob
@@ -74,6 +77,8 @@ func (c content) all() kv.Key                 { return kv.Key(c) }
 func (c content) log() kv.Key                 { return c.all().With("log") }
 func (c content) logAt(seq uint64) kv.Key     { return c.log().WithUint(seq) }
 func (c content) message(id string) kv.Key    { return c.all().With("message", id) }
+func (c content) ids() kv.Key                 { return c.all().With("ids") }
+func (c content) idsFrom(id string) kv.Key    { return c.ids().With(id) }
 func (c content) turns() kv.Key               { return c.all().With("turn") }
 func (c content) turn(n uint64) kv.Key        { return c.turns().WithUint(n) }
 func (c content) runs() kv.Key                { return c.all().With("run") }

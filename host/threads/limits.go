@@ -50,6 +50,9 @@ const (
 	// maxTurnEntries is how many entries of the log one turn makes. A turn with
 	// more messages puts several into an entry.
 	maxTurnEntries = 256
+	// maxEntryBytes is how many bytes of small messages share an entry of the log, so that
+	// to read one of them costs little.
+	maxEntryBytes = 16 << 10
 	// aheadBytes and aheadWrites bound one transaction of content that is written ahead.
 	aheadBytes  = 1 << 20
 	aheadWrites = 512

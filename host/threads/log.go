@@ -2,8 +2,10 @@ package threads
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
@@ -22,31 +24,33 @@ type reference struct {
 	Blob *Ref `json:"blob"`
 }
 
-// entry returns one entry of the log: one message or, in a large turn, several
-// that follow each other. An entry must be readable once it is stored, so a
-// message that may not be is decoded here first: an unreadable message would
-// make the whole thread unreadable.
-func (d *draft) entry(ctx context.Context, messages []*host.Message) ([]byte, error) {
-	content := chat.AppendMessagesJSON(nil, messages)
-	if slices.ContainsFunc(messages, holdsJSON) {
-		if _, err := chat.DecodeMessages(content); err != nil {
-			return nil, host.Errorf(host.InvalidArgument, "message %q cannot be stored: %w", messages[0].ID, err)
-		}
-	}
-	return d.tx.valueOf(ctx, d.thread.contents(), content)
-}
-
 // holdsJSON reports whether a message has a value whose written form may not be
-// readable: texts always are.
+// readable: texts always are, and so are calls and results of which the JSON is valid.
 func holdsJSON(m *host.Message) bool {
 	year := m.CreatedAt.UTC().Year()
 	if !m.Role.Valid() || m.Metadata != nil || m.Extra != nil || year < 0 || year > 9999 {
 		return true
 	}
 	return slices.ContainsFunc(m.Parts, func(p host.Part) bool {
-		text, ok := p.(*host.Text)
-		return !ok || text.Extra != nil
+		switch p := p.(type) {
+		case *host.Text:
+			return p.Extra != nil
+		case *host.ToolCall:
+			return p.ID == "" || p.Name == "" || p.Extra != nil || !isJSON(p.Arguments)
+		case *host.ToolResult:
+			return p.ID == "" || p.Name == "" || p.Extra != nil || !isJSON(p.Content)
+		default:
+			return true
+		}
 	})
+}
+
+// maxPlainJSON bounds the JSON that is checked without decoding its message. It is too
+// short to be nested more deeply than a decoder takes.
+const maxPlainJSON = 8 << 10
+
+func isJSON(raw []byte) bool {
+	return len(raw) <= maxPlainJSON && json.Valid(raw) && utf8.Valid(raw)
 }
 
 // value returns the content that value holds or refers to. The error names it by
@@ -315,13 +319,19 @@ func (l log) position(ctx context.Context, id string) (at view.Position, found b
 // position mostly, several of one that was stored again after it was hidden.
 func (l log) indexed(ctx context.Context, c content, id string) (lies []uint64, err error) {
 	raw, err := l.from.get(ctx, c.message(id))
-	if err != nil || raw == nil {
+	if err != nil {
 		return nil, err
 	}
-	if lies, err = positionsOf(raw); err != nil {
-		return nil, damaged("position of message %q of thread %q is damaged", id, l.from.thread)
+	if raw != nil {
+		if lies, err = positionsOf(raw); err != nil {
+			return nil, damaged("position of message %q of thread %q is damaged", id, l.from.thread)
+		}
 	}
-	return lies, nil
+	seq, found, err := l.from.grouped(ctx, c, id)
+	if found && !slices.Contains(lies, seq) {
+		lies = append(lies, seq)
+	}
+	return lies, err
 }
 
 // positionsOf decodes an entry of the index.

@@ -48,6 +48,9 @@ func (p partition) decodeThread(ctx context.Context, id string, e kv.Entry) (*Mo
 	if t.rec.V > t.rec.layout() {
 		return nil, newer(t.rec.V, "record of thread", id)
 	}
+	if err := t.rec.setPlace(); err != nil {
+		return nil, err
+	}
 	return t, t.readView(ctx)
 }
 
@@ -98,7 +101,7 @@ func (t *Moment) root() content { return contentOf(t.rec.root()) }
 
 // contents reads the entries that the moment is made of.
 func (t *Moment) contents() contents {
-	return contents{part: t.part, thread: t.rec.ID, own: t.content, origins: t.view.Origins}
+	return contents{part: t.part, thread: t.rec.ID, own: t.content, origins: t.view.Origins, late: t.rec.late()}
 }
 
 // messageList says which messages of logs the moment shows.

@@ -89,14 +89,15 @@ func (m *machine) add(moment modelMoment, messages ...*host.Message) modelMoment
 
 // machine does the same to a store and to a model of it.
 type machine struct {
-	driver *kv.Memory
-	store  *threads.Store
-	window int
-	now    time.Time
-	step   int
-	came   int                     // messages so far
-	model  map[string]*modelThread // by tenant/thread
-	last   *host.HistoryRequest    // the thread of the last step
+	driver  *kv.Memory
+	store   *threads.Store
+	window  int
+	ordered bool
+	now     time.Time
+	step    int
+	came    int                     // messages so far
+	model   map[string]*modelThread // by tenant/thread
+	last    *host.HistoryRequest    // the thread of the last step
 }
 
 // Names are few, so that steps meet.
@@ -108,6 +109,16 @@ func Moment(t *rapid.T) string {
 }
 func short(t *rapid.T, what string) string {
 	return rapid.StringMatching(`[a-d][0-1]?`).Draw(t, what)
+}
+
+// id draws the id of a message or a run, one of few. Half of the machines have ids like
+// this program's, which are indexed in groups where they come in their order.
+func (m *machine) id(t *rapid.T, what string) string {
+	id := short(t, what)
+	if !m.ordered {
+		return id
+	}
+	return fmt.Sprintf("01a22050-0a40-7000-8000-%012x", id)
 }
 
 func (m *machine) pick(t *rapid.T) (req *host.HistoryRequest, known *modelThread) {
@@ -130,7 +141,7 @@ func (m *machine) tick(th *modelThread) {
 
 func (m *machine) say(t *rapid.T) {
 	req, th := m.pick(t)
-	req.Input = threadtest.WithID(short(t, "message"), short(t, "text"))
+	req.Input, req.Run = threadtest.WithID(m.id(t, "message"), short(t, "text")), m.id(t, "run")
 	head, err := m.store.AppendUserMessage(t.Context(), req)
 	if th != nil && th.has(req.Input.ID) && th.messages[slices.Index(th.ids(), req.Input.ID)].text != fmt.Sprint(threadtest.Texts([]*host.Message{req.Input})) {
 		if host.CodeOf(err) != host.Conflict {
@@ -159,7 +170,7 @@ func (m *machine) say(t *rapid.T) {
 
 func (m *machine) turn(t *rapid.T) {
 	req, th := m.pick(t)
-	req.Run = short(t, "run")
+	req.Run = m.id(t, "run")
 	turn := m.drawTurn(t, th)
 	err := m.store.AppendResults(t.Context(), req, turn)
 	switch {
@@ -211,7 +222,7 @@ func (th *modelThread) turn(m *machine, run string, turn *host.Turn) {
 func (m *machine) drawTurn(t *rapid.T, th *modelThread) *host.Turn {
 	var messages []*host.Message
 	for range rapid.IntRange(0, 4).Draw(t, "messages") {
-		messages = append(messages, threadtest.WithID(short(t, "message"), short(t, "text")))
+		messages = append(messages, threadtest.WithID(m.id(t, "message"), short(t, "text")))
 	}
 	if pair := rapid.IntRange(0, 4).Draw(t, "pair"); pair < 2 {
 		asks, answers := threadtest.Calls(fmt.Sprintf("p%d", pair), fmt.Sprint(pair)), threadtest.Result(fmt.Sprint(pair))
@@ -380,7 +391,7 @@ func (m *machine) checkExport(t *rapid.T, req *host.HistoryRequest, th *modelThr
 func TestRandomStepsMatchAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{driver: kv.NewMemory(), model: map[string]*modelThread{}, now: time.Now(),
-			window: rapid.SampledFrom([]int{1, 3, 2000}).Draw(t, "window")}
+			window: rapid.SampledFrom([]int{1, 3, 2000}).Draw(t, "window"), ordered: rapid.Bool().Draw(t, "ordered")}
 		m.reload(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"say": m.say, "say again": m.say, "turn": m.turn, "turn again": m.turn,

@@ -23,6 +23,10 @@ const layout = 1
 // they name: a reader that knows no views would show deleted messages.
 const layoutOfViews = 2
 
+// layoutOfGroups is the version of records of threads whose index of ids has groups: a
+// reader that knows none would not find messages by their ids, and store them again.
+const layoutOfGroups = 3
+
 // version is the first member of every record.
 type version struct {
 	V int `json:"v"`
@@ -42,6 +46,8 @@ type record struct {
 	Parent   *Parent  `json:"parent,omitempty"`
 	Marker   *marker  `json:"marker,omitempty"` // of the reduced messages that Get returns
 	Metadata Metadata `json:"metadata,omitempty"`
+	IDs      *idState `json:"ids,omitempty"`   // nil if the index of ids has no groups
+	Plain    string   `json:"plain,omitempty"` // the first digits of a state that has no states of providers
 }
 
 // point is a moment of a thread: the length of the log, the view of it, and the
@@ -72,8 +78,16 @@ func (p *point) layout() int {
 	return layout
 }
 
-// layout is that of the point, but that a reader must know of lineage, too.
+// layout is that of the point, but that a reader must know of lineage and groups, too.
 func (r *record) layout() int {
+	if r.IDs != nil {
+		return layoutOfGroups
+	}
+	return r.headLayout()
+}
+
+// headLayout returns the version of the entries that keep a point of the thread.
+func (r *record) headLayout() int {
 	if r.Heads > 0 {
 		return layoutOfViews
 	}
@@ -94,17 +108,17 @@ type storedView struct {
 func checkView(id string, v view.View) error {
 	if n := len(v.Origins); n > maxOrigins {
 		return host.Errorf(host.ResourceExhausted, "thread %q goes back to %d others, more than %d", id, n, maxOrigins).
-			WithHint("go on in a new thread with the messages that are to be kept")
+			WithHint("continue in a new thread with the messages that are to be kept")
 	}
 	if n := len(v.Messages) + len(v.Turns); n > MaxViewParts {
 		return host.Errorf(host.ResourceExhausted, "thread %q has been cut into %d parts, more than %d", id, n, MaxViewParts).
-			WithHint("go on in a new thread with the messages that are to be kept")
+			WithHint("continue in a new thread with the messages that are to be kept")
 	}
 	return nil
 }
 
-// Records that may carry layoutOfViews.
-func (*record) newest() int         { return layoutOfViews }
+// Records that may carry later layouts.
+func (*record) newest() int         { return layoutOfGroups }
 func (*storedSnapshot) newest() int { return layoutOfViews }
 func (*storedHead) newest() int     { return layoutOfViews }
 func (*storedView) newest() int     { return layoutOfViews }

@@ -174,7 +174,33 @@ func (r *repairer) idsOf(ctx context.Context, c content) (map[uint64]string, err
 			ids[seq] = id
 		}
 	}
-	return ids, nil
+	return ids, r.addGroupedIDs(ctx, c, ids)
+}
+
+// addGroupedIDs adds the ids that the index has in groups.
+func (r *repairer) addGroupedIDs(ctx context.Context, c content, ids map[uint64]string) error {
+	add := func(g *idGroup) {
+		for i := range g.IDs.len() {
+			if id := g.IDs.at(i); id != "" {
+				ids[g.From+uint64(i)] = id
+			}
+		}
+	}
+	for e, err := range kv.EachEntry(ctx, r.contents.part.driver, r.contents.part.name, c.ids()) {
+		if err != nil && e.Key == "" {
+			return wrap(err, "read thread %q", r.contents.thread)
+		}
+		if err != nil {
+			continue
+		}
+		if g, err := r.contents.decodeGroup(c, e); err == nil {
+			add(g)
+		}
+	}
+	if late := r.contents.late; late != nil && contentOf(late.in) == c {
+		add(late.group())
+	}
+	return nil
 }
 
 // readLog returns the entries of a log that can be read, in order, and the stored bytes of
@@ -216,7 +242,7 @@ func (r *repairer) replace(ctx context.Context, c content, at uint64, id string,
 	}
 	var writes []kv.Write
 	if m.ID = id; id == "" {
-		m.ID = host.NewID()
+		m.ID = chat.RandomID() // an ordered id would have to be above the others
 		position, err := encode(at)
 		if err != nil {
 			return err

@@ -68,7 +68,7 @@ func (r *Restoring) past(t time.Time) time.Time {
 func (r *Restoring) commit(ctx context.Context, build func(*draft) error) error {
 	t, err := r.write.commit(ctx, r.thread.rec.ID, "import thread", func(d *draft) error {
 		if d.thread.rec.Head != r.thread.rec.Head {
-			return host.Errorf(host.Conflict, "somebody else writes to it").WithHint("import it again: what was stored is not stored twice")
+			return host.Errorf(host.Conflict, "another writer has changed it").WithHint("import it again: stored messages are not stored twice")
 		}
 		if err := build(d); err != nil {
 			return err
@@ -193,9 +193,9 @@ func (d *draft) listArtifacts(ctx context.Context, artifacts []ArtifactInfo) err
 			return host.Errorf(host.Conflict, "its heads were pruned meanwhile").WithHint("import it again")
 		}
 	}
-	list, err := json.Marshal(artifacts)
+	list, err := encode(artifacts)
 	if err != nil {
-		return host.Errorf(host.Internal, "encode list of artifacts: %w", err)
+		return err
 	}
 	value, err := d.tx.valueOf(ctx, in, list)
 	if err == nil {

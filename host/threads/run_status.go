@@ -2,10 +2,8 @@ package threads
 
 import (
 	"context"
-	"errors"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
 )
 
 // RunStatus returns the status of a run, for a caller that needs it after a
@@ -37,9 +35,6 @@ func (j journal) hasTurn(ctx context.Context, thread, run string) (bool, error) 
 	if err != nil || t == nil {
 		return false, err
 	}
-	_, err = j.part.get(ctx, t.root().run(run))
-	if errors.Is(err, kv.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, wrap(err, "look for the turn of run %q", run)
+	_, _, stored, err := t.contents().turnOf(ctx, t.root(), run)
+	return stored, err
 }

@@ -239,18 +239,20 @@ func (d *draft) turn(ctx context.Context, req *host.HistoryRequest, turn *host.T
 // saidBy returns a digest of the ids of a turn's messages, by which a turn that is sent
 // again is recognized.
 func saidBy(messages []*host.Message) string {
-	h := sha256.New()
+	text := make([]byte, 0, 40*len(messages))
 	for _, m := range messages {
-		h.Write(strconv.AppendInt(nil, int64(len(m.ID)), 10))
-		h.Write([]byte(":" + m.ID))
+		text = strconv.AppendInt(text, int64(len(m.ID)), 10)
+		text = append(append(text, ':'), m.ID...)
 	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // beginAtRounds moves the beginning of a turn to where its rounds stored its
-// first message, if they did: then the bet that it is new was lost.
+// first message, if they did: then the bet that it is new was lost, or its id is not
+// above those of the content.
 func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*host.Message) error {
-	if len(messages) == 0 || !d.looksUp(messages) {
+	if len(messages) == 0 || !d.looksUp(messages) && !d.index.mayBeGrouped(messages[0].ID) {
 		return nil
 	}
 	at, stored, err := d.thread.log().position(ctx, messages[0].ID)
@@ -263,19 +265,24 @@ func (d *draft) beginAtRounds(ctx context.Context, snap *Snapshot, messages []*h
 // guard admits a turn that answers the thread's present head, and a turn that names no
 // head. A run whose turn is stored already has nothing to commit, and is refused if its
 // messages differ; at the right head that is so rare that the transaction bets against
-// it first.
+// it first, if the run's id does not show that it is new.
 func (d *draft) guard(ctx context.Context, run, head, said string) error {
-	key := d.thread.root().run(run)
+	root := d.thread.root()
 	atHead := d.thread.revision != 0 && head == d.thread.rec.Head
 	if atHead && !d.careful {
-		d.tx.require(kv.Absent(key))
-		return nil
+		if d.index.isNewRun(run) {
+			return nil
+		}
+		d.tx.require(kv.Absent(root.run(run)))
+		if !d.index.mayBeGrouped(run) {
+			return nil
+		}
 	}
-	stored, err := d.thread.contents().get(ctx, key)
+	_, _, stored, err := d.thread.contents().turnOf(ctx, root, run)
 	switch {
 	case err != nil:
 		return err
-	case stored != nil:
+	case stored:
 		return d.saidBefore(ctx, run, said)
 	case !atHead && head != "":
 		return moved(d.thread.rec.ID)
@@ -351,25 +358,12 @@ func (d *draft) close(snap *Snapshot, said string) error {
 
 // putSnapshot adds the snapshot of the last turn.
 func (d *draft) putSnapshot(snap *Snapshot, said string) error {
-	raw, err := encode(storedSnapshot{version: version{d.thread.rec.layout()}, Snapshot: *snap, Said: said, View: d.thread.rec.View, HiddenMessages: d.thread.rec.HiddenMessages, HiddenTurns: d.thread.rec.HiddenTurns})
+	raw, err := encode(storedSnapshot{version: version{d.thread.rec.headLayout()}, Snapshot: *snap, Said: said, View: d.thread.rec.View, HiddenMessages: d.thread.rec.HiddenMessages, HiddenTurns: d.thread.rec.HiddenTurns})
 	if err != nil {
 		return err
 	}
 	d.tx.put(d.thread.content.turn(d.thread.rec.Turns), raw)
-	n, err := encode(d.thread.rec.Turns)
-	if err != nil {
-		return err
-	}
-	d.tx.put(d.thread.content.run(snap.ID), n)
-	if d.thread.rec.root() == d.thread.rec.Content {
-		return nil
-	}
-	elsewhere, err := encode(runElsewhere{Content: d.thread.rec.Content})
-	if err != nil {
-		return err
-	}
-	d.tx.put(d.thread.root().run(snap.ID), elsewhere)
-	return nil
+	return d.index.addTurn(snap.ID)
 }
 
 // runElsewhere is the entry of a run in the index of a thread, for a turn of

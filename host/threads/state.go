@@ -3,6 +3,7 @@ package threads
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
@@ -26,6 +27,9 @@ func (d *draft) putStates(ctx context.Context, turn *host.Turn) error {
 	if state == nil && providers == nil {
 		return nil
 	}
+	if state != nil && providers == nil && d.thread.rec.hasPlainState() {
+		return d.putPlainState(ctx, state)
+	}
 	if state == nil || providers == nil {
 		oldState, oldProviders, err := d.thread.states(ctx)
 		if err != nil {
@@ -38,9 +42,32 @@ func (d *draft) putStates(ctx context.Context, turn *host.Turn) error {
 			providers = oldProviders
 		}
 	}
+	if len(providers) == 0 {
+		return d.putPlainState(ctx, state)
+	}
 	blob, err := stateblob.Join(state, providers)
 	if err != nil {
 		return err
 	}
 	return d.putState(ctx, blob)
+}
+
+// putPlainState stores custom state of a thread without states of providers, and marks it
+// so in the record: the next turn need not read it to know what it replaces.
+func (d *draft) putPlainState(ctx context.Context, state json.RawMessage) error {
+	if err := d.putState(ctx, state); err != nil {
+		return err
+	}
+	if ref := d.thread.rec.State; ref != nil && *ref != emptyObjectRef {
+		d.thread.rec.Plain = ref.Digest[:plainDigits]
+	}
+	return nil
+}
+
+// plainDigits is how many digits of a digest mark a state as plain.
+const plainDigits = 16
+
+// hasPlainState reports whether the thread surely has no states of providers.
+func (r *record) hasPlainState() bool {
+	return r.State == nil || *r.State == emptyObjectRef || r.Plain != "" && strings.HasPrefix(r.State.Digest, r.Plain)
 }

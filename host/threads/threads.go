@@ -131,7 +131,7 @@ func (tn *Tenant) Thread(ctx context.Context, id string) (*Thread, error) {
 	return t.Thread(), nil
 }
 
-// Thread returns the thread as it was at the moment.
+// Thread returns the thread at the moment.
 func (t *Moment) Thread() *Thread {
 	r := &t.rec
 	return &Thread{

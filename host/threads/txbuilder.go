@@ -20,8 +20,12 @@ type txBuilder struct {
 	isAhead bool     // something was written ahead
 }
 
+// usualConds and usualWrites are how many a commit mostly has.
+const usualConds, usualWrites = 4, 8
+
 func newTxBuilder(part partition, thread string, isNew bool) txBuilder {
-	return txBuilder{part: part, thread: thread, isNew: isNew, room: maxInlineBytes}
+	tx := kv.Tx{Conds: make([]kv.Cond, 0, usualConds), Writes: make([]kv.Write, 0, usualWrites)}
+	return txBuilder{part: part, thread: thread, isNew: isNew, room: maxInlineBytes, tx: tx}
 }
 
 func (b *txBuilder) put(key kv.Key, value []byte) { b.add(kv.Put(key, value)) }
@@ -32,7 +36,9 @@ func (b *txBuilder) add(writes ...kv.Write)       { b.tx.Writes = append(b.tx.Wr
 func (b *txBuilder) require(c kv.Cond) { b.tx.Conds = append(b.tx.Conds, c) }
 
 // requireFirst adds conditions that are checked before those that were required.
-func (b *txBuilder) requireFirst(conds ...kv.Cond) { b.tx.Conds = append(conds, b.tx.Conds...) }
+func (b *txBuilder) requireFirst(conds ...kv.Cond) {
+	b.tx.Conds = slices.Insert(b.tx.Conds, 0, conds...)
+}
 
 // takeRoom reports whether n more bytes of content fit into the transaction, and
 // takes their room if they do.
@@ -44,13 +50,13 @@ func (b *txBuilder) takeRoom(n int) bool {
 	return true
 }
 
-// valueOf returns content as the value of one key: itself, or a reference to a blob
-// among the thread's contents if it is large.
-func (b *txBuilder) valueOf(ctx context.Context, in contents, content []byte) ([]byte, error) {
-	if b.takeRoom(len(content)) {
-		return append([]byte{formatJSON}, content...), nil
+// valueOf returns a record as the value of one key: itself, or a reference to a blob
+// among the thread's contents if it is large. The record begins with formatJSON.
+func (b *txBuilder) valueOf(ctx context.Context, in contents, rec []byte) ([]byte, error) {
+	if b.takeRoom(len(rec) - 1) {
+		return rec, nil
 	}
-	ref, err := b.putBlob(ctx, in, content)
+	ref, err := b.putBlob(ctx, in, rec[1:])
 	if err != nil {
 		return nil, err
 	}

@@ -175,7 +175,7 @@ func (v *verifier) logs(ctx context.Context, t *Moment) error {
 func (v *verifier) digests(ctx context.Context, t *Moment, c content) error {
 	rest, _ := c.all().CutPrefix(contentKeys)
 	id, _, _ := rest.CutString()
-	for _, prefix := range []kv.Key{c.turns(), c.runs(), c.artifacts(), c.all().With("message"), c.views(), c.heads(), wordindex.KeysOf(id)} {
+	for _, prefix := range []kv.Key{c.turns(), c.runs(), c.artifacts(), c.all().With("message"), c.ids(), c.views(), c.heads(), wordindex.KeysOf(id)} {
 		for _, err := range t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 			if err != nil {
 				return wrap(err, "read thread %q", t.rec.ID)

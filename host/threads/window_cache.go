@@ -17,8 +17,15 @@ import (
 // use; a nil windowCache keeps nothing.
 type windowCache struct {
 	windows *cache.Cache[windowKey, *window]
+	records *cache.Cache[recordKey, *Moment]
 	drops   atomic.Uint64 // counts the calls of dropTenant
 }
+
+// recordKey names the record of a thread, which the store remembers as its last commit
+// left it: the next commit of the turn is built on it without a read. If another writer
+// has changed the thread since, that commit fails, and is built again on a record that is
+// read.
+type recordKey struct{ partition, thread string }
 
 type windowKey struct{ partition, thread, branch string }
 
@@ -41,6 +48,14 @@ const (
 	windowBytesPerMessage = 512
 )
 
+// A remembered record takes about this many bytes, and this many for each part of a view.
+const (
+	recordBytes   = 1 << 10
+	viewPartBytes = 24
+	// maxRecordBytes bounds the memory of all remembered records.
+	maxRecordBytes = 8 << 20
+)
+
 func newWindowCache(maxBytes int64) *windowCache {
 	if maxBytes < 0 {
 		return nil
@@ -48,7 +63,54 @@ func newWindowCache(maxBytes int64) *windowCache {
 	if maxBytes == 0 {
 		maxBytes = DefaultCacheBytes
 	}
-	return &windowCache{windows: cache.New(cache.Options[windowKey, *window]{MaxBytes: maxBytes, Cost: costOfWindow})}
+	return &windowCache{
+		windows: cache.New(cache.Options[windowKey, *window]{MaxBytes: maxBytes, Cost: costOfWindow}),
+		records: cache.New(cache.Options[recordKey, *Moment]{MaxBytes: min(maxBytes, maxRecordBytes), Cost: costOfRecord}),
+	}
+}
+
+// costOfRecord is about how much memory a remembered record takes.
+func costOfRecord(k recordKey, t *Moment) int64 {
+	n := len(k.partition) + len(k.thread) + len(t.rec.Title) + len(t.view.Messages)*viewPartBytes + len(t.view.Turns)*viewPartBytes
+	for name, value := range t.rec.Metadata {
+		n += len(name) + len(value)
+	}
+	if late := t.rec.late(); late != nil {
+		n += len(late.words)
+	}
+	return int64(n) + recordBytes
+}
+
+// record returns a copy of the thread's record as the last commit left it; nil if it is
+// not remembered.
+func (c *windowCache) record(partition, thread string) *Moment {
+	if c == nil {
+		return nil
+	}
+	t, found := c.records.Get(recordKey{partition, thread})
+	if !found {
+		return nil
+	}
+	next := *t
+	return &next
+}
+
+// remember keeps the thread's record as a commit has left it, unless a tenant or thread
+// was dropped since drops were counted. The record must not be changed any more.
+func (c *windowCache) remember(t *Moment, drops uint64) {
+	if c == nil || t.branch != nil {
+		return
+	}
+	c.records.Update(recordKey{t.part.name, t.rec.ID}, func(*Moment, bool) (*Moment, bool) {
+		return t, c.drops.Load() == drops
+	})
+}
+
+// forget removes the thread's record from memory.
+func (c *windowCache) forget(partition, thread string) {
+	if c != nil {
+		c.records.Delete(recordKey{partition, thread})
+	}
 }
 
 func costOfWindow(k windowKey, w *window) int64 {
@@ -56,7 +118,7 @@ func costOfWindow(k windowKey, w *window) int64 {
 	return int64(len(k.partition)+len(k.thread)+len(k.branch)) + windowBytesPerByte*int64(w.bytes) + windowBytesPerMessage*(n+1)
 }
 
-// DropTenant removes the decoded messages of a tenant's threads from memory. A deletion of
+// DropTenant removes the decoded messages and records of a tenant's threads from memory. A deletion of
 // the tenant calls it once the store refuses to read them ([kv.Eraser]). Code
 // invalid_argument for a name that no tenant can have.
 func (s *Store) DropTenant(tenant string) error {
@@ -94,6 +156,7 @@ func (c *windowCache) dropTenant(partition string) {
 	}
 	c.drops.Add(1)
 	c.windows.DeleteIf(func(k windowKey) bool { return k.partition == partition })
+	c.records.DeleteIf(func(k recordKey) bool { return k.partition == partition })
 }
 
 // dropAll removes all windows. A read that began before does not put one back.
@@ -103,6 +166,7 @@ func (c *windowCache) dropAll() {
 	}
 	c.drops.Add(1)
 	c.windows.Clear()
+	c.records.Clear()
 }
 
 // dropThread removes the windows of a thread and its branches.
@@ -112,6 +176,7 @@ func (c *windowCache) dropThread(partition, thread string) {
 	}
 	c.drops.Add(1)
 	c.windows.DeleteIf(func(k windowKey) bool { return k.partition == partition && k.thread == thread })
+	c.records.Delete(recordKey{partition, thread})
 }
 
 // dropBefore removes the window of a conversation that a commit has changed other than by

@@ -102,7 +102,7 @@ func (s *Searcher) Messages(ctx context.Context, tenant, query string, opts *Opt
 	if len(q.stems) == 0 {
 		return nil, nil
 	}
-	if err := q.readIndex(ctx, s.store.Driver(), part); err != nil {
+	if err := q.readIndex(ctx, s.store, part); err != nil {
 		return nil, err
 	}
 	return q.hits(ctx, limit)
@@ -142,19 +142,22 @@ func (q *search) addLine(line *threads.Moment) {
 
 // readIndex reads the index of a tenant and scores the messages that have words of the
 // query.
-func (q *search) readIndex(ctx context.Context, driver kv.Driver, partition string) error {
+func (q *search) readIndex(ctx context.Context, store *threads.Store, partition string) error {
 	hashes := make([]uint32, len(q.stems))
 	for i, stem := range q.stems {
 		hashes[i] = wordindex.Hash(stem)
 	}
 	q.have = make([]int, len(q.stems))
+	if err := q.addLate(ctx, store, hashes); err != nil {
+		return err
+	}
 	r := kv.Range{Prefix: wordindex.Keys, Limit: kv.MaxScanLimit}
 	if len(q.lines) == 1 {
 		for log := range q.lines {
 			r.Prefix = wordindex.KeysOf(log)
 		}
 	}
-	for e, err := range kv.All(ctx, driver, partition, r) {
+	for e, err := range kv.All(ctx, store.Driver(), partition, r) {
 		if err != nil {
 			return kverror.Wrap(err, "search threads")
 		}
@@ -162,12 +165,11 @@ func (q *search) readIndex(ctx context.Context, driver kv.Driver, partition stri
 		if q.lines[log] == nil {
 			continue // of a head that was left behind, or of a thread that is being removed
 		}
-		messages, whole := wordindex.Read(e.Value)
-		if !ok || !whole {
-			return host.Errorf(host.DataLoss, "the index of threads is damaged").WithHint("restore it from a backup")
+		if !ok {
+			return damagedIndex()
 		}
-		for i, m := range messages {
-			q.addMessage(log, first+uint64(i), m, hashes)
+		if err := q.addEntry(log, first, e.Value, hashes); err != nil {
+			return err
 		}
 	}
 	mean := max(float64(q.total)/float64(max(q.messages, 1)), 1)
@@ -181,6 +183,43 @@ func (q *search) readIndex(ctx context.Context, driver kv.Driver, partition stri
 		c.score = words.Round(c.score)
 	}
 	return nil
+}
+
+// addLate counts the messages that are not in the index yet: of each line the question that
+// a turn is about to answer.
+func (q *search) addLate(ctx context.Context, store *threads.Store, hashes []uint32) error {
+	for own, lines := range q.lines {
+		log, entries, err := store.LateWords(ctx, lines[0])
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if log != own {
+				continue
+			}
+			if err := q.addEntry(log, e.First, e.Value, hashes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addEntry counts the messages of an entry of the index, which are in a log from position
+// first on.
+func (q *search) addEntry(log string, first uint64, entry []byte, hashes []uint32) error {
+	messages, whole := wordindex.Read(entry)
+	if !whole {
+		return damagedIndex()
+	}
+	for i, m := range messages {
+		q.addMessage(log, first+uint64(i), m, hashes)
+	}
+	return nil
+}
+
+func damagedIndex() error {
+	return host.Errorf(host.DataLoss, "the index of threads is damaged").WithHint("restore it from a backup")
 }
 
 // addMessage counts a message of the index, which is a candidate if it has a stem of
@@ -214,7 +253,7 @@ func (q *search) hits(ctx context.Context, limit int) ([]Hit, error) {
 			break
 		}
 		if i > 0 && c.log == q.candidates[i-1].log && c.seq == q.candidates[i-1].seq {
-			continue // the log is being indexed a second time
+			continue // it was indexed since the lines were read, or the log is being indexed a second time
 		}
 		hit, err := q.hit(ctx, c)
 		if err != nil {

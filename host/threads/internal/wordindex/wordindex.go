@@ -13,9 +13,8 @@
 package wordindex
 
 import (
+	"cmp"
 	"encoding/binary"
-	"hash/fnv"
-	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -58,9 +57,12 @@ func CutKey(key kv.Key) (content string, seq uint64, ok bool) {
 
 // Hash returns a stem as entries have it.
 func Hash(stem string) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(stem))
-	return h.Sum32()
+	const offset, prime = 2166136261, 16777619 // of FNV-1a
+	h := uint32(offset)
+	for i := range len(stem) {
+		h = (h ^ uint32(stem[i])) * prime
+	}
+	return h
 }
 
 // Text returns the text that a message is found by, at most [MaxTextBytes] of it: its
@@ -103,15 +105,27 @@ func New() *Index {
 	return &Index{w}
 }
 
+// Entry is an entry of the index.
+type Entry struct {
+	First uint64 // position of the first message
+	Value []byte
+}
+
+// Key returns the key of the entry in a tenant's partition.
+func (e Entry) Key(content string) kv.Key { return KeysOf(content).WithUint(e.First) }
+
+// Join returns the value of two entries whose messages follow each other.
+func Join(a, b []byte) []byte { return append(slices.Clip(a), b[1:]...) }
+
 // Entries returns the entries of messages that follow each other in the log of a
 // content from position seq on.
-func (x *Index) Entries(content string, seq uint64, messages []*host.Message) []kv.Write {
-	var out []kv.Write
+func (x *Index) Entries(seq uint64, messages []*host.Message) []Entry {
+	var out []Entry
 	first, entry := seq, []byte{format}
 	for i, m := range messages {
 		entry = x.appendMessage(entry, m)
 		if len(entry) >= entryBytes || i == len(messages)-1 {
-			out = append(out, kv.Put(KeysOf(content).WithUint(seq), entry))
+			out = append(out, Entry{First: seq, Value: entry})
 			seq, entry = first+uint64(i)+1, []byte{format}
 		}
 	}
@@ -120,18 +134,39 @@ func (x *Index) Entries(content string, seq uint64, messages []*host.Message) []
 
 func (x *Index) appendMessage(entry []byte, m *host.Message) []byte {
 	counts, total := x.words.Count(Text(m))
-	hashes := map[uint32]int{}
+	words := make([]hashed, 0, len(counts))
 	for stem, n := range counts {
-		hashes[Hash(stem)] += n
+		words = append(words, hashed{Hash(stem), n})
 	}
-	sorted := slices.Sorted(maps.Keys(hashes))
-	sorted = sorted[:min(len(sorted), maxWords)]
+	words = merged(words)
+	words = words[:min(len(words), maxWords)]
+	entry = slices.Grow(entry, 2*binary.MaxVarintLen32+len(words)*wordBytes)
 	entry = binary.AppendUvarint(entry, uint64(total))
-	entry = binary.AppendUvarint(entry, uint64(len(sorted)))
-	for _, h := range sorted {
-		entry = append(binary.BigEndian.AppendUint32(entry, h), byte(min(hashes[h], maxTimes)))
+	entry = binary.AppendUvarint(entry, uint64(len(words)))
+	for _, w := range words {
+		entry = append(binary.BigEndian.AppendUint32(entry, w.hash), byte(min(w.times, maxTimes)))
 	}
 	return entry
+}
+
+// hashed is how often the words of a hash come.
+type hashed struct {
+	hash  uint32
+	times int
+}
+
+// merged sorts words by their hashes and joins those that share one.
+func merged(words []hashed) []hashed {
+	slices.SortFunc(words, func(a, b hashed) int { return cmp.Compare(a.hash, b.hash) })
+	out := words[:0]
+	for _, w := range words {
+		if n := len(out); n > 0 && out[n-1].hash == w.hash {
+			out[n-1].times += w.times
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // Message is a message as an entry has it.

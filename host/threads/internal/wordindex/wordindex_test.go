@@ -18,8 +18,8 @@ func message(id, text string) *host.Message {
 
 // The bytes of an entry are stored data: they do not change.
 func TestEntryHasItsStoredForm(t *testing.T) {
-	writes := New().Entries("c", 7, []*host.Message{message("a", "Tea, tea and cakes"), message("b", "")})
-	if len(writes) != 1 || writes[0].Key != KeysOf("c").WithUint(7) {
+	writes := New().Entries(7, []*host.Message{message("a", "Tea, tea and cakes"), message("b", "")})
+	if len(writes) != 1 || writes[0].Key("c") != KeysOf("c").WithUint(7) {
 		t.Fatalf("Entries = %v, want one at position 7", writes)
 	}
 	const want = "01" + // format
@@ -37,10 +37,10 @@ func TestEntriesSayWhichWordsMessagesHave(t *testing.T) {
 		messages = append(messages, message(fmt.Sprint(i), fmt.Sprintf("word%d ", i)+strings.Repeat("again ", i)+longText(i)))
 	}
 	next := uint64(0)
-	for _, w := range x.Entries("c", 0, messages) {
-		content, seq, ok := CutKey(w.Key)
+	for _, w := range x.Entries(0, messages) {
+		content, seq, ok := CutKey(w.Key("c"))
 		if content != "c" || seq != next || !ok {
-			t.Fatalf("CutKey(%q) = %q, %d, %v, want position %d", w.Key, content, seq, ok, next)
+			t.Fatalf("CutKey(%q) = %q, %d, %v, want position %d", w.Key("c"), content, seq, ok, next)
 		}
 		read, ok := Read(w.Value)
 		if !ok || len(w.Value) > 2*entryBytes {
@@ -75,7 +75,7 @@ func longText(i int) string {
 
 // An entry that was damaged is refused, and reading it does not go beyond it.
 func FuzzReadOfAnyBytes(f *testing.F) {
-	for _, w := range New().Entries("c", 0, []*host.Message{message("a", "Tea and cakes"), message("b", "more")}) {
+	for _, w := range New().Entries(0, []*host.Message{message("a", "Tea and cakes"), message("b", "more")}) {
 		f.Add(w.Value)
 	}
 	for _, seed := range []string{"", "\x02", "\x01\x05\xff", "\x01\x05\x02abcde"} {
