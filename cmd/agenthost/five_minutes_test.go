@@ -4,6 +4,7 @@ package main
 // server, and a client that speaks HTTP to it.
 
 import (
+	"encoding/json"
 	"flag"
 	"io"
 	"net/http"
@@ -56,12 +57,19 @@ func cmdTerminates(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmd.Wait())
 }
 
-// cmdKeep sets a variable to the last output, without its end of line.
+// cmdKeep sets a variable to the last output, without its end of line, or to a member of
+// the object that it is.
 func cmdKeep(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: keep VARIABLE")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: keep VARIABLE [MEMBER]")
 	}
-	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+	text := strings.TrimSuffix(ts.ReadFile("stdout"), "\n")
+	if len(args) == 2 {
+		var members map[string]any
+		ts.Check(json.Unmarshal([]byte(text), &members))
+		text, _ = members[args[1]].(string)
+	}
+	ts.Setenv(args[0], text)
 }
 
 // headerFlag collects the headers of a request.

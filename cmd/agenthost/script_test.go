@@ -58,7 +58,7 @@ var update = flag.Bool("update", false, "write what commands print into the scri
 //	serves agenthost ...           starts a server, and puts its address into URL
 //	curl STATUS [-X METHOD] [-H HEADER] [--json BODY] [--data-binary @FILE] URL
 //	                               sends a request, prints the answer and wants that status
-//	keep VARIABLE                  puts the last output into a variable
+//	keep VARIABLE [MEMBER]         puts the last output, or a member of it, into a variable
 //	terminates                     ends the server by SIGTERM, and wants it to end well
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
