@@ -65,10 +65,6 @@ func (b *background) start(ctx context.Context, t *turn, req *Request) (_ *backg
 	p.Thread, t.threadMade = thread.Created, thread.Created
 	p.Created = time.Now().UTC()
 	p.Heartbeat = p.Created
-	if err := b.hosts.claim(ctx, t.tenant, p); err != nil {
-		b.cancelReserved(d)
-		return nil, nil, nil, err
-	}
 	err = b.begin(ctx, runCtx, d, p, 0, func(runs []string) ([]string, error) {
 		if again, err = b.sentBefore(ctx, t, req, runs); err != nil {
 			return nil, err
@@ -93,9 +89,17 @@ func (b *background) start(ctx context.Context, t *turn, req *Request) (_ *backg
 var errSentBefore = errors.New("the message was acknowledged before")
 
 // begin stores the record of a reserved turn and starts the goroutine that runs it
-// with runCtx. change puts a new run into the order of its session.
+// with runCtx. change puts a new run into the order of its session. A turn whose record is
+// stored, and that cannot be claimed, runs when [Service.RecoverLost] finds it.
 func (b *background) begin(ctx, runCtx context.Context, d *backgroundTurn, p *record, revision uint64, change func([]string) ([]string, error)) error {
-	if err := b.records.writeInOrder(ctx, d.tenant, p, revision, change); err != nil {
+	confirm, err := b.hosts.claim(ctx, d.tenant, p)
+	if err == nil {
+		err = b.records.writeInOrder(ctx, d.tenant, p, revision, change)
+	}
+	if err == nil {
+		err = confirm(ctx)
+	}
+	if err != nil {
 		b.cancelReserved(d)
 		return err
 	}

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -25,26 +26,27 @@ const announceTimeout = 5 * time.Second
 type hosts struct {
 	member *cluster.Member
 	owners *cluster.Owners // of turns in the background
+	claims *cluster.Claims // of this member in the index
 }
 
 func newHosts(driver kv.Driver, member *cluster.Member) *hosts {
 	if member == nil {
 		return nil
 	}
-	return &hosts{member: member, owners: cluster.NewOwners(driver, "sessions")}
+	owners := cluster.NewOwners(driver, "sessions")
+	return &hosts{member: member, owners: owners, claims: cluster.NewClaims(member, owners)}
 }
 
-// claim makes the turn of a record, which is not stored yet, this member's.
-func (h *hosts) claim(ctx context.Context, tenant string, p *record) error {
+// claim makes the turn of a record, which is not stored yet, this member's. The caller calls
+// confirm once the record is stored, and before it speaks of the turn: see
+// [cluster.Claims.Claim].
+func (h *hosts) claim(ctx context.Context, tenant string, p *record) (confirm func(context.Context) error, err error) {
 	if h == nil {
 		p.Host = ""
-		return nil
-	}
-	if err := h.member.Register(ctx); err != nil {
-		return err
+		return func(context.Context) error { return nil }, nil
 	}
 	p.Host = h.member.ID()
-	return h.owners.Add(ctx, p.Host, tenant)
+	return h.claims.Claim(ctx, tenant)
 }
 
 // gone reports whether the member that runs a turn is dead. known is false for turns of
@@ -77,24 +79,30 @@ func (h *hosts) announce() error {
 }
 
 // lost returns the entries of members that are gone, of turns that were released, and of
-// this member.
-func (h *hosts) lost(ctx context.Context) (found []cluster.Owned, err error) {
+// this member. missing are the tenants whose entries of this member others have removed:
+// while it was paused, or with the tenant.
+func (h *hosts) lost(ctx context.Context) (found []cluster.Owned, missing map[string]bool, err error) {
+	missing = h.claims.Tenants() // read before the index: a later claim is not missing
 	all, err := h.owners.All(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, e := range all {
-		gone := e.Owner == releasedOwner || e.Owner == h.member.ID()
+		own := e.Owner == h.member.ID()
+		if own {
+			delete(missing, e.Tenant)
+		}
+		gone := own || e.Owner == releasedOwner
 		if !gone {
 			if gone, err = h.member.Gone(ctx, e.Owner); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		if gone {
 			found = append(found, e)
 		}
 	}
-	return found, nil
+	return found, missing, nil
 }
 
 // RecoverLost is [Service.Recover] for the tenants whose turns other members of the
@@ -112,10 +120,11 @@ func (s *Service) RecoverLost(ctx context.Context) (n int, err error) {
 		return 0, host.Errorf(host.FailedPrecondition, "recover the turns of other hosts: the sessions of %q have no member of a cluster", s.Name()).
 			WithHint("set Options.Member, or call Recover for each tenant")
 	}
-	entries, err := b.hosts.lost(ctx)
+	entries, missing, err := b.hosts.lost(ctx)
 	if err != nil {
 		return 0, err
 	}
+	err = b.claimAgain(ctx, missing)
 	for _, e := range entries {
 		m, failed := b.recover(ctx, e.Tenant, b.expired(ctx))
 		n += m
@@ -129,16 +138,39 @@ func (s *Service) RecoverLost(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// claimAgain adds the entries of tenants of which this member has turns. A tenant without
+// any, which may be one that was erased, is left out.
+func (b *background) claimAgain(ctx context.Context, tenants map[string]bool) error {
+	var failed []error
+	for tenant := range tenants {
+		has, err := b.hasTurns(ctx, tenant, b.hosts.member.ID())
+		if err == nil && has {
+			err = b.hosts.owners.Add(ctx, b.hosts.member.ID(), tenant)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
 // forget removes an entry if its owner has no more turns of the tenant, of any agent.
 func (b *background) forget(ctx context.Context, e cluster.Owned) error {
-	for turn, err := range eachTurn(ctx, b.records.driver, e.Tenant) {
+	has, err := b.hasTurns(ctx, e.Tenant, e.Owner)
+	if err == nil && !has {
+		b.hosts.owners.Forget(ctx, e)
+	}
+	return err
+}
+
+// hasTurns reports whether a tenant has turns, of any agent, that are an owner's and have
+// not ended.
+func (b *background) hasTurns(ctx context.Context, tenant, owner string) (bool, error) {
+	for turn, err := range eachTurn(ctx, b.records.driver, tenant) {
 		if err != nil {
-			return err
+			return false, err
 		}
-		if p := turn.record; turn.damaged == nil && !p.Status.Settled() && (p.Host == e.Owner || p.Released && e.Owner == releasedOwner) {
-			return nil
+		if p := turn.record; turn.damaged == nil && !p.Status.Settled() && (p.Host == owner || p.Released && owner == releasedOwner) {
+			return true, nil
 		}
 	}
-	b.hosts.owners.Forget(ctx, e)
-	return nil
+	return false, nil
 }

@@ -1,6 +1,10 @@
 package sessions_test
 
 import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +162,64 @@ func TestATurnOfAProcessThatIsNoMemberExpires(t *testing.T) {
 		former.Close()
 		b.Close()
 		_ = member.Close()
+	})
+}
+
+// stopping is a store as a process sees it that is stopped before it stores a background
+// turn: no commit returns until it is woken.
+type stopping struct {
+	dying
+	armed atomic.Bool
+	woken chan struct{}
+}
+
+func (s *stopping) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	ofTurn := func(w kv.Write) bool { return strings.Contains(string(w.Key), "order") }
+	if slices.ContainsFunc(txs, func(tx kv.Tx) bool { return slices.ContainsFunc(tx.Writes, ofTurn) }) {
+		s.armed.Store(true)
+	}
+	if s.armed.Load() {
+		<-s.woken
+	}
+	return s.dying.Commit(ctx, txs...)
+}
+
+// The entry by which others find the turn was removed while its host was paused.
+func TestATurnThatBeginsAtTheEndOfAPauseIsFoundWhenItsHostDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := &stopping{dying: dying{Driver: testdriver.New(t)}, woken: make(chan struct{})}
+		tool, begun, open := gate(t)
+		a, memberA := memberService(t, driver, newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Say("of a")), tool))
+		b, memberB := memberService(t, driver.Driver, newAgent(t, "clerk", model(hosttest.Say("of b"))))
+		if _, err := memberB.Observe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		started := make(chan *sessions.Output)
+		go func() { started <- run(t, a, &request{Session: "s", Text: "one", Detach: true}) }()
+		synctest.Wait()
+		if !driver.armed.Load() {
+			t.Fatal("the host is not paused")
+		}
+		time.Sleep(memberA.Lease() + time.Second)
+		if _, err := memberB.Observe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := b.RecoverLost(t.Context()); n != 0 || err != nil {
+			t.Fatalf("RecoverLost = %d, %v; want nothing yet", n, err)
+		}
+		close(driver.woken)
+		out := <-started
+		<-begun
+		driver.dead.Store(true)
+		recoverLost(t, b, memberB, 1)
+		if snap := wait(t, b, out.Snapshot); snap.Status != sessions.Completed {
+			t.Errorf("the turn is %s: %v", snap.Status, snap.Error)
+		}
+		close(open)
+		a.Close()
+		b.Close()
+		_ = memberA.Close()
+		_ = memberB.Close()
 	})
 }
 

@@ -111,10 +111,6 @@ func (b *background) takeOver(ctx context.Context, tenant string, p *record, rev
 	if err != nil {
 		return false, err
 	}
-	if err := b.hosts.claim(ctx, tenant, p); err != nil {
-		b.cancelReserved(d)
-		return false, err
-	}
 	err = b.begin(ctx, runCtx, d, p, revision, nil)
 	return err == nil, err
 }
