@@ -406,6 +406,45 @@ func TestARunBegunAroundAPauseIsTakenOver(t *testing.T) {
 	})
 }
 
+// A host that was paused between the user's message and the run's record has lost the thread:
+// the run, which would fail at its end because the thread has moved on, does nothing.
+func TestARunDoesNothingOnAThreadThatItsHostHasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		releaseA, releaseB := make(chan struct{}), make(chan struct{})
+		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		close(releaseA)
+		close(releaseB)
+		time.Sleep(time.Second) // each sees the other
+		at := "open"
+		a.driver.stopAt.Store(&at)
+		began := make(chan error, 1)
+		go func() {
+			_, err := a.registry.Start(context.Background(), a.agent, &host.Request{Tenant: "acme", Run: "r1", Thread: "t1", Text: "go", Durable: true}, nil)
+			began <- err
+		}()
+		time.Sleep(cluster.DefaultLease + time.Second)
+		if a.driver.stopped.Load() == nil {
+			t.Fatal("the host is not paused")
+		}
+		if _, err := b.registry.Start(t.Context(), b.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t1", Text: "again"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if run, err := b.registry.Wait(t.Context(), "acme", "r2"); err != nil || run.Status != runs.Completed {
+			t.Fatalf("the turn of the other host: %+v, %v", run, err)
+		}
+		a.driver.wake()
+		<-began // it waited no longer than StartWait
+		run, err := a.registry.Wait(t.Context(), "acme", "r1")
+		if host.CodeOf(err) != host.Conflict || a.calls.Load() != 0 {
+			t.Errorf("the run of the paused host: %+v, %v, with %d calls of its tool; want a conflict before it does anything", run, err, a.calls.Load())
+		}
+		if _, err := a.store.ReadRun(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+			t.Errorf("the journal has the run: %v", err)
+		}
+	})
+}
+
 // A turn that waits for the thread of a host that has died comes after the run of that host,
 // which would have failed otherwise: the thread had moved on.
 func TestATurnWaitsForAnInterruptedRunOfItsThread(t *testing.T) {

@@ -86,7 +86,7 @@ func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, bu
 			return nil, wrap(err, "%s %q", doing, id)
 		}
 		if lostLock(err, fence) {
-			return nil, host.Errorf(host.Conflict, "%s %q: another host has taken the thread from this one, which was silent for too long", doing, id)
+			return nil, errLostLock(doing, id)
 		}
 	}
 	return nil, host.Errorf(host.Conflict, "%s %q: others changed it first, %d times", doing, id, maxAttempts).
@@ -105,14 +105,25 @@ func (w threadWriter) remembered(id, branch string) *Moment {
 // requireLock makes the commit one of the process that has the thread's lock among
 // several, if a turn of this process runs there.
 func (d *draft) requireLock(branch string) []kv.Cond {
-	if d.by.store.shared == nil {
-		return nil
-	}
-	fence := d.by.store.locks.fence(lockKey{d.thread.part.name, d.thread.rec.ID, branch})
+	fence := d.by.store.fenceOf(lockKey{d.thread.part.name, d.thread.rec.ID, branch})
 	for _, c := range fence {
 		d.tx.require(c)
 	}
 	return fence
+}
+
+// fenceOf returns the conditions under which this process has a thread's lock among
+// several, nil if no turn of it runs there.
+func (s *Store) fenceOf(key lockKey) []kv.Cond {
+	if s.shared == nil || key.thread == "" {
+		return nil
+	}
+	return s.locks.fence(key)
+}
+
+func errLostLock(doing, id string) error {
+	return host.Errorf(host.Conflict, "%s %q: another host has taken the thread from this one, which was silent for too long", doing, id).
+		WithHint("send the message again")
 }
 
 // lostLock reports whether a commit failed because its fence does not hold.

@@ -92,11 +92,15 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 	if err != nil {
 		return err
 	}
-	return j.create(ctx, rec)
+	return j.create(ctx, rec, s.fenceOf(lockKey{j.part.name, rec.Thread, rec.Branch}))
 }
 
-func (j journal) create(ctx context.Context, rec *host.RunRecord) error {
+// create stores the record of a run. lock are the conditions under which this process has
+// the run's thread: a process that was paused since it stored the user's message, and whose
+// thread another one has taken, begins no run that would fail at its end.
+func (j journal) create(ctx context.Context, rec *host.RunRecord, lock []kv.Cond) error {
 	w := j.writer(rec.Run)
+	w.tx.Conds = append(w.tx.Conds, lock...)
 	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Branch: rec.Branch, Target: rec.Target,
 		Status: rec.Status, Fence: 1, Host: rec.Host, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
 	if rec.Thread != "" {
@@ -132,8 +136,12 @@ func (j journal) create(ctx context.Context, rec *host.RunRecord) error {
 			return err
 		}
 	}
-	if err := w.commit(ctx, "begin run"); !errors.Is(err, kv.ErrPrecondition) {
+	err = w.commit(ctx, "begin run")
+	if !errors.Is(err, kv.ErrPrecondition) {
 		return err
+	}
+	if lostLock(err, lock) {
+		return errLostLock("begin run", rec.Run)
 	}
 	if _, err := j.find(ctx, rec.Run); err == nil {
 		return host.Errorf(host.AlreadyExists, "there is a run %q", rec.Run)
