@@ -204,7 +204,7 @@ var layers = []layer{
 		"message stores over one database, as anybody's would be: they know host's interfaces and nothing else"},
 	{"host/stream", []string{"host", "host/chat", "host/fault", "host/llm", "host/runevent"},
 		"it writes down events, whoever they are for"},
-	{"host/runs", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/defaults", "host/kv", "host/runevent"},
+	{"host/runs", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/defaults", "host/internal/kverror", "host/kv", "host/runevent"},
 		"live runs are found by id and read by many, on any host of a store: it starts what the host runs"},
 	{"host/httpapi", []string{"host", "host/audit", "host/chat", "host/erasure", "host/fault", "host/internal/defaults", "host/internal/jsondoc", "host/internal/schema", "host/keys", "host/memory", "host/plugin", "host/plugin/library", "host/runs", "host/sessions", "host/stream", "host/tenants", "host/threads", "host/threads/search", "host/threads/transfer", "host/usage"},
 		"routes over parts that each work without it: it wires none of them and keeps nothing"},

@@ -59,13 +59,16 @@ func Keys(dir string, getenv func(string) string) (*badgerkv.Keys, error) {
 	return keys, nil
 }
 
-// ThreadOptions returns options that delete a thread's traces with the thread; nil for
-// no traces.
-func ThreadOptions(traces *trace.Log) *threads.Options {
-	if traces == nil {
-		return nil
-	}
-	return &threads.Options{Deleted: func(_ context.Context, tenant, id string) error { return traces.EraseThread(tenant, id) }}
+// ThreadOptions returns options that delete the events of a thread's durable runs with the
+// thread, and its traces unless traces is nil.
+func (d *Dir) ThreadOptions(traces *trace.Log) *threads.Options {
+	return &threads.Options{Deleted: func(ctx context.Context, tenant, id string) error {
+		err := runs.EraseThread(ctx, d.Driver, tenant, id)
+		if traces != nil {
+			err = errors.Join(err, traces.EraseThread(tenant, id))
+		}
+		return err
+	}}
 }
 
 // withKeys calls fn with the API keys of the store.

@@ -19,7 +19,7 @@ const retentionEvery = time.Hour
 type retention struct {
 	threads    *threads.Store
 	partitions func(context.Context) iter.Seq2[string, error] // all tenants that have data
-	expire     func(ctx context.Context, tenant string) error // removes a tenant's expired memories; may be nil
+	expire     []func(ctx context.Context, tenant string) error // remove a tenant's expired memories, and events of ended runs
 	resume     func(context.Context) error                    // completes deletions of tenants; may be nil
 	planned    func(tenant string) (tenants.Retention, bool)  // of a tenant with a plan; may be nil
 	logger     *slog.Logger
@@ -88,8 +88,8 @@ func (r *retention) sweep(ctx context.Context) {
 			r.failed(ctx, "", err)
 			return
 		}
-		if r.expire != nil {
-			if err := r.expire(ctx, tenant); err != nil {
+		for _, expire := range r.expire {
+			if err := expire(ctx, tenant); err != nil {
 				r.failed(ctx, tenant, err)
 			}
 		}
@@ -116,7 +116,7 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 // newRetention returns the removal of the threads that a project's configuration does
 // not keep.
 func newRetention(p *Project) *retention {
-	r := &retention{threads: p.threads, partitions: p.data.Tenants, expire: p.memories.expire, resume: p.tenants.resume, planned: p.tenants.retention, logger: p.logger}
+	r := &retention{threads: p.threads, partitions: p.data.Tenants, expire: []func(context.Context, string) error{p.memories.expire, p.Runs().RemoveExpired}, resume: p.tenants.resume, planned: p.tenants.retention, logger: p.logger}
 	r.take(p.config)
 	return r
 }

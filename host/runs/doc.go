@@ -15,7 +15,7 @@
 // a reader that comes back with the number of the last event that it has seen gets the
 // events from the next one on, without a gap. The registry keeps the last
 // [Options].Kept events of a run, and those of a run that has ended for
-// [Options].KeptFor.
+// [Options].KeptFor; it stores those of durable runs.
 //
 // # Readers that leave
 //
@@ -36,7 +36,24 @@
 // comes back: the fence of each of its commits is the earlier owner's. A run that is not
 // durable ends with its host. [Registry.ServePeers] answers other hosts, so that each
 // method works through any of them: the events of a run are in the memory of the host
-// that runs it alone.
+// that runs it alone, unless the run is durable.
+//
+// # Durable runs
+//
+// The events of durable runs are also in the store of the journal, in the partition of the
+// tenant: all runs of a registry in one commit, at most once a second. Each run has up to
+// [MaxStoredEvents] and [MaxStoredBytes] there, until Options.KeptFor after its end; the
+// deletion of the thread ([EraseThread]) and that of the tenant remove them as well. So a
+// run that has ended can be read through any host after its own has ended, and the numbers
+// of events continue when another process takes a run over: after the last event that is
+// stored comes a run_started of the new process.
+//
+// What a host has sent after its last commit, for up to a second, is not stored if the host
+// is killed. The next host produces it again, as it repeats the work after the last step in
+// the journal, under the numbers that follow the last stored event. A reader that resumes
+// from a number which the run does not have yet gets the events from that run_started on;
+// one that resumes later gets those from its number on, and finds each whole message in its
+// message_done.
 //
 // # Errors
 //

@@ -19,11 +19,20 @@ type eventLog struct {
 	kept int // events
 
 	mu      sync.Mutex
-	first   int64 // number of events[0]
+	stored  *runLog // has earlier events; nil if none are stored
+	taken   int64   // number of the first event of this process, if another has begun the run
+	first   int64   // number of events[0]
 	events  []host.Event
 	changed chan struct{} // closed at the next event, if a reader waits for it
 	ended   bool
 	err     error
+}
+
+// begin sets the number of the first event, and where those before it are.
+func (l *eventLog) begin(first int64, stored *runLog) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stored, l.taken, l.first = stored, first, first
 }
 
 // add appends an event, and drops the oldest beyond kept.
@@ -68,6 +77,13 @@ func (l *eventLog) read(ctx context.Context, from int64) iter.Seq2[host.Event, e
 		next := max(from, 0)
 		var taken [readAtOnce]host.Event
 		for {
+			next = l.place(next)
+			if l.behind(next) {
+				var more bool
+				if next, more = l.readStored(ctx, next, yield); !more {
+					return
+				}
+			}
 			n, wait, err := l.take(taken[:], next)
 			for _, ev := range taken[:n] {
 				if !yield(ev, nil) {
@@ -92,6 +108,42 @@ func (l *eventLog) read(ctx context.Context, from int64) iter.Seq2[host.Event, e
 			}
 		}
 	}
+}
+
+// place returns where a reader of number next reads on: there, unless the run was taken over
+// and has no event of that number yet. Then the reader has seen events that the earlier
+// process could not store, and that this one produces again.
+func (l *eventLog) place(next int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken > 0 && next > l.first+int64(len(l.events)) {
+		return l.taken
+	}
+	return next
+}
+
+// behind reports whether the memory has an event no longer, and the store may.
+func (l *eventLog) behind(next int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return next < l.first && l.stored != nil
+}
+
+// readStored yields events that the memory has no longer, and returns the number of the next
+// one; more is false if the reader has left. It tries twice: events that were about to be
+// stored may have been stored between its two looks.
+func (l *eventLog) readStored(ctx context.Context, next int64, yield func(host.Event, error) bool) (_ int64, more bool) {
+	for range 2 {
+		for ev := range l.stored.read(ctx, next) {
+			if !yield(ev, nil) {
+				return next, false
+			}
+			if next = ev.Seq + 1; !l.behind(next) {
+				return next, true
+			}
+		}
+	}
+	return next, true
 }
 
 // take copies events from number next on. Without any it returns a channel to

@@ -67,7 +67,8 @@ func (o Options) withDefaults() Options {
 type Registry struct {
 	host   *host.Host
 	opts   Options
-	shared *Journal // nil unless the journal is one of a cluster
+	shared *Journal    // nil unless the journal is one of a cluster
+	stored *eventStore // of durable runs; nil if the journal has no store
 
 	ctx        context.Context // the lifetime of the background work: ends with Drain
 	cancel     context.CancelFunc
@@ -104,6 +105,7 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 		o = *opts
 	}
 	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}, woken: make(chan struct{}, 1)}
+	r.stored = newEventStore(&r.opts)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if r.shared, _ = o.Journal.(*Journal); r.shared != nil {
 		r.peers = newPeers(r.shared.member)
@@ -139,7 +141,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 	}
 	own.Run = cmp.Or(own.Run, r.newID())
 	own.Durable = own.Durable || own.Resume == own.Run
-	l, err := r.newRun(target, &own, opts)
+	l, err := newRun(&r.opts, target, &own, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -152,10 +154,18 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 	l.enter()
 	defer l.leave() // the grace of a run that needs readers begins when Start returns
 	go func() {
-		l.follow(runCtx, r.host, &own)
+		l.follow(runCtx, r.host, &own, func() (*runLog, int64) { return r.beginLog(runCtx, l, &own) })
 		r.retire(l)
 	}()
 	return r.awaitStart(ctx, l)
+}
+
+// beginLog begins the log of a run whose first event has come, if it is durable.
+func (r *Registry) beginLog(ctx context.Context, l *liveRun, req *host.Request) (*runLog, int64) {
+	if info := l.snapshot(); info.Durable || r.shared != nil && r.shared.owns(info.Tenant, info.ID) {
+		return r.stored.begin(context.WithoutCancel(ctx), info, l.snapshot, req.Resume == req.Run)
+	}
+	return nil, 0
 }
 
 // newID returns the id of a run, which names this host if there are others, so that they
@@ -169,9 +179,9 @@ func (r *Registry) newID() string {
 }
 
 // newRun returns a run that has not begun.
-func (r *Registry) newRun(target host.Target, req *host.Request, opts *StartOptions) (*liveRun, error) {
+func newRun(o *Options, target host.Target, req *host.Request, opts *StartOptions) (*liveRun, error) {
 	l := &liveRun{target: target, begun: make(chan struct{}), over: make(chan struct{})}
-	l.events.kept = r.opts.Kept
+	l.events.kept = o.Kept
 	l.request = host.Request{Tenant: req.Tenant, AgentThread: req.AgentThread, Model: req.Model, Router: req.Router, Durable: req.Durable, ClientCheckpoint: req.ClientCheckpoint}
 	l.info = Run{Tenant: req.Tenant, ID: req.Run, Thread: req.Thread, Branch: req.Branch, Target: target.Name(), Status: Running, Durable: req.Durable, Started: time.Now().UTC()}
 	if opts == nil {
@@ -180,7 +190,7 @@ func (r *Registry) newRun(target host.Target, req *host.Request, opts *StartOpti
 	switch opts.OnLeave {
 	case "", LeaveContinues:
 	case LeaveCancels:
-		l.grace = r.opts.LeaveGrace
+		l.grace = o.LeaveGrace
 	default:
 		return nil, host.Errorf(host.InvalidArgument, "start a run: there is no choice %.40q for readers that leave", string(opts.OnLeave)).
 			WithHint("use %s or %s", LeaveContinues, LeaveCancels)
@@ -214,6 +224,11 @@ func (r *Registry) add(l *liveRun) error {
 // retire keeps a run that has ended for some time; one that was refused is removed.
 func (r *Registry) retire(l *liveRun) {
 	refused := l.refused() || r.lost(l)
+	if refused {
+		l.storedLog().stop()
+	} else {
+		l.storedLog().end(l.last)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running--; r.running == 0 && r.idle != nil {
@@ -275,6 +290,7 @@ func (r *Registry) remove(l *liveRun) {
 	if delete(of, l.info.ID); len(of) == 0 {
 		delete(r.byTenant, l.info.Tenant)
 	}
+	l.storedLog().forget()
 }
 
 // awaitStart waits until it is known whether a run was refused.
@@ -321,7 +337,10 @@ func (r *Registry) Get(ctx context.Context, tenant, id string) (*Run, error) {
 		return l.snapshot(), nil
 	}
 	info, _, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, err)
-	return info, err
+	if err != nil {
+		return r.stored.get(ctx, tenant, id, err)
+	}
+	return info, nil
 }
 
 // elsewhere sends a request about a run that is not found here to the host that has it.
@@ -341,7 +360,9 @@ func (r *Registry) elsewhere(ctx context.Context, method, path, tenant, id strin
 // failed. Its own errors are not_found, resource_exhausted for a reader that is more
 // than Options.Kept events behind (its hint names the first event that is kept), and
 // that of ctx; of a run on another host also unavailable, if that host ends while it
-// is read. Each call reads independently: leaving the loop, or falling behind,
+// is read. Events of durable runs that the memory has no longer are read from the store of
+// the journal: see [MaxStoredEvents], and "Durable runs" in the package documentation for
+// numbers after a takeover. Each call reads independently: leaving the loop, or falling behind,
 // affects the run only by its [Leave].
 func (r *Registry) Events(ctx context.Context, tenant, id string, from int64) iter.Seq2[host.Event, error] {
 	return func(yield func(host.Event, error) bool) {
@@ -354,7 +375,7 @@ func (r *Registry) Events(ctx context.Context, tenant, id string, from int64) it
 		}
 		info, peer, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, err)
 		if err != nil {
-			yield(host.Event{}, err)
+			r.stored.ended(ctx, tenant, id, max(from, 0), err)(yield)
 			return
 		}
 		r.peers.events(ctx, peer, info.Tenant, id, max(from, 0))(yield)
@@ -384,6 +405,9 @@ func (r *Registry) Wait(ctx context.Context, tenant, id string) (*Run, error) {
 // waitElsewhere is Wait of a run on another host.
 func (r *Registry) waitElsewhere(ctx context.Context, tenant, id string, missing error) (*Run, error) {
 	info, peer, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, missing)
+	if err != nil {
+		info, err = r.stored.get(ctx, tenant, id, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -476,7 +500,20 @@ func (r *Registry) DropTenant(ctx context.Context, tenant string) error {
 		r.remove(l)
 		r.mu.Unlock()
 	}
+	r.stored.dropTenant(tenant)
 	return nil
+}
+
+// RemoveExpired removes the stored events of durable runs of a tenant whose time is over and
+// whose processes have ended. A registry does that by itself for the tenants whose runs it
+// starts or takes over; a program with other tenants calls it now and then for each. Codes
+// are those of the journal's store.
+func (r *Registry) RemoveExpired(ctx context.Context, tenant string) error {
+	tenant, err := r.host.Tenant(tenant)
+	if err == nil {
+		_, err = r.stored.sweepOf(ctx, tenant, "")
+	}
+	return err
 }
 
 // Drain stops the registry: it starts no more runs and takes none over, hands durable
@@ -551,7 +588,7 @@ func (r *Registry) Close() error {
 	if r.sweep != nil {
 		r.sweep.Stop()
 	}
-	r.byTenant, r.ended = map[string]map[string]*liveRun{}, nil
+	r.byTenant, r.ended = map[string]map[string]*liveRun{}, nil // their stored events stay for other hosts
 	server := r.server
 	r.mu.Unlock()
 	if server != nil {
@@ -561,6 +598,7 @@ func (r *Registry) Close() error {
 	if r.peers != nil {
 		r.peers.close()
 	}
+	r.stored.close(context.Background())
 	r.mu.Lock()
 	if errors.Is(err, context.Canceled) {
 		return nil

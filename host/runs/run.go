@@ -106,6 +106,9 @@ type liveRun struct {
 	ended   bool
 
 	accepted bool // Start has returned the run
+
+	log  *runLog     // of the stored events; nil if none are: see storedLog
+	last *host.Event // that of the run's end, which another host may have to produce; of the run's goroutine
 }
 
 // snapshot returns the run as it is now.
@@ -139,17 +142,28 @@ func (l *liveRun) refused() bool {
 	return next == 0 && l.err != nil && !l.accepted
 }
 
-// follow runs the run to its end, in the goroutine of the caller.
-func (l *liveRun) follow(ctx context.Context, h *host.Host, req *host.Request) {
+// follow runs the run to its end, in the goroutine of the caller. Before the first event it
+// calls begin, which returns the log of a durable run and the number of the event.
+func (l *liveRun) follow(ctx context.Context, h *host.Host, req *host.Request, begin func() (*runLog, int64)) {
 	began := false
 	var failure error
+	var first int64
 	for ev, err := range h.Stream(ctx, l.target, req) {
 		if err != nil {
 			failure = err
 			break
 		}
+		if !began {
+			first = l.beginLog(begin)
+		}
+		ev.Seq += first
 		l.note(ev)
 		l.events.add(ev)
+		if isEnd(ev) {
+			l.last = &ev
+		} else {
+			l.storedLog().add(ev)
+		}
 		if !began {
 			began = true
 			close(l.begun)
@@ -161,6 +175,23 @@ func (l *liveRun) follow(ctx context.Context, h *host.Host, req *host.Request) {
 	}
 	close(l.over)
 	l.cancel(nil)
+}
+
+// beginLog sets the log of the run, and returns the number of the run's first event here.
+func (l *liveRun) beginLog(begin func() (*runLog, int64)) int64 {
+	log, first := begin()
+	l.events.begin(first, log)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log = log
+	return first
+}
+
+// storedLog returns the log of the run's stored events, nil if none are stored.
+func (l *liveRun) storedLog() *runLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log
 }
 
 // note takes over the parts of an event that are part of the run's description.

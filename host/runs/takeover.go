@@ -150,8 +150,12 @@ func (r *Registry) takeOverOf(ctx context.Context, e cluster.Owned) error {
 		return err
 	}
 	if len(records) == 0 {
-		r.shared.index.Forget(ctx, e)
-		return nil
+		// The entry stays while the member's ended runs can be read: it is how they are found.
+		left, err := r.stored.sweepOf(ctx, e.Tenant, e.Owner)
+		if err == nil && left == 0 {
+			r.shared.index.Forget(ctx, e)
+		}
+		return err
 	}
 	var failed []error
 	for _, rec := range records {
@@ -205,12 +209,16 @@ func (r *Registry) handOver(ctx context.Context) {
 	for _, l := range r.all() {
 		if info := l.snapshot(); r.shared.owns(info.Tenant, info.ID) && !info.Status.Ended() {
 			r.shared.release(info.Tenant, info.ID)
+			l.storedLog().stop()
 			l.cancel(errHandedOver(info.ID))
 			released = append(released, l)
 		}
 	}
 	for _, l := range released {
 		<-l.over
+	}
+	r.stored.flushNow(ctx)
+	for _, l := range released {
 		info := l.snapshot()
 		if _, err := r.shared.handOver(ctx, info.Tenant, info.ID); err != nil {
 			r.opts.Logger.Warn("a run is not handed over: it is free when this host has left", "run", info.ID, "tenant", info.Tenant, "error", err)

@@ -207,7 +207,7 @@ func TestADeadHostsRunIsTakenOver(t *testing.T) {
 			t.Errorf("the run on the host that came back: %v; want a conflict", err)
 		}
 		synctest.Wait()
-		if _, err := a.registry.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+		if _, err := a.registry.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.Unavailable {
 			t.Errorf("the host that came back still has the run: %v", err)
 		}
 		close(releaseB)
@@ -241,7 +241,7 @@ func TestDrainHandsDurableRunsOver(t *testing.T) {
 		if err := a.registry.Drain(t.Context()); err != nil {
 			t.Errorf("Drain: %v", err)
 		}
-		if _, err := a.registry.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+		if _, err := a.registry.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.Unavailable {
 			t.Errorf("the host that has drained still has the run: %v", err)
 		}
 		if took := b.waitFor(t, "r1", 2*time.Second); took > time.Second {

@@ -72,12 +72,12 @@ func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	return fn(threads.New(driver.Driver, &threads.Options{Repaired: driver.AnnounceRepair, Deleted: func(_ context.Context, tenant, id string) error {
+	return fn(threads.New(driver.Driver, &threads.Options{Repaired: driver.AnnounceRepair, Deleted: func(ctx context.Context, tenant, id string) error {
 		traces, err := g.traces(driver)
-		if err != nil || traces == nil {
+		if err != nil {
 			return err
 		}
-		return traces.EraseThread(tenant, id)
+		return driver.ThreadOptions(traces).Deleted(ctx, tenant, id)
 	}}))
 }
 

@@ -1,0 +1,334 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/kverror"
+	"github.com/agenthost/agenthost/host/kv"
+)
+
+// Reading the stored events of durable runs, and removing them.
+
+// sweepAgain is how long the logs that earlier processes have left of a tenant are not
+// looked for again.
+const sweepAgain = time.Minute
+
+// maxSwept bounds how many tenants a registry remembers to have swept.
+const maxSwept = 10_000
+
+// read returns the description of a run. Code not_found if the store has none.
+func (s *eventStore) read(ctx context.Context, key runKey) (*logRecord, error) {
+	e, err := s.driver.Get(ctx, key.tenant, logKeys.With(key.run))
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, errNoRun(key.run)
+	}
+	rec := &logRecord{}
+	if err == nil {
+		err = kv.DecodeRecord(e.Value, rec)
+	}
+	return rec, kverror.Wrap(err, "read the events of run %q", key.run)
+}
+
+// get returns a run that no host has in memory any more: one that has ended. missing is the
+// error for one that the store does not have. Code unavailable for a run whose host is gone
+// and that another one has to take over.
+func (s *eventStore) get(ctx context.Context, tenant, run string, missing error) (*Run, error) {
+	rec, err := s.find(ctx, tenant, run, missing)
+	if err != nil {
+		return nil, err
+	}
+	return &rec.Run, nil
+}
+
+func (s *eventStore) find(ctx context.Context, tenant, run string, missing error) (*logRecord, error) {
+	if s == nil || host.CodeOf(missing) != host.NotFound {
+		return nil, missing
+	}
+	partition, err := host.TenantPartition(tenant)
+	if err != nil {
+		return nil, missing
+	}
+	rec, err := s.read(ctx, runKey{partition, run})
+	switch {
+	case host.CodeOf(err) == host.NotFound:
+		return nil, missing
+	case err != nil:
+		return nil, err
+	case rec.Run.Status.Ended():
+		return rec, nil
+	}
+	if open, err := s.journal.ReadRun(ctx, tenant, run); err == nil && open.Status == host.RunOpen {
+		return nil, errBetweenHosts(run)
+	}
+	return nil, missing
+}
+
+func errBetweenHosts(run string) error {
+	e := host.Errorf(host.Unavailable, "the host of run %.100q is gone", run).WithHint("ask again: another host takes the run over")
+	e.Retryable = true
+	return e
+}
+
+// ended yields the events of a run that no host has in memory any more.
+func (s *eventStore) ended(ctx context.Context, tenant, run string, from int64, missing error) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		rec, err := s.find(ctx, tenant, run, missing)
+		if err != nil {
+			yield(host.Event{}, err)
+			return
+		}
+		info := &rec.Run
+		partition, _ := host.TenantPartition(tenant)
+		if from > info.Events && rec.Taken > 0 {
+			from = rec.Taken
+		}
+		next := from
+		for ev, err := range s.events(ctx, runKey{partition, run}, from) {
+			if err != nil || !yield(ev, err) {
+				if err != nil {
+					yield(ev, err)
+				}
+				return
+			}
+			next = ev.Seq + 1
+		}
+		switch err := info.failure(); {
+		case next < info.Events && from < info.Events:
+			yield(host.Event{}, errNotStored(run, next))
+		case err != nil:
+			yield(host.Event{}, err)
+		}
+	}
+}
+
+func errNotStored(run string, number int64) error {
+	return host.Errorf(host.ResourceExhausted, "event %d of run %.100q is not kept: a run has at most %d events of %d bytes in the store, each of at most %d",
+		number, run, MaxStoredEvents, MaxStoredBytes, MaxStoredEvent).WithHint("read from a later number, or read the run's thread")
+}
+
+// events yields the stored events of a run from a number on, without a gap.
+func (s *eventStore) events(ctx context.Context, key runKey, from int64) iter.Seq2[host.Event, error] {
+	return func(yield func(host.Event, error) bool) {
+		prefix := eventKeys.With(key.run)
+		where := kv.Range{Prefix: prefix, From: s.rowOf(ctx, key, from), Limit: 16}
+		next := from
+		for e, err := range kv.All(ctx, s.driver, key.tenant, where) {
+			if err != nil {
+				yield(host.Event{}, kverror.Wrap(err, "read the events of run %q", key.run))
+				return
+			}
+			for line := range bytes.Lines(e.Value) {
+				var ev host.Event
+				if err := json.Unmarshal(line, &ev); err != nil {
+					yield(host.Event{}, host.Errorf(host.DataLoss, "read the events of run %.100q: %w", key.run, err))
+					return
+				}
+				if ev.Seq < next {
+					continue
+				}
+				if ev.Seq > next {
+					yield(host.Event{}, errNotStored(key.run, next))
+					return
+				}
+				if next++; !yield(ev, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// rowOf returns the key of the entry that has an event, or "" for the first one.
+func (s *eventStore) rowOf(ctx context.Context, key runKey, number int64) kv.Key {
+	prefix := eventKeys.With(key.run)
+	page, err := s.driver.Scan(ctx, key.tenant, kv.Range{Prefix: prefix, From: prefix.WithUint(uint64(max(number, 0))), Reverse: true, Limit: 1})
+	if err != nil || len(page.Entries) == 0 {
+		return ""
+	}
+	return page.Entries[0].Key
+}
+
+// read yields the events of a live run that its memory has no longer: those in the store,
+// and then those that wait to be stored.
+func (l *runLog) read(ctx context.Context, from int64) iter.Seq[host.Event] {
+	return func(yield func(host.Event) bool) {
+		next := from
+		for ev, err := range l.store.events(ctx, l.key, from) {
+			if err != nil {
+				break // a gap, or a store that does not answer: the caller says so
+			}
+			if !yield(ev) {
+				return
+			}
+			next = ev.Seq + 1
+		}
+		for _, line := range l.waiting() {
+			var ev host.Event
+			if json.Unmarshal(line, &ev) != nil || ev.Seq > next {
+				return
+			}
+			if ev.Seq == next {
+				if !yield(ev) {
+					return
+				}
+				next++
+			}
+		}
+	}
+}
+
+// waiting returns the pending events.
+func (l *runLog) waiting() (lines [][]byte) {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	for _, r := range l.pending {
+		for line := range bytes.Lines(r.lines) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// removeLog removes the stored events of a run.
+func removeLog(ctx context.Context, driver kv.Driver, key runKey) error {
+	tx := kv.Tx{Partition: key.tenant, Quiet: true, Writes: []kv.Write{kv.Delete(ownerKeys.With(key.run)), kv.Delete(logKeys.With(key.run))}}
+	var rec logRecord
+	e, err := driver.Get(ctx, key.tenant, logKeys.With(key.run))
+	if err == nil && kv.DecodeRecord(e.Value, &rec) == nil && rec.Run.Thread != "" {
+		tx.Writes = append(tx.Writes, kv.Delete(threadKeys.With(rec.Run.Thread, key.run)))
+	}
+	if err := kv.Remove(ctx, driver, key.tenant, eventKeys.With(key.run)); err != nil {
+		return kverror.Wrap(err, "remove the events of run %q", key.run)
+	}
+	_, err = kv.Apply(ctx, driver, tx)
+	return kverror.Wrap(err, "remove the events of run %q", key.run)
+}
+
+// EraseThread removes the events of a deleted thread's durable runs from the store of a
+// journal: see threads.Options.Deleted. Codes are those of the driver.
+func EraseThread(ctx context.Context, driver kv.Driver, tenant, thread string) error {
+	partition, err := host.TenantPartition(tenant)
+	if err != nil {
+		return err
+	}
+	driver = kv.Checked(driver)
+	prefix := threadKeys.With(thread)
+	for e, err := range kv.All(ctx, driver, partition, kv.Range{Prefix: prefix}) {
+		if err != nil {
+			return kverror.Wrap(err, "remove the events of the runs of thread %q", thread)
+		}
+		rest, _ := e.Key.CutPrefix(prefix)
+		run, _, ok := rest.CutString()
+		if !ok {
+			continue
+		}
+		if err := removeLog(ctx, driver, runKey{partition, run}); err != nil {
+			return err
+		}
+		if _, err := kv.Apply(ctx, driver, kv.Tx{Partition: partition, Quiet: true, Writes: []kv.Write{kv.Delete(e.Key)}}); err != nil {
+			return kverror.Wrap(err, "remove the events of the runs of thread %q", thread)
+		}
+	}
+	return nil
+}
+
+// toSweep returns the tenants whose logs of earlier processes are looked for now: those of
+// which this registry has runs. s.mu is held.
+func (s *eventStore) toSweep(now time.Time) (tenants []string) {
+	for key := range s.logs {
+		if now.Sub(s.swept[key.tenant]) < sweepAgain {
+			continue
+		}
+		if len(s.swept) >= maxSwept {
+			clear(s.swept)
+		}
+		s.swept[key.tenant] = now
+		tenants = append(tenants, key.tenant)
+	}
+	return tenants
+}
+
+// sweep removes the logs of a tenant that no registry removes: their processes have ended.
+// It returns how many a member has left there whose time is not over.
+func (s *eventStore) sweep(ctx context.Context, partition, member string) (left int, err error) {
+	now := time.Now()
+	for e, err := range kv.All(ctx, s.driver, partition, kv.Range{Prefix: logKeys}) {
+		if err != nil {
+			return left, kverror.Wrap(err, "look for events of runs that have ended")
+		}
+		rest, _ := e.Key.CutPrefix(logKeys)
+		run, _, ok := rest.CutString()
+		key := runKey{partition, run}
+		if !ok || s.has(key) {
+			continue
+		}
+		var rec logRecord
+		over := kv.DecodeRecord(e.Value, &rec) != nil
+		if !over {
+			over, err = s.isOver(ctx, e, &rec, now)
+		}
+		if err != nil {
+			return left, err
+		}
+		if !over {
+			if rec.Host == member {
+				left++
+			}
+			continue
+		}
+		if err := removeLog(ctx, s.driver, key); err != nil {
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+func (s *eventStore) has(key runKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logs[key] != nil
+}
+
+// isOver reports whether nothing needs the log of a run any more. One without an end whose
+// run the journal does not have gets a time: its host was killed before it stored the end,
+// or is about to.
+func (s *eventStore) isOver(ctx context.Context, e kv.Entry, rec *logRecord, now time.Time) (bool, error) {
+	if !rec.Until.IsZero() {
+		return now.After(rec.Until), nil
+	}
+	if _, err := s.journal.ReadRun(ctx, rec.Run.Tenant, rec.Run.ID); host.CodeOf(err) != host.NotFound {
+		return false, err
+	}
+	rec.Until = now.Add(s.keptFor).UTC()
+	raw, err := kv.EncodeRecord(rec)
+	if err != nil {
+		return false, err
+	}
+	partition, err := host.TenantPartition(rec.Run.Tenant)
+	if err != nil {
+		return false, err
+	}
+	_, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: partition, Quiet: true, Conds: []kv.Cond{kv.AtRevision(e.Key, e.Revision)}, Writes: []kv.Write{kv.Put(e.Key, raw)}})
+	if errors.Is(err, kv.ErrPrecondition) {
+		err = nil
+	}
+	return false, kverror.Wrap(err, "note the end of run %q", rec.Run.ID)
+}
+
+// sweepOf is sweep of a tenant by name, for a store that may be nil.
+func (s *eventStore) sweepOf(ctx context.Context, tenant, member string) (left int, err error) {
+	if s == nil {
+		return 0, nil
+	}
+	partition, err := host.TenantPartition(tenant)
+	if err != nil {
+		return 0, err
+	}
+	return s.sweep(ctx, partition, member)
+}

@@ -1,0 +1,414 @@
+package runs_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/cluster"
+	"github.com/agenthost/agenthost/host/erasure"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// eventsFrom reads the events of a run from a number to its end.
+func eventsFrom(t *testing.T, r *runs.Registry, run string, from int64) (out []host.Event) {
+	t.Helper()
+	for ev, err := range r.Events(t.Context(), "acme", run, from) {
+		if err != nil {
+			t.Fatalf("event %d of %s: %v", from+int64(len(out)), run, err)
+		}
+		out = append(out, ev)
+	}
+	return out
+}
+
+// checkNumbers fails unless events are numbered from a number on and the last ends the run.
+func checkNumbers(t *testing.T, events []host.Event, from int64) {
+	t.Helper()
+	for i, ev := range events {
+		if ev.Seq != from+int64(i) {
+			t.Fatalf("event %d of the reader has the number %d, want %d", i, ev.Seq, from+int64(i))
+		}
+		if _, last := ev.Data.(*runevent.RunFinished); last != (i == len(events)-1) {
+			t.Errorf("event %d of %d is %T", i, len(events), ev.Data)
+		}
+	}
+	if len(events) == 0 {
+		t.Error("the reader got no event")
+	}
+}
+
+// storedRows returns the keys of what the store has of the events of runs.
+func storedRows(t *testing.T, driver kv.Driver) (keys []string) {
+	t.Helper()
+	for e, err := range kv.All(t.Context(), driver, "acme", kv.Range{Prefix: kv.NewKey("runs")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, e.Key.String())
+	}
+	return keys
+}
+
+func TestEventNumbersContinueAfterATakeover(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		stored bool // the events were stored before the host was paused
+	}{
+		{"of events that are stored", true},
+		{"of events that are not stored yet", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := kv.NewMemory()
+				releaseA, releaseB := make(chan struct{}), make(chan struct{})
+				a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+				a.begin(t, "r1")
+				if tt.stored {
+					time.Sleep(2 * time.Second)
+				}
+				run, err := a.registry.Get(t.Context(), "acme", "r1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen := run.Events // by a reader of a
+				a.driver.stop()
+				b.waitFor(t, "r1", 10*time.Second)
+				synctest.Wait()
+				took, err := b.registry.Get(t.Context(), "acme", "r1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				first := int64(0) // of b
+				if tt.stored {
+					first = seen
+				}
+				resumed := eventsUntil(t, b.registry, first)
+				if _, ok := resumed.Data.(*runevent.RunStarted); !ok || took.Events <= first {
+					t.Fatalf("event %d is %T, of %d", first, resumed.Data, took.Events)
+				}
+				close(releaseB)
+				if _, err := b.registry.Wait(t.Context(), "acme", "r1"); err != nil {
+					t.Fatal(err)
+				}
+				all := eventsFrom(t, b.registry, "r1", 0)
+				checkNumbers(t, all, 0)
+				for from := range int64(len(all)) {
+					checkNumbers(t, eventsFrom(t, b.registry, "r1", from), from)
+				}
+				// The host that was paused adds nothing to what the run has become.
+				close(releaseA)
+				a.driver.wake()
+				time.Sleep(3 * time.Second)
+				_ = b.registry.Close()
+				c := newNode(t, store, "c", nil)
+				got := eventsFrom(t, c.registry, "r1", 0)
+				checkNumbers(t, got, 0)
+				if len(got) != len(all) {
+					t.Errorf("the store has %d events, want %d", len(got), len(all))
+				}
+				if info, err := c.registry.Wait(t.Context(), "acme", "r1"); err != nil || info.Status != runs.Completed || info.Events != int64(len(all)) {
+					t.Errorf("the run that is in the store alone: %+v, %v", info, err)
+				}
+			})
+		})
+	}
+}
+
+// eventsUntil returns one event of run r1.
+func eventsUntil(t *testing.T, r *runs.Registry, number int64) host.Event {
+	t.Helper()
+	for ev, err := range r.Events(t.Context(), "acme", "r1", number) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ev
+	}
+	t.Fatalf("there is no event %d", number)
+	return host.Event{}
+}
+
+// A reader that has seen more than the host could store reads on where the next host began.
+func TestAReaderAheadOfTheStoreReadsWhatIsProducedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		releaseB := make(chan struct{})
+		a, b := newNode(t, store, "a", nil), newNode(t, store, "b", releaseB)
+		first := make(chan struct{})
+		a.calls.Store(0)
+		go func() {
+			defer close(first)
+			time.Sleep(2 * time.Second)
+		}()
+		a.begin(t, "r1")
+		<-first
+		stored, err := a.registry.Get(t.Context(), "acme", "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.driver.stop()
+		b.waitFor(t, "r1", 10*time.Second)
+		close(releaseB)
+		if _, err := b.registry.Wait(t.Context(), "acme", "r1"); err != nil {
+			t.Fatal(err)
+		}
+		ahead := eventsFrom(t, b.registry, "r1", 1000)
+		checkNumbers(t, ahead, stored.Events)
+		time.Sleep(2 * time.Second)
+		_ = b.registry.Close()
+		c := newNode(t, store, "c", nil)
+		checkNumbers(t, eventsFrom(t, c.registry, "r1", 1000), stored.Events)
+	})
+}
+
+// alone is a registry whose journal is a store that no other process has.
+func alone(t *testing.T, driver kv.Driver, model host.Model, opts *runs.Options) (*runs.Registry, *host.Agent) {
+	t.Helper()
+	store := threads.New(driver, nil)
+	history, err := host.NewHistory(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := newAgent(t, "clerk", &host.AgentOptions{Model: model})
+	own := *opts
+	own.Journal, own.Target = store, func(string) (host.Target, error) { return agent, nil }
+	return newRegistry(t, newHost(t, &host.Options{History: history}), &own), agent
+}
+
+func startDurable(t *testing.T, r *runs.Registry, agent *host.Agent, run, thread string) {
+	t.Helper()
+	if _, err := r.Start(t.Context(), agent, &host.Request{Tenant: "acme", Run: run, Thread: thread, Text: "go", Durable: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counted counts the commits of events.
+type counted struct {
+	kv.Driver
+	mu    sync.Mutex
+	times []time.Time
+}
+
+func (c *counted) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	event := string(kv.NewKey("runs", "event"))
+	if slices.ContainsFunc(txs, func(tx kv.Tx) bool {
+		return slices.ContainsFunc(tx.Writes, func(w kv.Write) bool { return strings.HasPrefix(string(w.Key), event) && !w.Delete })
+	}) {
+		c.mu.Lock()
+		c.times = append(c.times, time.Now())
+		c.mu.Unlock()
+	}
+	return c.Driver.Commit(ctx, txs...)
+}
+
+func TestEventsOfAllRunsAreStoredOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := &counted{Driver: kv.NewMemory()}
+		model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
+			time.Sleep(300 * time.Millisecond)
+			return hosttest.Say("done")
+		})
+		r, agent := alone(t, driver, model, &runs.Options{})
+		for i := range 20 {
+			thread := string(rune('a' + i))
+			startDurable(t, r, agent, "run-"+thread, thread)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		driver.mu.Lock()
+		defer driver.mu.Unlock()
+		if n := len(driver.times); n < 2 || n > 7 {
+			t.Errorf("%d commits of events in 5 s of runs", n)
+		}
+		for i, at := range driver.times[1:] {
+			if since := at.Sub(driver.times[i]); since < time.Second {
+				t.Errorf("commit %d of events came %s after the one before", i+1, since)
+			}
+		}
+	})
+}
+
+func TestAProcessThatRestartsContinuesTheNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		driver := &pausing{Driver: store}
+		waits := hosttest.ModelFunc(func(ctx context.Context, _ *llm.Request) hosttest.Reply {
+			<-ctx.Done()
+			return hosttest.Fail(ctx.Err())
+		})
+		first, agent := alone(t, driver, waits, &runs.Options{})
+		startDurable(t, first, agent, "r1", "t1")
+		time.Sleep(2 * time.Second)
+		before, err := first.Get(t.Context(), "acme", "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		driver.stop() // it was killed
+		second, agent := alone(t, store, hosttest.NewModel(hosttest.Say("done")), &runs.Options{})
+		if _, err := second.Start(t.Context(), agent, &host.Request{Tenant: "acme", Run: "r1", Resume: "r1"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := second.Wait(t.Context(), "acme", "r1"); err != nil {
+			t.Fatal(err)
+		}
+		checkNumbers(t, eventsFrom(t, second, "r1", 0), 0)
+		if ev := eventsUntil(t, second, before.Events); ev.Data.Type() != (&runevent.RunStarted{}).Type() {
+			t.Errorf("event %d is %T, want the start of the process that continues", before.Events, ev.Data)
+		}
+		driver.wake()
+	})
+}
+
+func TestStoredEventsGoWithTheirRun(t *testing.T) {
+	say := func() host.Model { return hosttest.NewModel(hosttest.Say("done"), hosttest.Say("done")) }
+	for _, tt := range []struct {
+		name string
+		end  func(t *testing.T, store *kv.Memory, r *runs.Registry)
+	}{
+		{"when its time is over", func(t *testing.T, _ *kv.Memory, _ *runs.Registry) { time.Sleep(runs.DefaultKeptFor + 3*time.Second) }},
+		{"with its thread", func(t *testing.T, store *kv.Memory, _ *runs.Registry) {
+			own := threads.New(store, &threads.Options{Deleted: func(ctx context.Context, tenant, id string) error { return runs.EraseThread(ctx, store, tenant, id) }})
+			if err := own.For("acme").Delete(t.Context(), "t1"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"with its tenant", func(t *testing.T, store *kv.Memory, r *runs.Registry) {
+			memory := erasure.Func{What: "memory", EraseFunc: r.DropTenant, FindFunc: func(context.Context, string) (int, error) { return 0, nil }}
+			tenants := erasure.New(store, memory)
+			if err := tenants.Delete(t.Context(), "acme"); err != nil {
+				t.Fatal(err)
+			}
+			if report, err := tenants.Prove(t.Context(), "acme"); err != nil || !report.Gone {
+				t.Errorf("Prove: %+v, %v", report, err)
+			}
+			time.Sleep(3 * time.Second) // nothing is stored afterwards
+		}},
+		{"after the process was killed at its end", func(t *testing.T, store *kv.Memory, r *runs.Registry) {
+			_ = r.Close()
+			next, agent := alone(t, store, say(), &runs.Options{})
+			time.Sleep(runs.DefaultKeptFor)
+			startDurable(t, next, agent, "r2", "t1")
+			time.Sleep(runs.DefaultKeptFor + 5*time.Second)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := kv.NewMemory()
+				r, agent := alone(t, store, say(), &runs.Options{})
+				startDurable(t, r, agent, "r1", "t1")
+				time.Sleep(2 * time.Second)
+				if rows := storedRows(t, store); len(rows) < 4 {
+					t.Fatalf("the store has %q of the run", rows)
+				}
+				tt.end(t, store, r)
+				if rows := storedRows(t, store); len(rows) > 0 {
+					t.Errorf("the store has %q", rows)
+				}
+			})
+		})
+	}
+}
+
+// A host that dies after a run has ended leaves its events to be removed by another.
+func TestEventsOfADeadHostsEndedRunsAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		release := make(chan struct{})
+		close(release)
+		a := newNode(t, store, "a", release)
+		newNode(t, store, "b", nil)
+		a.begin(t, "r1")
+		time.Sleep(2 * time.Second)
+		a.driver.stop()
+		time.Sleep(30 * time.Second)
+		if rows := storedRows(t, store); len(rows) == 0 {
+			t.Error("the events went with their host, before their time")
+		}
+		time.Sleep(runs.DefaultKeptFor + 30*time.Second)
+		if rows := storedRows(t, store); len(rows) > 0 {
+			t.Errorf("the store has %q", rows)
+		}
+		if all, err := cluster.NewOwners(store, "runs").All(t.Context()); err != nil || len(all) > 0 {
+			t.Errorf("the index of hosts has %v, %v", all, err)
+		}
+	})
+}
+
+func TestStoredEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		r, agent := alone(t, store, words(runs.MaxStoredEvents+2000), &runs.Options{Kept: 100})
+		startDurable(t, r, agent, "r1", "t1")
+		time.Sleep(2 * time.Second)
+		for _, err := range r.Events(t.Context(), "acme", "r1", 0) {
+			if host.CodeOf(err) != host.ResourceExhausted {
+				t.Fatalf("the first event: %v; want one that is not kept", err)
+			}
+		}
+		info, err := r.Get(t.Context(), "acme", "r1")
+		if err != nil || info.Events < runs.MaxStoredEvents {
+			t.Fatalf("the run: %+v, %v", info, err)
+		}
+		checkNumbers(t, eventsFrom(t, r, "r1", info.Events-runs.MaxStoredEvents/2), info.Events-runs.MaxStoredEvents/2) // the memory has 100
+	})
+}
+
+// The store does not answer for a while: no event is lost, and none is stored twice.
+func TestEventsAreStoredWhenTheStoreAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		driver := &pausing{Driver: store}
+		release := make(chan struct{})
+		model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
+			<-release
+			return hosttest.Say("one two three")
+		})
+		r, agent := alone(t, driver, model, &runs.Options{})
+		startDurable(t, r, agent, "r1", "t1")
+		driver.failing.Store(true)
+		time.Sleep(5 * time.Second)
+		if rows := storedRows(t, store); len(rows) > 0 {
+			t.Fatalf("the store has %q", rows)
+		}
+		driver.failing.Store(false)
+		close(release)
+		if _, err := r.Wait(t.Context(), "acme", "r1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		_ = r.Close()
+		next, _ := alone(t, store, words(1), &runs.Options{})
+		checkNumbers(t, eventsFrom(t, next, "r1", 0), 0)
+	})
+}
+
+// The id of a run that has ended may be used again.
+func TestARunOfAnEarlierRunsIdHasItsOwnEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		first, agent := alone(t, store, words(100), &runs.Options{})
+		startDurable(t, first, agent, "r1", "t1")
+		time.Sleep(2 * time.Second)
+		_ = first.Close()
+		time.Sleep(time.Second)
+		second, agent := alone(t, store, hosttest.NewModel(hosttest.Say("other")), &runs.Options{})
+		startDurable(t, second, agent, "r1", "t2")
+		time.Sleep(2 * time.Second)
+		live := eventsFrom(t, second, "r1", 0)
+		_ = second.Close()
+		third, _ := alone(t, store, words(1), &runs.Options{})
+		if got := eventsFrom(t, third, "r1", 0); len(got) != len(live) {
+			t.Errorf("the store has %d events, want the %d of the second run", len(got), len(live))
+		}
+	})
+}
