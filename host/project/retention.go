@@ -18,10 +18,10 @@ const retentionEvery = time.Hour
 // retention removes the threads that tenants do not keep, in the background.
 type retention struct {
 	threads    *threads.Store
-	partitions func(context.Context) iter.Seq2[string, error] // all tenants that have data
+	partitions func(context.Context) iter.Seq2[string, error]   // all tenants that have data
 	expire     []func(ctx context.Context, tenant string) error // remove a tenant's expired memories, and events of ended runs
-	resume     func(context.Context) error                    // completes deletions of tenants; may be nil
-	planned    func(tenant string) (tenants.Retention, bool)  // of a tenant with a plan; may be nil
+	resume     func(context.Context) error                      // completes deletions of tenants; may be nil
+	planned    func(tenant string) (tenants.Retention, bool)    // of a tenant with a plan; may be nil
 	logger     *slog.Logger
 
 	mu       sync.Mutex
