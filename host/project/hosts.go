@@ -118,6 +118,20 @@ func (p *Project) openRuns(ctx context.Context) (err error) {
 	return h.registry.Join(ctx)
 }
 
+// ContinueRun continues a durable run whose process has ended, for a process that has the data
+// to itself. Codes are those of [runs.Registry.Start], and resource_exhausted for a run during
+// which [runs.MaxOwners] processes have ended.
+func (p *Project) ContinueRun(ctx context.Context, rec *host.RunRecord) error {
+	if rec.Fence >= runs.MaxOwners {
+		return host.Errorf(host.ResourceExhausted, "continue run %q: %d processes have ended while they ran it", rec.Run, rec.Fence)
+	}
+	target, err := p.Target(rec.Target)
+	if err == nil {
+		_, err = p.Runs().Start(ctx, target, &host.Request{Tenant: rec.Tenant, Run: rec.Run, Resume: rec.Run}, nil)
+	}
+	return err
+}
+
 // Member returns this process among those that share a database; nil unless the data is
 // in one.
 func (p *Project) Member() *cluster.Member { return p.hosts.member }

@@ -125,10 +125,9 @@ func (v *Served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 	return &turnStatus{args.Snapshot, status}, err
 }
 
-// Recover continues the turns in the background of a host that has ended: this process
-// owns the directory, so no other one runs them. It reports them, and the interrupted
-// runs that only their caller can continue. Unreadable turns and runs stay, and are
-// reported. On a database it takes over the turns of other hosts that end, until Close.
+// Recover continues the turns in the background and the durable runs of a host that has
+// ended: this process owns the directory, so no other one runs them. It reports the turns,
+// and the runs that cannot be continued. Unreadable turns and runs stay, and are reported. On a database it takes over the turns of other hosts that end, until Close.
 func (v *Served) Recover(ctx context.Context, where string, report func(string, ...any)) error {
 	if v.app.Member() != nil {
 		return v.watchHosts(ctx, report)
@@ -186,7 +185,11 @@ func (v *Served) recoverTenant(ctx context.Context, tenant string, found *interr
 	}
 	n := 0
 	for _, r := range runs {
-		if r.Status == host.RunOpen && !inBackground[r.Run] {
+		if r.Status != host.RunOpen || inBackground[r.Run] {
+			continue
+		}
+		if err := v.app.ContinueRun(ctx, r); err != nil {
+			report("run %s of tenant %s: %s", termtext.Printable(r.Run), termtext.Printable(tenant), ui.ErrorText(err))
 			n++
 		}
 	}
