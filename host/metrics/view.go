@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -12,13 +13,20 @@ type ViewOptions struct {
 	// Tenants makes a series for each tenant, which may be many; without it they
 	// are summed, and plugins of tenants have no name and no gauges of their own.
 	Tenants bool
+	// Process adds what Go's runtime and the operating system say of the process, under the
+	// names of Prometheus' own collectors: go_goroutines, process_open_fds and others.
+	// [Collector.View] leaves it out: a registry may have these already.
+	Process bool
 }
 
-// Handler serves the collector's metrics, and no others, in the formats of
-// Prometheus.
+// Handler serves the collector's metrics, and none but those that opts add, in the formats
+// of Prometheus.
 func (c *Collector) Handler(opts *ViewOptions) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c.View(opts))
+	if opts != nil && opts.Process {
+		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 

@@ -164,7 +164,7 @@ func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpa
 	h.app.OnClose(store.Close)
 	opts.Origins = f.origins
 	if f.metrics {
-		opts.Metrics, opts.Observe = collected.Handler(nil), []httpapi.Observe{collected.Request}
+		opts.Metrics, opts.Observe = collected.Handler(&metrics.ViewOptions{Process: true}), []httpapi.Observe{collected.Request}
 	}
 	return httpapi.New(store.Authenticate, &opts)
 }
