@@ -146,7 +146,7 @@ func database(t *testing.T) *Options {
 }
 
 func TestSoak(t *testing.T) {
-	soakFor(t, database(t), time.Duration(longtest.Rounds(4, 20))*time.Second)
+	soakFor(t, database(t), time.Duration(longtest.Rounds(4, 60))*time.Second)
 }
 
 // Hosts of a configuration, as a user runs them, have the default lease.
