@@ -329,8 +329,9 @@ func errNoRun(id string) error {
 	return host.Errorf(host.NotFound, "there is no run %.100q", id).WithHint("it never began, or ended some time ago; its thread has what it stored")
 }
 
-// Get returns a run, of this host or another one of the cluster. Code not_found if the
-// tenant has none of that id, unavailable if the hosts that may have it do not answer.
+// Get returns a run, of this host or another one of the cluster, or a durable one that has
+// ended from the store. Code not_found if the tenant has none of that id, unavailable if the
+// hosts that may have it do not answer, or are gone.
 func (r *Registry) Get(ctx context.Context, tenant, id string) (*Run, error) {
 	l, err := r.find(tenant, id)
 	if err == nil {
@@ -426,7 +427,7 @@ func (r *Registry) waitElsewhere(ctx context.Context, tenant, id string, missing
 // Cancel asks a run to end and returns it at that moment: the contexts of its model
 // call and its tools end at once, and its last event says that it was canceled, as does
 // its thread. A run that has ended keeps its status. Code not_found if the tenant has no
-// run of that id.
+// run of that id, unavailable for one whose host is gone and that another has to take over.
 func (r *Registry) Cancel(ctx context.Context, tenant, id string) (*Run, error) {
 	l, err := r.find(tenant, id)
 	if err == nil {
@@ -434,7 +435,10 @@ func (r *Registry) Cancel(ctx context.Context, tenant, id string) (*Run, error) 
 		return l.snapshot(), nil
 	}
 	info, _, err := r.elsewhere(ctx, http.MethodPost, "/cancel", tenant, id, err)
-	return info, err
+	if err != nil {
+		return r.stored.get(ctx, tenant, id, err) // one that has ended, or that no host has now
+	}
+	return info, nil
 }
 
 // Answer starts the run that continues an interrupted one with the answers to its
