@@ -1,0 +1,67 @@
+package main
+
+// Scenario: a server is killed while a durable run waits for its model, and starts again.
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/host/scriptedmodel"
+)
+
+func TestADurableRunContinuesAfterItsServerWasKilled(t *testing.T) {
+	handler, err := scriptedmodel.New(&scriptedmodel.Options{Otherwise: func(*scriptedmodel.Conversation) *scriptedmodel.Reply {
+		return &scriptedmodel.Reply{Text: "it is zebrafinch"}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, answers := make(chan struct{}, 10), make(chan struct{})
+	models := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		select {
+		case <-answers:
+			handler.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(models.Close)
+	dir := t.TempDir()
+	text := fmt.Sprintf("version: 1\nagents: {clerk: {instructions: Answer., model: m}}\nmodels: {m: {provider: openai, name: m, base_url: %s/v1}}\n", models.URL)
+	if err := os.WriteFile(filepath.Join(dir, "agenthost.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(t, filepath.Join(dir, "data"))
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
+	defer http.DefaultClient.CloseIdleConnections()
+	made, err := m.command("key", "create", "--tenant", "acme").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := string(made)
+	s.wants(202, `"durable":true`, key, "POST", "/v1/runs", `{"text":"the secret","thread":"t1","durable":true}`, "Prefer", "respond-async")
+	<-asked
+	if err := s.c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.c.Wait()
+
+	again := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
+	<-asked
+	close(answers)
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if strings.Contains(again.wants(200, "the secret", key, "GET", "/v1/threads/t1/messages", ""), "zebrafinch") {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the run has not ended")
+		}
+	}
+	again.end()
+}
