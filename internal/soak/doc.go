@@ -30,12 +30,12 @@
 //
 // # The server
 //
-// RunServer (Linux) drives the command agenthost serve, a process on Badger, with requests
+// RunServer (on Linux) drives the command agenthost serve, a process on Badger, with requests
 // over HTTP: ones that wait, streams, streams that are read slowly, and durable runs that are
 // only accepted. Meanwhile the server is killed and started again, its model closes every
 // connection, its device is full, one of its plugins traps at each call, and its
 // configuration changes or cannot be read. Each request has an answer unless its server was
-// killed; a turn that was said to be completed is in its thread, once; a durable run that was
-// accepted ends; and the last process has given back what its load took: goroutines, open
+// killed; a turn that was said to be completed is in its thread, once; a durable run that has
+// begun ends; and the last process has given back what its load took: goroutines, open
 // files and memory, as GET /metrics says.
 package soak

@@ -42,7 +42,7 @@ const (
 	ballastLeaves = 1 << 20 // bytes of a device that is full
 )
 
-// What may remain of a load, over what there was before it.
+// The most that may remain after a load, beyond the resources before it.
 const (
 	moreGoroutines = 20
 	moreFiles      = 16        // the store keeps files of its tables open
@@ -64,7 +64,7 @@ type ServerOptions struct {
 	Logf func(format string, args ...any)
 }
 
-// ServerFigures are what a soak of a server has counted.
+// ServerFigures are the counts of a soak of a server.
 type ServerFigures struct {
 	Kills, Outages, Full, Reloads, BadConfigurations int // faults
 
@@ -104,7 +104,7 @@ type serverSoak struct {
 	figures ServerFigures
 	server  *serverProcess
 	acked   map[string]string // thread of each completed turn
-	pending map[string]string // thread of each durable run that was accepted and has not been seen to end
+	pending map[string]string // thread and turn of each durable run that has begun and was not seen to end
 }
 
 // serverProcess is a process of agenthost serve.
@@ -153,9 +153,9 @@ plugins:
 
 // RunServer drives the command agenthost serve with requests over HTTP while it is killed,
 // the model is down, the device is full, a plugin crashes at each call, clients read slowly
-// and the configuration changes, and returns what was counted and which promises were
+// and the configuration changes, and returns the figures with the promises that were
 // broken: a turn that was said to be completed is in its thread, once; a durable run that
-// was accepted ends; each request has an answer, unless its server was killed; and the
+// has begun ends; each request has an answer, unless its server was killed; and the
 // goroutines, files and memory of a load are given back after it. Its error is that of the
 // driver itself.
 func RunServer(ctx context.Context, opts *ServerOptions) (*ServerFigures, error) {
@@ -380,7 +380,7 @@ func (s *serverSoak) fillDevice() error {
 }
 
 // quiet waits until a process without load has given its resources back, as far as it does,
-// and returns what it has. With before it says what is left behind.
+// and returns its resources. With before it reports those that are left behind.
 func (s *serverSoak) quiet(ctx context.Context, before *Resources) (r Resources, err error) {
 	s.http.CloseIdleConnections()
 	var goroutines []int
@@ -403,7 +403,7 @@ func (s *serverSoak) quiet(ctx context.Context, before *Resources) (r Resources,
 	return r, nil
 }
 
-// left says what a process has more than it may after a load.
+// left describes the resources that a process has beyond those that it may have after a load.
 func left(before, after Resources) (lines []string) {
 	if after.Goroutines > before.Goroutines+moreGoroutines {
 		lines = append(lines, fmt.Sprintf("%d goroutines became %d", before.Goroutines, after.Goroutines))
@@ -417,7 +417,7 @@ func left(before, after Resources) (lines []string) {
 	return lines
 }
 
-// resources asks the server what it has.
+// resources asks the server for its resources.
 func (s *serverSoak) resources(ctx context.Context) (r Resources, err error) {
 	p := s.current()
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -492,6 +492,7 @@ type startBody struct {
 type runBody struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
+	Events int64  `json:"events"`
 	Code   string `json:"code"`
 	Error  *struct {
 		Code string `json:"code"`
@@ -520,9 +521,11 @@ func (s *serverSoak) turn(ctx context.Context, thread, name string, body startBo
 	}
 	switch {
 	case resp.StatusCode == http.StatusAccepted:
-		s.mu.Lock()
-		s.pending[run.ID] = thread + " " + name
-		s.mu.Unlock()
+		if run.Events > 0 { // otherwise it waits, and nothing of it is stored
+			s.mu.Lock()
+			s.pending[run.ID] = thread + " " + name
+			s.mu.Unlock()
+		}
 		s.follow(ctx, run.ID, 2)
 	case resp.StatusCode != http.StatusOK:
 		s.count(func(f *ServerFigures) { f.Refused++; f.Codes[fmt.Sprint(resp.StatusCode, " ", run.Code)]++ })
@@ -641,17 +644,19 @@ func (s *serverSoak) follow(ctx context.Context, id string, times int) (known bo
 			continue
 		}
 		s.mu.Lock()
-		thread, name, _ := strings.Cut(s.pending[id], " ")
+		turn, began := s.pending[id]
 		delete(s.pending, id)
 		s.mu.Unlock()
-		s.ended(thread, name, &run, "clerk")
+		if thread, name, _ := strings.Cut(turn, " "); began {
+			s.ended(thread, name, &run, "clerk")
+		}
 		return true
 	}
 	return known
 }
 
-// endRuns waits for the ends of the durable runs that were accepted. One that no host knows
-// has ended some time ago: its turn is in its thread.
+// endRuns waits for the ends of the durable runs that have begun. One that the server does
+// not know has ended some time ago: its turn is in its thread.
 func (s *serverSoak) endRuns(ctx context.Context) error {
 	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 		s.mu.Lock()
@@ -672,69 +677,80 @@ func (s *serverSoak) endRuns(ctx context.Context) error {
 	}
 }
 
-// checkThreads compares the threads with what was acknowledged.
+// checkThreads compares the threads with the acknowledged turns.
 func (s *serverSoak) checkThreads(ctx context.Context) error {
-	wanted := map[string]map[string]bool{} // by thread and turn: whether an answer was acknowledged
-	want := func(thread, turn string, answer bool) {
-		if wanted[thread] == nil {
-			wanted[thread] = map[string]bool{}
+	threads := map[string]*storedThread{}
+	read := func(thread string) (t *storedThread, err error) {
+		if t = threads[thread]; t == nil {
+			t, err = s.readThread(ctx, thread)
+			threads[thread] = t
 		}
-		wanted[thread][turn] = answer
+		return t, err
 	}
 	for name, thread := range s.acked {
-		want(thread, name, true)
-	}
-	accepted := map[string]bool{}
-	for _, turn := range s.pending {
-		thread, name, _ := strings.Cut(turn, " ")
-		want(thread, name, true)
-		accepted[name] = true
-	}
-	for thread, turns := range wanted {
-		asks, answers, err := s.readThread(ctx, thread)
+		t, err := read(thread)
 		if err != nil {
 			return err
 		}
-		for name := range turns {
-			switch {
-			case accepted[name] && answers[name] == 0:
-				s.broke("turn %s of thread %s: its durable run was accepted and never ended; the thread has it %d times", name, thread, asks[name])
-			case asks[name] != 1 || answers[name] != 1:
-				s.broke("turn %s of thread %s: it was completed, and the thread has it %d times with %d answers", name, thread, asks[name], answers[name])
-			}
+		if t.asks[name] != 1 || t.answers[name] != 1 {
+			s.broke("turn %s of thread %s: it was completed, and the thread has it %d times with %d answers", name, thread, t.asks[name], t.answers[name])
 		}
-		for name, n := range asks {
-			if n > 1 || answers[name] > 1 {
-				s.broke("turn %s of thread %s is there %d times with %d answers", name, thread, n, answers[name])
+	}
+	for id, turn := range s.pending {
+		thread, name, _ := strings.Cut(turn, " ")
+		t, err := read(thread)
+		if err != nil {
+			return err
+		}
+		if t.turns[id] == "" {
+			s.broke("turn %s of thread %s: its durable run began and never ended; the thread has it %d times with %d answers", name, thread, t.asks[name], t.answers[name])
+		}
+	}
+	for thread, t := range threads {
+		for name, n := range t.asks {
+			if n > 1 || t.answers[name] > 1 {
+				s.broke("turn %s of thread %s is there %d times with %d answers", name, thread, n, t.answers[name])
 			}
 		}
 	}
 	return nil
 }
 
-// readThread counts the messages of each turn in a thread.
-func (s *serverSoak) readThread(ctx context.Context, thread string) (asks, answers map[string]int, err error) {
+// storedThread counts the messages of each turn in a thread.
+type storedThread struct {
+	asks, answers map[string]int
+	turns         map[string]string // their statuses, by run
+}
+
+func (s *serverSoak) readThread(ctx context.Context, thread string) (*storedThread, error) {
 	resp, raw, err := s.ask(ctx, s.current(), http.MethodGet, "/v1/threads/"+thread+"/messages?limit=1000", nil, "", false)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var page struct {
-		Messages []*chat.Message `json:"messages"`
+		Messages  []*chat.Message `json:"messages"`
+		Snapshots []struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+		} `json:"snapshots"`
 	}
 	if err := json.Unmarshal(raw, &page); err != nil || resp.StatusCode != http.StatusOK {
-		return nil, nil, fmt.Errorf("read thread %s: %d %.300s", thread, resp.StatusCode, raw)
+		return nil, fmt.Errorf("read thread %s: %d %.300s", thread, resp.StatusCode, raw)
 	}
-	asks, answers = map[string]int{}, map[string]int{}
+	t := &storedThread{asks: map[string]int{}, answers: map[string]int{}, turns: map[string]string{}}
 	for _, m := range page.Messages {
 		if name, ok := strings.CutPrefix(m.Text(), askPrefix); ok && m.Role == chat.User {
-			asks[name]++
+			t.asks[name]++
 		}
 		if text, ok := strings.CutPrefix(m.Text(), answerPrefix); ok {
 			name, _, _ := strings.Cut(text, ": ")
-			answers[name]++
+			t.answers[name]++
 		}
 	}
-	return asks, answers, nil
+	for _, snapshot := range page.Snapshots {
+		t.turns[snapshot.ID] = snapshot.Status
+	}
+	return t, nil
 }
 
 // listenFor serves a handler on a port of this machine until Close.

@@ -27,7 +27,7 @@ const programVariable = "AGENTHOST_SOAK_PROGRAM"
 // deviceBytes is the size of the device: of memory, as far as it is filled.
 const deviceBytes = badgerkv.DefaultMinFree + 256<<20
 
-// noMount is what the child says where no device can be mounted.
+// noMount is the text of the child where no device can be mounted.
 const noMount = "no device can be mounted"
 
 // The server's faults include a device that is full. The test runs in a process with mounts
