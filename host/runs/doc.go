@@ -55,6 +55,10 @@
 // one that resumes later gets those from its number on, and finds each whole message in its
 // message.done.
 //
+// A durable run whose last commit fails, because the store takes no writes, stays in the
+// journal. The registry continues it every few seconds, up to [MaxOwners] times, if it has
+// Options.Target; in a cluster any member does.
+//
 // # Errors
 //
 // Errors have the codes of package fault. The error of a run is for the program: a

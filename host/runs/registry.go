@@ -67,8 +67,9 @@ func (o Options) withDefaults() Options {
 type Registry struct {
 	host   *host.Host
 	opts   Options
-	shared *Journal    // nil unless the journal is one of a cluster
-	stored *eventStore // of durable runs; nil if the journal has no store
+	shared *Journal      // nil unless the journal is one of a cluster
+	stored *eventStore   // of durable runs; nil if the journal has no store
+	alone  *strandedRuns // nil in a cluster, whose members look for such runs themselves
 
 	ctx        context.Context // the lifetime of the background work: ends with Drain
 	cancel     context.CancelFunc
@@ -110,6 +111,7 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 	if r.shared, _ = o.Journal.(*Journal); r.shared != nil {
 		r.peers = newPeers(r.shared.member)
 	}
+	r.alone = newStrandedRuns(r)
 	return r, nil
 }
 
@@ -247,7 +249,10 @@ func (r *Registry) retire(l *liveRun) {
 // lost reports whether a run has ended here and not in the journal: another host has it,
 // or will.
 func (r *Registry) lost(l *liveRun) bool {
-	if r.shared == nil || !r.shared.owns(l.info.Tenant, l.info.ID) {
+	if r.shared == nil {
+		return r.alone.add(l)
+	}
+	if !r.shared.owns(l.info.Tenant, l.info.ID) {
 		return false
 	}
 	r.shared.setOpen(host.RunRef{Tenant: l.info.Tenant, Run: l.info.ID}, false)
@@ -504,6 +509,7 @@ func (r *Registry) DropTenant(ctx context.Context, tenant string) error {
 		r.remove(l)
 		r.mu.Unlock()
 	}
+	r.alone.dropTenant(tenant)
 	r.stored.dropTenant(tenant)
 	return nil
 }
@@ -527,6 +533,7 @@ func (r *Registry) RemoveExpired(ctx context.Context, tenant string) error {
 func (r *Registry) Drain(ctx context.Context) error {
 	idle := r.stop()
 	r.cancel()
+	r.alone.close()
 	r.background.Wait()
 	r.handOver(context.WithoutCancel(ctx))
 	select {
