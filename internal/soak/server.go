@@ -453,10 +453,15 @@ func (s *serverSoak) resources(ctx context.Context) (r Resources, err error) {
 	return r, nil
 }
 
-// client has turns on threads of its own, one after the other, until stop.
+// client has turns on threads of its own, one after the other, until stop. It leaves a
+// thread whose durable run it did not see end: a turn that comes before a run has continued
+// ends the run.
 func (s *serverSoak) client(ctx context.Context, stop <-chan struct{}, own string, random *rand.Rand) {
-	for turn := 0; ; turn++ {
-		thread := fmt.Sprintf("%s-%d", own, turn/turnsAThread)
+	for turn, number := 0, 0; ; turn++ {
+		if turn == turnsAThread {
+			turn, number = 0, number+1
+		}
+		thread := fmt.Sprintf("%s-%d", own, number)
 		select {
 		case <-stop:
 			return
@@ -476,8 +481,23 @@ func (s *serverSoak) client(ctx context.Context, stop <-chan struct{}, own strin
 			s.turn(ctx, thread, name, startBody{Target: "broken"}, "application/json", false)
 		default:
 			s.turn(ctx, thread, name, startBody{Target: "clerk", Durable: true}, "", false)
+			if s.waits(thread) {
+				turn, number = -1, number+1
+			}
 		}
 	}
+}
+
+// waits reports whether a durable run of a thread was not seen to end.
+func (s *serverSoak) waits(thread string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, turn := range s.pending {
+		if strings.HasPrefix(turn, thread+" ") {
+			return true
+		}
+	}
+	return false
 }
 
 // startBody is the body of a request that starts a run.
@@ -526,7 +546,7 @@ func (s *serverSoak) turn(ctx context.Context, thread, name string, body startBo
 			s.pending[run.ID] = thread + " " + name
 			s.mu.Unlock()
 		}
-		s.follow(ctx, run.ID, 2)
+		s.follow(ctx, run.ID, 5)
 	case resp.StatusCode != http.StatusOK:
 		s.count(func(f *ServerFigures) { f.Refused++; f.Codes[fmt.Sprint(resp.StatusCode, " ", run.Code)]++ })
 		if resp.StatusCode >= 500 && run.Code != "unavailable" && run.Code != "internal" && run.Code != "deadline_exceeded" || run.Code == "" {
