@@ -156,18 +156,12 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 	l.enter()
 	defer l.leave() // the grace of a run that needs readers begins when Start returns
 	go func() {
-		l.follow(runCtx, r.host, &own, func() (*runLog, int64) { return r.beginLog(runCtx, l, &own) })
+		l.follow(runCtx, r.host, &own, func() (*runLog, int64) {
+			return r.stored.begin(context.WithoutCancel(runCtx), l, r.shared, own.Resume == own.Run)
+		})
 		r.retire(l)
 	}()
 	return r.awaitStart(ctx, l)
-}
-
-// beginLog begins the log of a run whose first event has come, if it is durable.
-func (r *Registry) beginLog(ctx context.Context, l *liveRun, req *host.Request) (*runLog, int64) {
-	if info := l.snapshot(); info.Durable || r.shared != nil && r.shared.owns(info.Tenant, info.ID) {
-		return r.stored.begin(context.WithoutCancel(ctx), info, l.snapshot, req.Resume == req.Run)
-	}
-	return nil, 0
 }
 
 // newID returns the id of a run, which names this host if there are others, so that they

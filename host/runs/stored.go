@@ -141,12 +141,13 @@ type row struct {
 
 // begin begins the log of a run whose first event has come, and returns the number of that
 // event: 0, or the one after the last that an earlier process has stored. Both results are
-// zero for a store that is nil.
-func (s *eventStore) begin(ctx context.Context, info *Run, describe func() *Run, continued bool) (*runLog, int64) {
-	if s == nil {
+// zero for a run that is not durable, and for a store that is nil.
+func (s *eventStore) begin(ctx context.Context, run *liveRun, shared *Journal, continued bool) (*runLog, int64) {
+	info := run.snapshot()
+	if s == nil || !info.Durable && (shared == nil || !shared.owns(info.Tenant, info.ID)) {
 		return nil, 0
 	}
-	l, err := s.open(info, describe)
+	l, err := s.open(info, run.snapshot)
 	if err != nil {
 		return nil, 0
 	}
