@@ -51,7 +51,7 @@ func BenchmarkStoredRun(b *testing.B) {
 
 // What a stored run costs in counts, which no machine changes; times are the benchmark's.
 func TestStoredRunStaysLean(t *testing.T) {
-	const maxKeys, maxCommits, maxAllocs = 10, 2, 280
+	const maxKeys, maxCommits, maxAllocs = 10, 2, 250
 	rec := &recorder{Driver: kv.NewMemory()}
 	stored, alone := newClerk(t, threads.New(rec, nil)), newClerk(t, nil)
 	stored.run(t, "")
