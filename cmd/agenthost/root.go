@@ -8,6 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/auditcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/datacmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/doctorcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/helpcmd"
@@ -23,6 +24,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/threadcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tokenscmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tracecmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/usagecmd"
 )
 
 func newRoot(env *environment) *cobra.Command {
@@ -59,6 +61,8 @@ Start with:   agenthost demo`,
 		runcmd.NewServe(t, projects),
 		tenantcmd.New(t, dirs),
 		keycmd.New(t, dirs),
+		usagecmd.New(t, dirs),
+		auditcmd.New(t, dirs),
 		sessioncmd.NewChat(t),
 		sessioncmd.New(t),
 		threadcmd.New(t, dirs),

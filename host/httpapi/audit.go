@@ -136,12 +136,14 @@ func actor(p *keys.Principal) string {
 	switch {
 	case p.Admin && p.Key != "":
 		return plain("admin/" + p.Key)
-	case p.Admin:
-		return plain("admin/" + p.Subject)
 	case p.Key != "":
 		return plain("key/" + p.Key)
+	case p.Admin && p.Subject != "": // of a local socket, such as socket/0
+		return plain(p.Subject)
+	case p.Subject != "":
+		return plain("user/" + p.Subject)
 	}
-	return plain("user/" + p.Subject)
+	return "anonymous" // of a host without keys
 }
 
 // denials counts the denied changes of each caller in the present minute.

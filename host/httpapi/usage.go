@@ -50,13 +50,14 @@ func (h *usageHandlers) adminRoutes() []*route {
 
 func (h *usageHandlers) routesAt(path, group, whose, bill, records, limits string) []*route {
 	period := param{name: "period", kind: "string", doc: "a day, as 2026-01-31, or a month, as 2026-01, in UTC; absent is this month"}
+	by := param{name: "by", kind: "string", doc: "key: one item for each key", values: []string{"key"}}
 	key := param{name: "key", kind: "string", doc: "records of that key"}
 	recordsID, limitsID := "usageRecords", "usageLimits"
 	if whose != "" {
 		recordsID, limitsID = "tenantUsageRecords", "tenantUsageLimits"
 	}
 	return []*route{
-		{method: "GET", path: path, id: "get" + whose + "Usage", group: group, scope: ReadUsage, query: []param{period},
+		{method: "GET", path: path, id: "get" + whose + "Usage", group: group, scope: ReadUsage, query: []param{period, by},
 			summary: bill, answer: Bill{}, handle: h.getUsage},
 		{method: "GET", path: path + "/records", id: recordsID, group: group, scope: ReadUsage, query: []param{key, limitParam, cursorParam},
 			summary: records, answer: UsageRecords{}, handle: h.usageRecords},
@@ -71,14 +72,8 @@ func (h *usageHandlers) period(c *call) (name string, p usage.Period, err error)
 	if name == "" {
 		name = time.Now().UTC().Format("2006-01")
 	}
-	if t, err := time.Parse(time.DateOnly, name); err == nil {
-		return name, usage.DayOf(t), nil
-	}
-	t, err := time.Parse("2006-01", name)
-	if err != nil {
-		return "", p, host.Errorf(host.InvalidArgument, "the period is neither a day nor a month: %.60q", name).WithHint("write 2026-01-31 or 2026-01")
-	}
-	return name, usage.MonthOf(t), nil
+	p, err = usage.ParsePeriod(name)
+	return name, p, err
 }
 
 func (h *usageHandlers) getUsage(c *call) error {
@@ -90,8 +85,12 @@ func (h *usageHandlers) getUsage(c *call) error {
 	if err != nil {
 		return err
 	}
-	if bill.Items == nil {
-		bill.Items = []usage.LineItem{}
+	switch by := c.query("by"); by {
+	case "":
+	case "key":
+		bill.Items = bill.ByKey()
+	default:
+		return host.Errorf(host.InvalidArgument, "a bill is not split by %.60q", by).WithHint("write by=key, or leave it out")
 	}
 	return c.answer(Bill{Period: name, Items: bill.Items, Total: bill.Total})
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -30,6 +31,9 @@ func (p *Project) Tenant(name string) string {
 // the place of the configuration's settings for its tenant; a tenant without a record has
 // those settings.
 func (p *Project) Tenants() *tenants.Store { return p.tenants.store }
+
+// Audit returns the audit log of the project's data.
+func (p *Project) Audit() *audit.Log { return p.tenants.log }
 
 // tenantSettings are the settings of a configuration's tenants, by id, and the prices that
 // budgets of money count with.
@@ -56,6 +60,7 @@ type tenantSet struct {
 	store    *tenants.Store
 	registry atomic.Pointer[runs.Registry] // nil until the host runs
 
+	log      *audit.Log
 	erasures *erasure.Tenants // one, so that a sweep and a caller delete one after the other
 
 	mu         sync.Mutex
@@ -74,7 +79,7 @@ func (s *tenantSet) open(ctx context.Context, driver kv.Driver, c *configfile.Co
 	if s.configured, err = readTenantSettings(c); err != nil {
 		return err
 	}
-	s.planned = map[string]bool{}
+	s.planned, s.log = map[string]bool{}, audit.New(driver)
 	s.store, err = tenants.Open(ctx, driver, &tenants.Options{Ledger: s, Plugins: s, Runs: s, Unregistered: true, Logger: logger})
 	return err
 }

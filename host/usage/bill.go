@@ -29,6 +29,19 @@ func MonthOf(t time.Time) Period {
 	return Period{monthKeys, uint64(year*100 + int(month))}
 }
 
+// ParsePeriod returns the period of a text: a day, as 2026-01-31, or a month, as 2026-01.
+// Code invalid_argument for another.
+func ParsePeriod(text string) (Period, error) {
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		return DayOf(t), nil
+	}
+	t, err := time.Parse("2006-01", text)
+	if err != nil {
+		return Period{}, invalid("the period is neither a day nor a month: %.60q", text).WithHint("write 2026-01-31 or 2026-01")
+	}
+	return MonthOf(t), nil
+}
+
 func (p Period) prefix() kv.Key { return p.keys.WithUint(p.n) }
 
 // LineItem is the sum of a bill's records of one key, agent and model. The line without
@@ -132,6 +145,19 @@ type Bill struct {
 	Tenant string     `json:"tenant"`
 	Items  []LineItem `json:"items"`
 	Total  LineItem   `json:"total"`
+}
+
+// ByKey returns the sum of the items of each key, in the order of keys.
+func (b *Bill) ByKey() []LineItem {
+	sums := []LineItem{}
+	for i := range b.Items {
+		item := &b.Items[i]
+		if n := len(sums); n == 0 || sums[n-1].Key != item.Key { // the items are in the order of keys
+			sums = append(sums, LineItem{Key: item.Key})
+		}
+		sums[len(sums)-1].Add(item)
+	}
+	return sums
 }
 
 // BillOf returns a tenant's bill of a day or a month. It has the closed records of this

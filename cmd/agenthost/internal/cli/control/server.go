@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +40,9 @@ const TenantHeader = "Agenthost-Tenant"
 // acts for the tenant of [TenantHeader]. The server has checked the process at the other
 // end. tenant completes the name, which may be empty.
 func Authenticate(tenant func(string) string) httpapi.Authenticate {
+	scopes, subject := slices.Concat(httpapi.Scopes(), httpapi.AdminScopes()), fmt.Sprintf("socket/%d", os.Getuid())
 	return func(r *http.Request) (*keys.Principal, error) {
-		return &keys.Principal{Tenant: tenant(r.Header.Get(TenantHeader)), Scopes: httpapi.Scopes(), Admin: true}, nil
+		return &keys.Principal{Tenant: tenant(r.Header.Get(TenantHeader)), Subject: subject, Scopes: scopes, Admin: true}, nil
 	}
 }
 

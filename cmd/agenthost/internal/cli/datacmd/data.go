@@ -28,14 +28,14 @@ import (
 type group struct {
 	term  *ui.Terminal
 	dirs  *open.Data
-	flags cli.StoredFlags
+	flags *cli.StoredFlags
 
 	socket, keyFile, dataKeys string
 }
 
 // New returns the command.
 func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
-	g := &group{term: t, dirs: dirs}
+	g := &group{term: t, dirs: dirs, flags: &cli.StoredFlags{}}
 	c := &cobra.Command{
 		Use:   "data",
 		Short: "Back up, restore, check, encrypt and erase what is kept",
@@ -55,7 +55,7 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 	}
 	g.flags.AddTo(c, "the data")
 	c.AddCommand(g.backup(), g.restore(), g.verify(), g.rekey(), g.copy(),
-		g.erase(), g.prove(), g.purge())
+		g.erase("erase", "agenthost data erase"), g.prove("agenthost data prove"), g.purge())
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
@@ -20,23 +22,34 @@ import (
 )
 
 // withTenants asks op of the host that has the data directory open, or does it.
-func (g *group) withTenants(ctx context.Context, op, tenant string, do func(*erasure.Tenants) (*erasure.Report, error)) (*erasure.Report, error) {
+func (g *group) withTenants(ctx context.Context, op, tenant string, do func(*erasure.Tenants, *audit.Log) (*erasure.Report, error)) (*erasure.Report, error) {
 	out := &erasure.Report{}
 	err := g.withData(ctx, op, tenantArgs{tenant}, out, func(s *datadir.Dir) error {
 		traces, err := s.OpenTraces(g.term.Logger())
 		if err != nil {
 			return err
 		}
-		out, err = do(s.Erasures(traces, nil, nil, tenants.NewRecords(s.Driver)))
+		out, err = do(s.Erasures(traces, nil, nil, tenants.NewRecords(s.Driver)), audit.New(s.Driver))
 		return err
 	})
 	return out, err
 }
 
-func (g *group) erase() *cobra.Command {
+// NewDelete returns the command agenthost data erase under the name delete, of a group of
+// commands with flags of its own.
+func NewDelete(t *ui.Terminal, dirs *open.Data, flags *cli.StoredFlags) *cobra.Command {
+	return (&group{term: t, dirs: dirs, flags: flags}).erase("delete", "agenthost tenant delete")
+}
+
+// NewProve returns the command agenthost data prove, of another group of commands.
+func NewProve(t *ui.Terminal, dirs *open.Data, flags *cli.StoredFlags) *cobra.Command {
+	return (&group{term: t, dirs: dirs, flags: flags}).prove("agenthost tenant prove")
+}
+
+func (g *group) erase(name, command string) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
-		Use:   "erase TENANT",
+		Use:   name + " TENANT",
 		Short: "Delete everything that is kept of a tenant, also from the files",
 		Long: `Delete everything that is kept of a tenant: threads, sessions, artifacts, memories, jobs,
 what plugins keep for it, traces. From the beginning on nothing of it can be read, and
@@ -49,17 +62,17 @@ Backups of before are not touched. Of an encrypted directory they can be restore
 the key file alone, which has no key of the tenant any more; copies of the key file of
 before must go. The bytes of a backup of a directory that is not encrypted can be
 read, and a restore leaves the tenant out only if it is given the key file.`,
-		Example: "  agenthost data erase acme --data ./data --yes",
+		Example: "  " + command + " acme --data ./data --yes",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := open.CheckData(&g.flags.Data, "agenthost data erase"); err != nil {
+			if err := open.CheckData(&g.flags.Data, command); err != nil {
 				return err
 			}
 			if !yes {
-				return cli.UsageError(fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), "agenthost data erase")
+				return cli.UsageError(fmt.Errorf("--yes is required: everything of tenant %s is deleted, and cannot be restored", termtext.ShellWord(list[0])), command)
 			}
-			report, err := g.withTenants(c.Context(), "data.erase", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
-				return eraseAndProve(c.Context(), all, list[0])
+			report, err := g.withTenants(c.Context(), "data.erase", list[0], func(all *erasure.Tenants, log *audit.Log) (*erasure.Report, error) {
+				return eraseAndProve(c.Context(), all, log, fmt.Sprintf("cli/%d", os.Getuid()), list[0])
 			})
 			if err != nil {
 				return err
@@ -72,20 +85,20 @@ read, and a restore leaves the tenant out only if it is given the key file.`,
 	return c
 }
 
-func (g *group) prove() *cobra.Command {
+func (g *group) prove(command string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prove TENANT",
 		Short: "Show what the files have of a tenant",
 		Long: `Show what the files of a data directory have of a tenant, by reading every entry in all of
 them, deleted ones included. It ends with exit code 3 if anything is left of a tenant
 that was deleted.`,
-		Example: "  agenthost data prove acme --data ./data",
+		Example: "  " + command + " acme --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			if err := open.CheckData(&g.flags.Data, "agenthost data prove"); err != nil {
+			if err := open.CheckData(&g.flags.Data, command); err != nil {
 				return err
 			}
-			report, err := g.withTenants(c.Context(), "data.prove", list[0], func(all *erasure.Tenants) (*erasure.Report, error) {
+			report, err := g.withTenants(c.Context(), "data.prove", list[0], func(all *erasure.Tenants, _ *audit.Log) (*erasure.Report, error) {
 				return all.Prove(c.Context(), list[0])
 			})
 			if err != nil {

@@ -2,12 +2,15 @@ package datacmd
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
@@ -53,7 +56,7 @@ func (l *liveData) erase(ctx context.Context, args tenantArgs) (*erasure.Report,
 	if err := l.keepsData(); err != nil {
 		return nil, err
 	}
-	return eraseAndProve(ctx, l.app.Erasures(), args.Tenant)
+	return eraseAndProve(ctx, l.app.Erasures(), l.app.Audit(), fmt.Sprintf("socket/%d", os.Getuid()), args.Tenant)
 }
 
 func (l *liveData) prove(ctx context.Context, args tenantArgs) (*erasure.Report, error) {
@@ -102,7 +105,14 @@ const verifyOp = "data.verify"
 // backupOp asks a host to do the work of agenthost data backup.
 const backupOp = "data.backup"
 
-func eraseAndProve(ctx context.Context, all *erasure.Tenants, tenant string) (*erasure.Report, error) {
+// eraseAndProve deletes a tenant for an actor of the audit log.
+func eraseAndProve(ctx context.Context, all *erasure.Tenants, log *audit.Log, actor, tenant string) (*erasure.Report, error) {
+	if err := host.ValidateTenant(tenant); err != nil {
+		return nil, err
+	}
+	if _, err := log.Append(ctx, &audit.Entry{Actor: actor, Action: "tenant.delete", Tenant: tenant, Object: "tenant/" + tenant, Outcome: "allowed"}); err != nil {
+		return nil, err
+	}
 	if err := all.Delete(ctx, tenant); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package keycmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +24,7 @@ type group struct {
 	term  *ui.Terminal
 	dirs  *open.Data
 	flags cli.StoredFlags
+	admin bool // administrators' keys
 }
 
 // New returns the command.
@@ -32,33 +32,55 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	g := &group{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "key",
-		Short: "Make and end the keys with which tenants call a server",
-		Long: `Make and end the keys with which tenants call agenthost serve. A key is shown once, when
-it is made or rotated: the data has only its SHA-256. A server that runs knows of a
-change within a second.`,
+		Short: "Make and end the keys of tenants and of administrators",
+		Long: `Make and end the keys with which tenants, and with --admin administrators, call agenthost
+serve. A tenant's key reaches the data of that tenant alone, an administrator's the routes
+below /v1/admin alone. A key is shown once, when it is made or rotated: the data has only
+its SHA-256. A server that runs knows of a change within a second, and changes are in the
+audit log: agenthost audit list.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	g.flags.AddTo(c, "where the keys are kept")
 	g.dirs.AddWaitLock(c.PersistentFlags())
 	g.flags.AddTenantTo(c, cli.TenantUsage("whose keys"))
-	c.AddCommand(g.create(), g.list(), g.rotate(), g.revoke())
+	c.PersistentFlags().BoolVar(&g.admin, "admin", false, "the keys of administrators, who are no tenant's")
+	c.AddCommand(g.create(), g.list(), g.show(), g.rotate(), g.revoke())
 	return c
 }
 
-// withKeys opens the keys of a tenant, in data that must exist.
-func (g *group) withKeys(ctx context.Context, fn func(*keys.Keyring) error) (err error) {
+// withKeys opens the keys, in data that must exist. A change is in the audit log before it
+// is made; a read has no action.
+func (g *group) withKeys(c *cobra.Command, action, id string, fn func(*keys.Keyring) error) (err error) {
+	if g.admin && g.flags.Tenant != "" {
+		return cli.UsageError(errors.New("--admin and --tenant do not go together: administrators are no tenant's"), c.CommandPath())
+	}
 	if err := open.CheckData(&g.flags.Data, "agenthost key"); err != nil {
 		return err
 	}
-	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
+	ctx := c.Context()
+	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, driver.Close()) }()
-	store := keys.New(driver.Driver, nil)
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	store := keys.New(dir.Driver, nil)
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return fn(store.Of(cli.TenantOr(g.flags.Tenant)))
+	ring, tenant, kind := store.Admins(), "", "admin_key."
+	if !g.admin {
+		tenant, kind = cli.TenantOr(g.flags.Tenant), "key."
+		ring = store.Of(tenant)
+	}
+	if action != "" {
+		object := ""
+		if id != "" {
+			object = "key/" + id
+		}
+		if err := open.Record(ctx, dir.Driver, kind+action, tenant, object); err != nil {
+			return err
+		}
+	}
+	return fn(ring)
 }
 
 // madeKey is a key with its credential, which is shown once.
@@ -71,7 +93,11 @@ func (g *group) printMade(credential string, key *keys.Key) error {
 	if g.flags.JSON {
 		return ui.PrintJSON(g.term.Out, madeKey{credential, key})
 	}
-	g.term.Note("key %s of tenant %s, for %s; this is the only time that it is shown", key.ID, termtext.Printable(key.Tenant), strings.Join(key.Scopes, ", "))
+	whose := "tenant " + termtext.Printable(key.Tenant)
+	if g.admin {
+		whose = "an administrator"
+	}
+	g.term.Note("key %s of %s, for %s; this is the only time that it is shown", key.ID, whose, strings.Join(key.Scopes, ", "))
 	_, err := fmt.Fprintln(g.term.Out, credential)
 	return err
 }
@@ -91,7 +117,10 @@ func (g *group) create() *cobra.Command {
 			if life > 0 {
 				spec.Expires = time.Now().Add(life)
 			}
-			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+			if g.admin && !c.Flags().Changed("scope") {
+				spec.Scopes = httpapi.AdminScopes()
+			}
+			return g.withKeys(c, "create", "", func(r *keys.Keyring) error {
 				credential, key, err := r.Create(c.Context(), &spec)
 				if err != nil {
 					return err
@@ -102,9 +131,9 @@ func (g *group) create() *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.StringVar(&spec.Name, "name", "", "what the key is for, for people")
-	flags.StringSliceVar(&spec.Scopes, "scope", httpapi.Scopes(), "what the key allows")
+	flags.StringSliceVar(&spec.Scopes, "scope", httpapi.Scopes(), "what the key allows (with --admin: "+strings.Join(httpapi.AdminScopes(), ",")+")")
 	flags.DurationVar(&life, "expires", 0, "how long the key is valid, such as 720h (default: for ever)")
-	cli.CompleteWords(c, "scope", httpapi.Scopes())
+	cli.CompleteWords(c, "scope", append(httpapi.Scopes(), httpapi.AdminScopes()...))
 	return c
 }
 
@@ -113,16 +142,16 @@ func (g *group) list() *cobra.Command {
 	var after string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the keys of a tenant, without their secrets",
+		Short: "List keys, without their secrets",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+			return g.withKeys(c, "", "", func(r *keys.Keyring) error {
 				page, next, err := r.List(c.Context(), after, limit)
 				if err != nil {
 					return err
 				}
 				if g.flags.JSON {
-					return ui.PrintItems(g.term.Out, page)
+					return ui.PrintPage(g.term.Out, page, next)
 				}
 				if next != "" {
 					g.term.Note("there are more: --after %s", next)
@@ -131,14 +160,14 @@ func (g *group) list() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", keys.DefaultListLimit, "how many at most")
+	c.Flags().IntVar(&limit, "limit", open.PageLimit, "how many at most")
 	c.Flags().StringVar(&after, "after", "", "only keys whose ids come after this one")
 	return c
 }
 
 func printKeys(w io.Writer, list []*keys.Key) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "The tenant has no key.")
+		_, err := fmt.Fprintln(w, "There is no key.")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -156,6 +185,26 @@ func date(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
+func (g *group) show() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show KEY",
+		Short: "Show a key, without its secret",
+		Args:  cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return g.withKeys(c, "", "", func(r *keys.Keyring) error {
+				key, err := r.Get(c.Context(), list[0])
+				if err != nil {
+					return err
+				}
+				if g.flags.JSON {
+					return ui.PrintJSON(g.term.Out, key)
+				}
+				return printKeys(g.term.Out, []*keys.Key{key})
+			})
+		},
+	}
+}
+
 func (g *group) rotate() *cobra.Command {
 	var overlap time.Duration
 	c := &cobra.Command{
@@ -163,7 +212,7 @@ func (g *group) rotate() *cobra.Command {
 		Short: "Give a key another secret, and print it",
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+			return g.withKeys(c, "rotate", list[0], func(r *keys.Keyring) error {
 				credential, key, err := r.Rotate(c.Context(), list[0], overlap)
 				if err != nil {
 					return err
@@ -182,7 +231,7 @@ func (g *group) revoke() *cobra.Command {
 		Short: "End a key",
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return g.withKeys(c.Context(), func(r *keys.Keyring) error {
+			return g.withKeys(c, "revoke", list[0], func(r *keys.Keyring) error {
 				if err := r.Revoke(c.Context(), list[0]); err != nil {
 					return err
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/plugincmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/sessioncmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/usagecmd"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/httpapi"
@@ -65,7 +66,7 @@ func newLiveHost(ctx context.Context, app *project.Project, data *cli.DataFlag, 
 	if err != nil {
 		return nil, err
 	}
-	server, err := control.Listen(socket, api, slices.Concat(clients.Routes(), plugincmd.Routes(app, h.reload), datacmd.Routes(app)))
+	server, err := control.Listen(socket, api, slices.Concat(clients.Routes(), plugincmd.Routes(app, h.reload), datacmd.Routes(app), usagecmd.Routes(app)))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, l
 	}
 	plugins, err := h.app.Library(ctx)
 	return httpapi.Options{
-		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(),
+		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(), Audit: h.app.Audit(),
 		Sessions: clients.Service, Memory: h.app.Memories(), Plugins: plugins,
 		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
 			return h.app.Tenants().Allows(p.Tenant, target)
@@ -116,6 +117,7 @@ func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, l
 func (h *liveHost) administratorAPI() (*httpapi.API, error) {
 	opts := h.api
 	opts.WholeErrors = true
+	h.administer(&opts, &keys.Options{Logger: opts.Logger})
 	return httpapi.New(control.Authenticate(h.app.Tenant), &opts)
 }
 

@@ -149,10 +149,10 @@ func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name st
 	return web.serve(ctx, api, untilDone)
 }
 
-// keyedAPI returns the API for the holders of the tenants' keys.
+// keyedAPI returns the API for the holders of keys, of tenants and of administrators.
 func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpapi.API, error) {
 	opts := h.api
-	store := keys.New(h.app.Data().Driver, &keys.Options{
+	store := h.administer(&opts, &keys.Options{
 		Admit: func(_ context.Context, p *keys.Principal) error {
 			if p.Admin {
 				return nil
@@ -161,7 +161,6 @@ func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpa
 		},
 		Address: f.address(), Logger: opts.Logger,
 	})
-	h.app.OnClose(store.Close)
 	opts.Origins = f.origins
 	if f.metrics {
 		opts.Metrics, opts.Observe = collected.Handler(&metrics.ViewOptions{Process: true}), []httpapi.Observe{collected.Request}

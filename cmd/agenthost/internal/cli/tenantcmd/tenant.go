@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/datacmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -33,27 +35,30 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	g := &group{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "tenant",
-		Short: "Give tenants plans, and suspend them",
-		Long: `Give tenants plans, and suspend them. The plan of a tenant says which targets, models and
+		Short: "Give tenants plans; suspend, export and delete them",
+		Long: `Give tenants plans; suspend, export and delete them. The plan of a tenant says which targets, models and
 plugins it has, with their grants, its budgets and limits, and how long its threads are
 kept. It takes the place of what the configuration says about the tenant; a tenant
 without a record here has what the configuration says. A host that runs knows of a
 change within a second.
 
-To delete a tenant with everything that is kept of it: agenthost data erase`,
+Changes are in the audit log: agenthost audit list.`,
 		Example: `  agenthost tenant create acme --plan '{"models":["small"],"retention":{"max_age":"720h"}}' --data ./data
   agenthost tenant suspend acme --reason "the invoice of March is open" --data ./data`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	g.flags.AddTo(c, "where the records are kept")
-	g.dirs.AddWaitLock(c.PersistentFlags())
-	c.AddCommand(g.create(), g.list(), g.show(), g.change(), g.suspend(), g.activate())
+	for _, sub := range []*cobra.Command{g.create(), g.list(), g.show(), g.change(), g.suspend(), g.activate(), g.export()} {
+		g.dirs.AddWaitLock(sub.Flags())
+		c.AddCommand(sub)
+	}
+	c.AddCommand(datacmd.NewDelete(t, dirs, &g.flags), datacmd.NewProve(t, dirs, &g.flags))
 	return c
 }
 
 // withTenants opens the records, in data that must exist.
-func (g *group) withTenants(ctx context.Context, fn func(*tenants.Store) error) (err error) {
+func (g *group) withTenants(ctx context.Context, fn func(*datadir.Dir, *tenants.Store) error) (err error) {
 	if err := open.CheckData(&g.flags.Data, "agenthost tenant"); err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (g *group) withTenants(ctx context.Context, fn func(*tenants.Store) error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return fn(store)
+	return fn(dir, store)
 }
 
 // planFlag adds --plan to a command.
@@ -109,12 +114,8 @@ func (g *group) create() *cobra.Command {
 					return err
 				}
 			}
-			return g.withTenants(c.Context(), func(s *tenants.Store) error {
-				t, err := s.Create(c.Context(), list[0], &spec)
-				if err != nil {
-					return err
-				}
-				return g.print(t, "is made")
+			return g.update(c.Context(), "tenant.create", list[0], "is made", func(s *tenants.Store) (*tenants.Tenant, error) {
+				return s.Create(c.Context(), list[0], &spec)
 			})
 		},
 	}
@@ -131,22 +132,22 @@ func (g *group) list() *cobra.Command {
 		Short: "List the tenants that have records",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return g.withTenants(c.Context(), func(s *tenants.Store) error {
+			return g.withTenants(c.Context(), func(_ *datadir.Dir, s *tenants.Store) error {
 				page, next, err := s.List(c.Context(), after, limit)
 				if err != nil {
 					return err
 				}
+				if g.flags.JSON {
+					return ui.PrintPage(g.term.Out, page, next)
+				}
 				if next != "" {
 					g.term.Note("there are more: --after %s", termtext.ShellWord(next))
-				}
-				if g.flags.JSON {
-					return ui.PrintItems(g.term.Out, page)
 				}
 				return printTenants(g.term.Out, page)
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", tenants.DefaultListLimit, "how many at most")
+	c.Flags().IntVar(&limit, "limit", open.PageLimit, "how many at most")
 	c.Flags().StringVar(&after, "after", "", "only tenants whose ids come after this one")
 	return c
 }
@@ -170,7 +171,7 @@ func (g *group) show() *cobra.Command {
 		Short: "Print a tenant with its plan",
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return g.withTenants(c.Context(), func(s *tenants.Store) error {
+			return g.withTenants(c.Context(), func(_ *datadir.Dir, s *tenants.Store) error {
 				t, err := s.Get(c.Context(), list[0])
 				if err != nil {
 					return err
@@ -206,7 +207,7 @@ func (g *group) change() *cobra.Command {
 					return err
 				}
 			}
-			return g.update(c.Context(), "is changed", func(s *tenants.Store) (*tenants.Tenant, error) {
+			return g.update(c.Context(), "tenant.change", list[0], "is changed", func(s *tenants.Store) (*tenants.Tenant, error) {
 				return s.Change(c.Context(), list[0], func(t *tenants.Tenant) error {
 					if named {
 						t.Name = name
@@ -231,7 +232,7 @@ func (g *group) suspend() *cobra.Command {
 		Short: "Refuse a tenant's requests, and cancel its runs",
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return g.update(c.Context(), "is suspended", func(s *tenants.Store) (*tenants.Tenant, error) {
+			return g.update(c.Context(), "tenant.suspend", list[0], "is suspended", func(s *tenants.Store) (*tenants.Tenant, error) {
 				return s.Suspend(c.Context(), list[0], reason)
 			})
 		},
@@ -246,16 +247,22 @@ func (g *group) activate() *cobra.Command {
 		Short: "Serve a suspended tenant again",
 		Args:  cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return g.update(c.Context(), "is active", func(s *tenants.Store) (*tenants.Tenant, error) {
+			return g.update(c.Context(), "tenant.resume", list[0], "is active", func(s *tenants.Store) (*tenants.Tenant, error) {
 				return s.Activate(c.Context(), list[0])
 			})
 		},
 	}
 }
 
-// update changes a tenant and prints it.
-func (g *group) update(ctx context.Context, done string, change func(*tenants.Store) (*tenants.Tenant, error)) error {
-	return g.withTenants(ctx, func(s *tenants.Store) error {
+// update changes a tenant and prints it. The change is in the audit log before it is made.
+func (g *group) update(ctx context.Context, action, id, done string, change func(*tenants.Store) (*tenants.Tenant, error)) error {
+	return g.withTenants(ctx, func(dir *datadir.Dir, s *tenants.Store) error {
+		if err := host.ValidateTenant(id); err != nil {
+			return err
+		}
+		if err := open.Record(ctx, dir.Driver, action, id, "tenant/"+id); err != nil {
+			return err
+		}
 		t, err := change(s)
 		if err != nil {
 			return err

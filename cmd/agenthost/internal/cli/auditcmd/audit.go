@@ -1,0 +1,230 @@
+package auditcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host/audit"
+	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// group is what the commands of agenthost audit share.
+type group struct {
+	term  *ui.Terminal
+	dirs  *open.Data
+	flags cli.StoredFlags
+}
+
+// New returns the command.
+func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
+	g := &group{term: t, dirs: dirs}
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "List, verify and export the log of changes",
+		Long: `List, verify and export the log of changes by administrators and tenants: who, what, to
+which thing, of which tenant, and whether it was allowed. Entries are a chain: one that was
+removed, moved or changed is found. A host that runs may append meanwhile.`,
+		Example: `  agenthost audit list --tenant acme --data ./data
+  agenthost audit export audit.ndjson --data ./data`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	g.flags.AddTo(c, "where the log is kept")
+	g.dirs.AddWaitLock(c.PersistentFlags())
+	c.AddCommand(g.list(), g.verify(), g.export())
+	return c
+}
+
+// withLog opens the log, in data that must exist.
+func (g *group) withLog(ctx context.Context, fn func(*audit.Log) error) (err error) {
+	if err := open.CheckData(&g.flags.Data, "agenthost audit"); err != nil {
+		return err
+	}
+	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return fn(audit.New(dir.Driver))
+}
+
+func (g *group) list() *cobra.Command {
+	var f audit.Filter
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List entries, the last one first",
+		Args:  cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return g.withLog(c.Context(), func(l *audit.Log) error {
+				page, err := l.List(c.Context(), &f)
+				if err != nil {
+					return err
+				}
+				next := ""
+				if page.Next > 0 {
+					next = strconv.FormatUint(page.Next, 10)
+				}
+				if g.flags.JSON {
+					return ui.PrintPage(g.term.Out, page.Entries, next)
+				}
+				if next != "" {
+					g.term.Note("there are more: --before %s", next)
+				}
+				return printEntries(g.term.Out, page.Entries)
+			})
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.Tenant, "tenant", "", "only entries about that tenant")
+	flags.StringVar(&f.Actor, "actor", "", "only entries of that caller, such as admin/abcd2345")
+	flags.StringVar(&f.Action, "action", "", "only entries of that action, such as tenant.suspend")
+	flags.StringVar(&f.Object, "object", "", "only entries about that thing, such as key/abcd2345")
+	flags.Uint64Var(&f.Before, "before", 0, "only entries before that number")
+	flags.IntVar(&f.Limit, "limit", open.PageLimit, "how many at most")
+	return c
+}
+
+func printEntries(w io.Writer, list []*audit.Entry) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "There is no entry.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SEQ\tTIME\tACTOR\tACTION\tTENANT\tOBJECT\tOUTCOME")
+	for _, e := range list {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Seq, e.Time.Local().Format(time.DateTime), word(e.Actor), word(e.Action), word(e.Tenant), word(e.Object), word(e.Outcome))
+	}
+	return table.Flush()
+}
+
+func word(text string) string { return cmp.Or(termtext.Printable(text), "-") }
+
+// headFlag is the flag of a head that was kept elsewhere: SEQ:SUM.
+type headFlag struct {
+	head  audit.Head
+	given bool
+}
+
+func (f *headFlag) String() string {
+	if !f.given {
+		return ""
+	}
+	return headText(f.head)
+}
+
+func (f *headFlag) Type() string { return "SEQ:SUM" }
+
+func (f *headFlag) Set(text string) (err error) {
+	seq, sum, _ := strings.Cut(text, ":")
+	if f.head.Seq, err = strconv.ParseUint(seq, 10, 64); err != nil {
+		return errors.New("write a head as audit verify prints it: SEQ:SUM")
+	}
+	f.given = true
+	return f.head.Sum.UnmarshalText([]byte(sum))
+}
+
+func headText(h audit.Head) string { return fmt.Sprintf("%d:%s", h.Seq, h.Sum) }
+
+func (g *group) verify() *cobra.Command {
+	var known headFlag
+	var file string
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Check that no entry was removed, moved or changed",
+		Long: `Check that no entry was removed, moved or changed, and print the head of the log: SEQ:SUM.
+Someone who can write to the data can also compute a whole chain again: a head that was
+kept elsewhere, given with --head, shows that. With --export it reads an exported file.`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file != "" {
+				return g.verifyExport(file, known.head)
+			}
+			return g.withLog(c.Context(), func(l *audit.Log) error {
+				var heads []audit.Head
+				if known.given {
+					heads = append(heads, known.head)
+				}
+				head, err := l.Verify(c.Context(), heads...)
+				if err != nil {
+					return err
+				}
+				return g.printHead("The log is whole", head)
+			})
+		},
+	}
+	c.Flags().Var(&known, "head", "a head that was kept elsewhere; with --export that before its first line")
+	c.Flags().StringVar(&file, "export", "", "check this file of audit export")
+	return c
+}
+
+func (g *group) verifyExport(file string, after audit.Head) error {
+	in, closeIn, err := files.Open(g.term.In, file)
+	if err != nil {
+		return err
+	}
+	defer closeIn()
+	head, err := audit.VerifyExport(after, in)
+	if err != nil {
+		return err
+	}
+	return g.printHead("The export is whole", head)
+}
+
+func (g *group) printHead(text string, head audit.Head) error {
+	if g.flags.JSON {
+		return ui.PrintJSON(g.term.Out, head)
+	}
+	_, err := fmt.Fprintf(g.term.Out, "%s: %s. Its head, to be kept elsewhere:\n%s\n", text, entries(head.Seq), headText(head))
+	return err
+}
+
+func entries(n uint64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return termtext.Thousands(int64(n)) + " entries"
+}
+
+func (g *group) export() *cobra.Command {
+	var after headFlag
+	c := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Write entries to a file, with their sums",
+		Long: `Write entries to a file, or to stdout if it is -: a line of JSON each, with its sum. They
+are verified meanwhile. With --after the file continues one that ends with that head.`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return g.withLog(c.Context(), func(l *audit.Log) error {
+				if list[0] == "-" {
+					_, err := l.Export(c.Context(), after.head, g.term.Out)
+					return err
+				}
+				var head audit.Head
+				err := files.Stream(list[0], func(w io.Writer) (err error) {
+					head, err = l.Export(c.Context(), after.head, w)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				return g.printHead("Wrote "+list[0], head)
+			})
+		},
+	}
+	c.Flags().Var(&after, "after", "the head after which to begin")
+	return c
+}
