@@ -315,10 +315,17 @@ func TestFewDeniedChangesAreInTheAuditLog(t *testing.T) {
 		s.do("acme", "POST", "/v1/admin/tenants", `{"id":"x"}`, 403, nil)
 		s.do("wrong", "POST", "/v1/admin/tenants", `{"id":"x"}`, 401, nil)
 	}
+	suspended := reachedBy(t, s, func(*http.Request) (*keys.Principal, error) {
+		return nil, host.Errorf(host.PermissionDenied, "the tenant is not active")
+	})
+	suspended.do("acme", "DELETE", "/v1/threads/t1", "", 403, nil)
 	page, err := s.audit.List(t.Context(), &audit.Filter{Limit: 1000})
 	must(t, err)
 	if n := len(page.Entries); n == 0 || n > 20 { // in at most two windows
 		t.Errorf("50 denied changes are %d entries", n)
+	}
+	if strange := slices.IndexFunc(page.Entries, func(e *audit.Entry) bool { return e.Actor != "key/k-acme" }); strange >= 0 {
+		t.Errorf("a caller that is not known has the entry %+v", page.Entries[strange])
 	}
 }
 

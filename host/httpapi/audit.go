@@ -56,7 +56,7 @@ func (c *call) made(kind, id string) { c.madeObject = objectOf(kind, id) }
 // first entry: it failed, or it has made an object. A change without a first entry is
 // written now, and a change that was denied, of each caller a few in a minute.
 func (c *call) recordEnd(err error) {
-	if c.api.options.Audit == nil || c.route.audit == "" {
+	if c.api.options.Audit == nil || c.route.audit == "" || c.principal.Tenant == "" && !c.principal.Admin { // the caller is not known
 		return
 	}
 	if errors.Is(err, errAnswered) {

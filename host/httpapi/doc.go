@@ -15,6 +15,14 @@
 // Ids are looked up inside the tenant: those of another one are 404. A [keys.Principal]
 // with a Thread reaches nothing but that thread and its runs.
 //
+// # Administrators
+//
+// The routes below /v1/admin are for administrators, whose credentials are no tenant's: see
+// [Admin]. With Options.Audit each change that a caller asks for is in the audit log before
+// it is made, and is not made without the entry. Reads, starts of runs (which have records
+// of usage) and requests without a valid credential are not in it; of changes that are
+// denied to a caller it has a few in a minute.
+//
 // # Runs
 //
 // POST /v1/runs starts a run, and Accept chooses the answer: the ended run as JSON,
