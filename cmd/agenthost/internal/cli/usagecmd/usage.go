@@ -118,7 +118,7 @@ func (g *group) bill() *cobra.Command {
 				bill.Items = bill.ByKey()
 			}
 			if g.flags.JSON {
-				return ui.PrintJSON(g.term.Out, keyBill{bill.Tenant, args.Period, bill.Items, bill.Total})
+				return ui.PrintJSON(g.term.Out, keyBill{Tenant: bill.Tenant, Period: args.Period, Items: bill.Items, Total: bill.Total})
 			}
 			return printBill(g.term.Out, bill, args.Period)
 		},
