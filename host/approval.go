@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -79,11 +80,11 @@ func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall
 			continue
 		}
 		var reason string
-		if err := tc.guardCall(tool.Name, func() (err error) { reason, err = rule(ctx, c.attempt); return err }); err != nil {
+		if err := tc.guardCall(ctx, tool.Name, func() (err error) { reason, err = rule(ctx, c.attempt); return err }); err != nil {
 			return nil, wrapError(err, "whether %s may run cannot be decided", tool.Name)
 		}
 		if reason != "" && tc.clientAnswers {
-			tc.events.logger.Warn("nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name, "run", tc.events.scope.Run)
+			tc.events.log(ctx, slog.LevelWarn, "nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name)
 			return nil, Errorf(PermissionDenied, "A person must agree to this call, and cannot be asked here.")
 		}
 		if reason != "" {

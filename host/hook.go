@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -219,7 +220,7 @@ func (tc *toolCalls) hookToolStart(ctx context.Context, tool *Tool, c *toolCall)
 		return nil, nil
 	}
 	at := &ToolStartHook{Scope: c.attempt.Scope, State: (*State)(c.attempt.State.view().ForHooks()), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: tool.Name, Arguments: slices.Clone(c.attempt.Arguments)}
-	if err := tc.guardCall(tool.Name, func() error { return hook(ctx, at) }); err != nil {
+	if err := tc.guardCall(ctx, tool.Name, func() error { return hook(ctx, at) }); err != nil {
 		return nil, err
 	}
 	if at.Output != nil {
@@ -247,7 +248,7 @@ func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, took time.Dur
 	if out != nil {
 		spent.Cost, spent.Usage = out.Cost, out.Usage
 	}
-	if err := tc.guardCall(c.part.Name, func() error { return hook(ctx, at) }); err != nil {
+	if err := tc.guardCall(ctx, c.part.Name, func() error { return hook(ctx, at) }); err != nil {
 		return &spent, err
 	}
 	own := at.Output.own()
@@ -257,10 +258,10 @@ func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, took time.Dur
 
 // guardCall makes an error of a panic, which would end the process in a call's
 // goroutine: that of a hook or a rule, or of a value that a tool has returned.
-func (tc *toolCalls) guardCall(tool string, hook func() error) (err error) {
+func (tc *toolCalls) guardCall(ctx context.Context, tool string, hook func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			tc.events.logger.Error("panic around a tool", "tool", tool, "run", tc.events.scope.Run, "panic", p, "stack", string(debug.Stack()))
+			tc.events.log(ctx, slog.LevelError, "panic around a tool", "tool", tool, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(Internal, "The tool %s failed.", tool)
 		}
 	}()

@@ -252,7 +252,7 @@ func (h *Host) answerOrRefuse(ctx context.Context, r *run) error {
 		return r.execute(r.withServices(ctx))
 	}
 	if stored, err := r.thread.readStoredTurn(ctx); err == nil && stored != nil {
-		return r.replay(stored)
+		return r.replay(ctx, stored)
 	}
 	return refused
 }

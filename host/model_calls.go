@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -65,7 +66,7 @@ func (c *modelCalls) processView(ctx context.Context, p Processor, v viewSource,
 			c.events.emit(ev)
 			return nil, wrapError(err, "processor %q", p.Name())
 		}
-		c.events.logMasked("processor failed", err, "processor", p.Name())
+		c.events.logMasked(ctx, "processor failed", err, "processor", p.Name())
 		out, done, ev.Skipped = messages, &llm.Processed{}, fault.AsError(err)
 	}
 	c.ledger.addCost(done.Cost)
@@ -114,7 +115,7 @@ func (c *modelCalls) listen(ctx context.Context, model Model, req *llm.Request, 
 		if op != nil {
 			op.Note(&chunk)
 		}
-		shown += c.pass(&chunk, show)
+		shown += c.pass(ctx, &chunk, show)
 		if chunk.Response != nil {
 			resp = chunk.Response
 		} else if ctx.Err() != nil {
@@ -135,14 +136,14 @@ func (c *modelCalls) listen(ctx context.Context, model Model, req *llm.Request, 
 }
 
 // pass shows a delta to the reader and returns its size.
-func (c *modelCalls) pass(chunk *llm.Chunk, show bool) int {
+func (c *modelCalls) pass(ctx context.Context, chunk *llm.Chunk, show bool) int {
 	n := len(chunk.Text) + len(chunk.Reasoning)
 	if chunk.Retry != nil {
-		c.events.logger.Warn("model retried", "run", c.events.scope.Run, "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
+		c.events.log(ctx, slog.LevelWarn, "model retried", "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
 		c.events.emit(&runevent.ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
 	}
 	if f := chunk.Fallback; f != nil {
-		c.events.logger.Warn("model fell back", "run", c.events.scope.Run, "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
+		c.events.log(ctx, slog.LevelWarn, "model fell back", "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
 		c.events.emit(&runevent.ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
 	}
 	if chunk.ToolCall != nil {
@@ -184,10 +185,10 @@ func withSystem(system *Message, view []*Message) []*Message {
 }
 
 // withoutOrphans is [chat.WithoutOrphans] for a request to a model, with a word in the log.
-func (c *modelCalls) withoutOrphans(messages []*Message) []*Message {
+func (c *modelCalls) withoutOrphans(ctx context.Context, messages []*Message) []*Message {
 	out, dropped := chat.WithoutOrphans(messages)
 	if dropped > 0 {
-		c.events.logger.Warn("tool results without a call are left out of a request to a model", "run", c.events.scope.Run, "results", dropped)
+		c.events.log(ctx, slog.LevelWarn, "tool results without a call are left out of a request to a model", "results", dropped)
 	}
 	return out
 }

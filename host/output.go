@@ -117,7 +117,7 @@ func (t *turn) repairOutput(ctx context.Context, req *llm.Request, resp *llm.Res
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(better.Usage)
-	if err := t.noteConversation(better); err != nil {
+	if err := t.noteConversation(ctx, better); err != nil {
 		return nil, err
 	}
 	if err := t.hookResponse(ctx, better); err != nil {

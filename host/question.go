@@ -96,7 +96,7 @@ func (tc *toolCalls) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, 
 		}
 		var terms *QuestionTerms
 		q := *c.question
-		err := tc.guardCall(c.part.Name, func() (err error) { terms, err = rule(ctx, c.attempt, &q); return err })
+		err := tc.guardCall(ctx, c.part.Name, func() (err error) { terms, err = rule(ctx, c.attempt, &q); return err })
 		if terms != nil || err != nil {
 			return terms, err
 		}

@@ -139,7 +139,7 @@ func (r *routing) decide(ctx context.Context, state *State, router Router) (*Rou
 	}
 	for range maxDelegations {
 		var route *Route
-		err := r.events.guard("it", func() (err error) {
+		err := r.events.guard(ctx, "it", func() (err error) {
 			route, err = r.askRouter(ctx, router, req)
 			return err
 		})
@@ -184,7 +184,7 @@ func (r *routing) enabledAgents(ctx context.Context, state *State) ([]AgentInfo,
 	infos := make([]AgentInfo, 0, len(r.net.agents))
 	for _, a := range r.net.agents {
 		var ok bool
-		err := r.events.guard("it", func() (err error) {
+		err := r.events.guard(ctx, "it", func() (err error) {
 			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: *r.events.scope, State: state, Input: r.conv.input, SoFar: r.conv.soFar(nil, r.iterations, r.net.agents, state)})
 			return err
 		})
@@ -230,7 +230,7 @@ func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *llm.
 	if err != nil {
 		return nil, err
 	}
-	req.Messages = r.asks.withoutOrphans(withInstructions(instructions, view))
+	req.Messages = r.asks.withoutOrphans(ctx, withInstructions(instructions, view))
 	resp, err := r.asks.generate(ctx, model, req, 1, false)
 	if err != nil {
 		return nil, wrapError(err, "model %q", model.Name())

@@ -199,9 +199,9 @@ func (r *run) execute(ctx context.Context) error {
 	defer func() { unlock() }()
 	switch stored, err := r.thread.readStoredTurn(ctx); {
 	case err != nil:
-		return r.finish("", withContextCode(ctx, err))
+		return r.finish(ctx, "", withContextCode(ctx, err))
 	case stored != nil:
-		return r.replay(stored)
+		return r.replay(ctx, stored)
 	}
 	if !r.thread.branched { // other turns may have used up the quota while this one waited
 		if err := r.admit(ctx); err != nil {
@@ -221,11 +221,11 @@ func (r *run) execute(ctx context.Context) error {
 			return withContextCode(ctx, err)
 		}
 	} else if err := r.open(ctx); err != nil {
-		return r.finish("", withContextCode(ctx, err))
+		return r.finish(ctx, "", withContextCode(ctx, err))
 	}
 	reason, err := r.runAgents(ctx)
 	if err := r.journal.recordEnd(ctx, reason, err); err != nil { // the run is not over: it can be resumed, or another host has it
-		return r.finish("", err)
+		return r.finish(ctx, "", err)
 	}
 	if commitErr := r.commit(ctx, reason, err); commitErr != nil {
 		err = errors.Join(err, commitErr)
@@ -237,7 +237,7 @@ func (r *run) execute(ctx context.Context) error {
 	} else {
 		r.journal.endRun(ctx)
 	}
-	return r.finish(reason, err)
+	return r.finish(ctx, reason, err)
 }
 
 // loop asks the router and runs agents until no agent is left to run. At most n
@@ -315,7 +315,7 @@ func withContextCode(ctx context.Context, err error) error {
 }
 
 // finish sends the last event and returns the run's error.
-func (r *run) finish(reason FinishReason, err error) error {
+func (r *run) finish(ctx context.Context, reason FinishReason, err error) error {
 	if err != nil {
 		reason = statusOf(err)
 	}
@@ -336,7 +336,7 @@ func (r *run) finish(reason FinishReason, err error) error {
 		op.FinishReason, op.Usage, op.Cost, op.Replayed = reason, r.ledger.usage, r.ledger.cost, r.events.replayed
 	}
 	r.sendStarted()
-	r.events.logMasked("run failed", err)
+	r.events.logMasked(ctx, "run failed", err)
 	r.events.emit(&runevent.RunFinished{
 		FinishReason: reason, Thread: r.scope.Thread, Usage: r.ledger.usage, Cost: r.ledger.cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,

@@ -60,16 +60,21 @@ func (e *runEvents) emit(data EventData) {
 	}
 }
 
+// log writes down what happened in the run, with its context and where it belongs to.
+func (e *runEvents) log(ctx context.Context, level slog.Level, what string, args ...any) {
+	e.logger.Log(ctx, level, what, append([]any{"tenant", e.scope.Tenant, "run", e.scope.Run, "thread", e.scope.Thread}, args...)...)
+}
+
 // guard makes an error of a panic in code that the run calls, so that the run ends like
 // any that fails: its finished messages are stored, and the thread is unlocked. A
 // panic of the reader itself is not recovered.
-func (e *runEvents) guard(who string, fn func() error) (err error) {
+func (e *runEvents) guard(ctx context.Context, who string, fn func() error) (err error) {
 	defer func() {
 		if e.reading {
 			return
 		}
 		if p := recover(); p != nil {
-			e.logger.Error("panic in a run", "run", e.scope.Run, "agent", e.scope.Agent, "panic", p, "stack", string(debug.Stack()))
+			e.log(ctx, slog.LevelError, "panic in a run", "agent", e.scope.Agent, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(Internal, "%s panicked: %s", who, redact.Cut(fmt.Sprint(p)))
 		}
 	}()
@@ -77,10 +82,10 @@ func (e *runEvents) guard(who string, fn func() error) (err error) {
 }
 
 // logMasked writes down the text of an error that clients do not read.
-func (e *runEvents) logMasked(what string, err error, args ...any) {
+func (e *runEvents) logMasked(ctx context.Context, what string, err error, args ...any) {
 	if fault.Masked(err) && CodeOf(err) != Canceled { // who canceled it knows
 		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailureRead)], "")
-		e.logger.Error(what, append([]any{"run", e.scope.Run, "tenant", e.scope.Tenant, "code", CodeOf(err), "error", text}, args...)...)
+		e.log(ctx, slog.LevelError, what, append([]any{"code", CodeOf(err), "error", text}, args...)...)
 	}
 }
 

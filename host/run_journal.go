@@ -74,7 +74,7 @@ func (j *runJournal) endRun(ctx context.Context) {
 		return
 	}
 	if err := j.store().EndRun(context.WithoutCancel(ctx), j.recorder.Ref(), RunEnded, nil); err != nil {
-		j.guarded.logger.Error("run has ended and stays in the journal", "run", j.scope.Run, "error", err)
+		j.guarded.logger.ErrorContext(ctx, "run has ended and stays in the journal", "tenant", j.scope.Tenant, "run", j.scope.Run, "thread", j.scope.Thread, "error", err)
 	}
 }
 

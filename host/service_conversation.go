@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"log/slog"
 
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/llm"
@@ -77,7 +78,7 @@ func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *rep
 
 // noteConversation records from an answer whether the service keeps the
 // conversation.
-func (t *turn) noteConversation(resp *llm.Response) error {
+func (t *turn) noteConversation(ctx context.Context, resp *llm.Response) error {
 	thread := t.run.service.thread
 	if thread == nil || t.run.events.depth > 0 {
 		return nil
@@ -90,7 +91,7 @@ func (t *turn) noteConversation(resp *llm.Response) error {
 		return Errorf(FailedPrecondition, "thread %q is kept by the model's service, and model %q says that its service does not keep it", t.run.scope.Thread, t.model.Name()).
 			WithHint("run it with the model that began it, told to store")
 	case t.run.service.id == "":
-		service, err := t.run.service.chooseKeeper(&t.run.events, t.model.Name())
+		service, err := t.run.service.chooseKeeper(ctx, &t.run.events, t.model.Name())
 		if t.run.service.answered = err == nil; err != nil || !service {
 			return err
 		}
@@ -109,7 +110,7 @@ func (t *turn) noteConversation(resp *llm.Response) error {
 // chooseKeeper decides between a message store and a service that keeps the
 // conversation as well. The service wins where nothing is stored yet; a
 // conversation in a store stays there.
-func (s *serviceConversation) chooseKeeper(events *runEvents, model string) (service bool, err error) {
+func (s *serviceConversation) chooseKeeper(ctx context.Context, events *runEvents, model string) (service bool, err error) {
 	k := s.thread.Access().Keepers()
 	service = k.Kind != ThreadStore
 	if service && !k.Chosen {
@@ -126,7 +127,7 @@ func (s *serviceConversation) chooseKeeper(events *runEvents, model string) (ser
 	if service {
 		ev.Kind = ThreadService
 	}
-	events.logger.Warn("two keep one conversation: a message store, and the model's service", "thread", s.scope.Thread, "store", ev.Store, "kept", string(ev.Kind), "run", s.scope.Run)
+	events.log(ctx, slog.LevelWarn, "two keep one conversation: a message store, and the model's service", "store", ev.Store, "kept", string(ev.Kind))
 	events.emit(ev)
 	return service, nil
 }

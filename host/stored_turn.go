@@ -66,7 +66,7 @@ func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 
 // replay answers with a stored turn, under the id of its run. Neither the meter nor
 // the tracer has its events: they had them when the turn ran.
-func (r *run) replay(stored *StoredTurn) error {
+func (r *run) replay(ctx context.Context, stored *StoredTurn) error {
 	r.events.replayed, r.scope.Run, r.conv.results, r.ledger.artifacts = true, stored.Run, stored.Results, stored.Artifacts
 	var err error
 	if r.state, err = newState(nil, r.limits.StateBytes, nil); err == nil && len(stored.State) > 0 {
@@ -86,7 +86,7 @@ func (r *run) replay(stored *StoredTurn) error {
 	for i := range stored.Artifacts {
 		r.events.emit(&runevent.ArtifactMade{Artifact: &stored.Artifacts[i]})
 	}
-	return r.finish(stored.Status, nil)
+	return r.finish(ctx, stored.Status, nil)
 }
 
 // sendStored sends a stored result of an agent, which may be nil: an answer in one piece.

@@ -277,7 +277,7 @@ func (tc *toolCalls) answerCall(ctx context.Context, c *toolCall) {
 
 func (tc *toolCalls) runToOutput(ctx context.Context, c *toolCall) {
 	c.output, c.err = tc.callTool(ctx, c)
-	tc.logWithheld(c.part.Name, c.err)
+	tc.logWithheld(ctx, c.part.Name, c.err)
 	c.ensureOutput(tc.events.scope.Run)
 }
 

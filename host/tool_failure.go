@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -56,7 +57,7 @@ func toolWords(text string) string {
 }
 
 // logWithheld logs the parts of a failure that the model does not receive.
-func (tc *toolCalls) logWithheld(tool string, err error) {
+func (tc *toolCalls) logWithheld(ctx context.Context, tool string, err error) {
 	if err == nil {
 		return
 	}
@@ -67,6 +68,6 @@ func (tc *toolCalls) logWithheld(tool string, err error) {
 	}
 	if told := toolSentence(err, tc.events.scope.Run); told != text {
 		text = strings.ToValidUTF8(text[:min(len(text), maxFailureRead)], "")
-		tc.events.logger.Warn("tool failed", "tool", tool, "run", tc.events.scope.Run, "told", told, "error", text)
+		tc.events.log(ctx, slog.LevelWarn, "tool failed", "tool", tool, "told", told, "error", text)
 	}
 }

@@ -23,7 +23,7 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 		if err == nil || c.attempt.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
 			return out, err
 		}
-		tc.logWithheld(tool.Name, err)
+		tc.logWithheld(ctx, tool.Name, err)
 		c.sendEvent(&runevent.ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
 		c.attempt.State.view().TakeBack()
 		timer := time.NewTimer(wait)

@@ -105,7 +105,7 @@ func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*Too
 		out, err = tc.hookToolEnd(ctx, c, time.Since(started), out, err)
 	}
 	if err == nil { // a part that is nil, say, must not end the process
-		err = tc.guardCall(tool.Name, func() error { return tc.applyOutput(c, out) })
+		err = tc.guardCall(ctx, tool.Name, func() error { return tc.applyOutput(c, out) })
 	}
 	return out, err
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 	}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
 	r.events.emit(&runevent.AgentStarted{Model: t.model.Name(), Result: r.resultID()})
-	err := r.events.guard("agent "+strconv.Quote(a.name), func() error {
+	err := r.events.guard(ctx, "agent "+strconv.Quote(a.name), func() error {
 		if err := t.prepare(ctx, saved); err != nil {
 			return err
 		}
@@ -158,14 +159,14 @@ func (t *turn) observe(ctx context.Context, failure error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.run.limits.ToolTimeout)
 		var cost *Cost
-		err := t.run.events.guard("it", func() (err error) {
+		err := t.run.events.guard(ctx, "it", func() (err error) {
 			cost, err = t.tellOutcome(ctx, o, p, failure)
 			return err
 		})
 		cancel()
 		t.run.ledger.addCost(cost)
 		if err != nil {
-			t.run.events.logMasked("provider failed", err, "provider", p.Name())
+			t.run.events.logMasked(ctx, "provider failed", err, "provider", p.Name())
 			t.run.events.emit(&runevent.ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
 		}
 	}
@@ -291,13 +292,13 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	t.result.Rounds++
-	req := t.modelRequest(view)
+	req := t.modelRequest(ctx, view)
 	resp, err := t.run.asks.generate(ctx, t.model, req, t.result.Rounds, true)
 	if err != nil {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
 	t.result.Usage = t.result.Usage.Add(resp.Usage)
-	if err := t.noteConversation(resp); err != nil {
+	if err := t.noteConversation(ctx, resp); err != nil {
 		return nil, err
 	}
 	if err := t.hookResponse(ctx, resp); err != nil {
@@ -326,15 +327,15 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return answer, t.runTools(ctx, calls)
 	}
 	if len(answer.Parts) == 0 {
-		t.run.host.opts.Logger.Warn("model answered nothing", "model", t.model.Name(), "agent", t.agent.name, "run", t.run.scope.Run)
+		t.run.events.log(ctx, slog.LevelWarn, "model answered nothing", "model", t.model.Name(), "agent", t.agent.name)
 	}
 	return answer, t.misfit
 }
 
-func (t *turn) modelRequest(view []*Message) *llm.Request {
+func (t *turn) modelRequest(ctx context.Context, view []*Message) *llm.Request {
 	messages := withSystem(t.systemMessage(), t.withProvided(view))
 	if t.run.service.id == "" { // or the calls are where the conversation is kept
-		messages = t.run.asks.withoutOrphans(messages)
+		messages = t.run.asks.withoutOrphans(ctx, messages)
 	}
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))

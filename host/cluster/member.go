@@ -226,7 +226,7 @@ func (m *Member) Register(ctx context.Context) error {
 	m.registered = true
 	m.beating.Go(m.keepBeating)
 	if err := m.Announce(ctx, JoinedTopic); err != nil {
-		m.logger.Warn("other hosts are not told of this one: they see it by its heartbeats", "error", err)
+		m.logger.WarnContext(ctx, "other hosts are not told of this one: they see it by its heartbeats", "error", err)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (m *Member) keepBeating() {
 			err := m.beat(ctx)
 			cancel()
 			if err != nil && m.ctx.Err() == nil {
-				m.logger.Warn("a heartbeat is not written", "member", m.id, "error", err)
+				m.logger.WarnContext(ctx, "a heartbeat is not written", "member", m.id, "error", err)
 			}
 		case <-m.ctx.Done():
 			m.remove(context.WithoutCancel(m.ctx), m.id, 0)
@@ -283,7 +283,7 @@ func (m *Member) remove(ctx context.Context, id string, revision uint64) {
 	}
 	_, err := kv.Apply(ctx, m.driver, tx)
 	if err != nil && !errors.Is(err, kv.ErrPrecondition) && !errors.Is(err, kv.ErrClosed) {
-		m.logger.Warn("the record of a member is not removed", "member", id, "error", err)
+		m.logger.WarnContext(ctx, "the record of a member is not removed", "member", id, "error", err)
 	}
 }
 

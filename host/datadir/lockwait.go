@@ -23,7 +23,7 @@ func WaitLock(ctx context.Context, options *Options, open func() error) error {
 	if opts.WaitLock <= 0 || !errors.Is(err, kv.ErrLocked) {
 		return err
 	}
-	opts.Logger.Warn("waiting for the process that has the data directory open", "at_most", opts.WaitLock, "error", err)
+	opts.Logger.WarnContext(ctx, "waiting for the process that has the data directory open", "at_most", opts.WaitLock, "error", err)
 	end := time.Now().Add(opts.WaitLock)
 	for errors.Is(err, kv.ErrLocked) {
 		left := time.Until(end)

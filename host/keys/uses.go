@@ -89,7 +89,7 @@ func (s *Store) writeUses() {
 		for _, k := range batch {
 			value, err := kv.EncodeRecord(usedRecord{V: layout, At: taken[k].at.UTC()})
 			if err != nil {
-				s.options.Logger.Error("the last use of a key is not encoded", "key", k.id, "error", err)
+				s.options.Logger.ErrorContext(ctx, "the last use of a key is not encoded", "key", k.id, "error", err)
 				continue
 			}
 			txs = append(txs, kv.Tx{
@@ -99,7 +99,7 @@ func (s *Store) writeUses() {
 		}
 		for _, res := range s.driver.Commit(ctx, txs...) {
 			if res.Err != nil && !errors.Is(res.Err, kv.ErrPrecondition) {
-				s.options.Logger.Warn("last uses of keys are not written", "keys", len(txs), "error", res.Err)
+				s.options.Logger.WarnContext(ctx, "last uses of keys are not written", "keys", len(txs), "error", res.Err)
 				break
 			}
 		}

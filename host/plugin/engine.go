@@ -162,7 +162,7 @@ func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine
 		if err == nil {
 			return e, nil
 		}
-		cp.logger.Warn("compiled code is of no use and is made again", "error", err)
+		cp.logger.WarnContext(ctx, "compiled code is of no use and is made again", "error", err)
 		cp.cache.RemoveCode(job.key)
 	}
 	built, err := cp.cache.NewDir()
@@ -178,7 +178,7 @@ func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine
 	e, err := openEngine(ctx, job.metered, built)
 	if err == nil {
 		if err := cp.cache.AddCode(job.key, built); err != nil {
-			cp.logger.Warn("compiled code is not kept", "error", err)
+			cp.logger.WarnContext(ctx, "compiled code is not kept", "error", err)
 		}
 	}
 	return e, err

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"runtime/debug"
@@ -251,7 +252,7 @@ func (c *call) Answer(op string, req []byte) []byte {
 func (c *call) perform(op string, req []byte) ([]byte, error) {
 	o, cancel := c.meter.BeginOperation()
 	defer cancel()
-	defer c.hidePanic(op)
+	defer c.hidePanic(o, op)
 	response, err := c.ops.operate(o, op, req)
 	if late := o.End(); late != nil { // the guest does not see this error
 		c.meter.Stop(late)
@@ -261,13 +262,13 @@ func (c *call) perform(op string, req []byte) ([]byte, error) {
 
 // hidePanic ends the guest when the program's part of an operation panics, such as a
 // driver of a store: the words of the panic go to the log, not to the plugin's owner.
-func (c *call) hidePanic(op string) {
+func (c *call) hidePanic(ctx context.Context, op string) {
 	if c.meter.Stopped() != nil {
 		return // the host's own stop unwinds the guest
 	}
 	if p := recover(); p != nil {
 		id := c.binding.plugin.id
-		c.binding.plugin.runtime.opts.Logger.Error("panic in an operation", "plugin", id, "tenant", c.binding.account.id, "op", op, "panic", p, "stack", string(debug.Stack()))
+		c.binding.plugin.runtime.opts.Logger.ErrorContext(ctx, "panic in an operation", "plugin", id, "tenant", c.binding.account.id, "op", op, "panic", p, "stack", string(debug.Stack()))
 		c.meter.Stop(host.Errorf(host.Internal, "%s: the operation %s failed", c.meter.Subject(), op))
 	}
 }

@@ -357,7 +357,7 @@ func (rt *Runtime) Load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, loadError(id, err)
 	}
 	if missing := p.manifest.Permissions.Missing(p.Granted()); len(missing) > 0 {
-		rt.opts.Logger.Warn("plugin asks for more than it is granted", "plugin", id, "missing", missing)
+		rt.opts.Logger.WarnContext(ctx, "plugin asks for more than it is granted", "plugin", id, "missing", missing)
 	}
 	return p, nil
 }

@@ -33,13 +33,13 @@ func (e erasures) resume(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := p.Erasures().Resume(ctx); err != nil && ctx.Err() == nil {
-			p.logger.Warn("end a deletion of a tenant that was interrupted", "error", err)
+			p.logger.WarnContext(ctx, "end a deletion of a tenant that was interrupted", "error", err)
 		}
 	})
 	p.closers.add(func() error {
 		defer cancel()
 		late := time.AfterFunc(maxErasureWait, func() {
-			p.logger.Warn("the deletion of a tenant that was interrupted has not ended; the next command goes on", "waited", maxErasureWait)
+			p.logger.WarnContext(ctx, "the deletion of a tenant that was interrupted has not ended; the next command goes on", "waited", maxErasureWait)
 			cancel()
 		})
 		defer late.Stop()

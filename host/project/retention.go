@@ -80,7 +80,7 @@ func (r *retention) run(ctx context.Context) {
 func (r *retention) sweep(ctx context.Context) {
 	if r.resume != nil {
 		if err := r.resume(ctx); err != nil && ctx.Err() == nil {
-			r.logger.Warn("end a deletion of a tenant that was interrupted", "error", err)
+			r.logger.WarnContext(ctx, "end a deletion of a tenant that was interrupted", "error", err)
 		}
 	}
 	for tenant, err := range r.partitions(ctx) {
@@ -99,7 +99,7 @@ func (r *retention) sweep(ctx context.Context) {
 		}
 		pruned, err := r.threads.For(tenant).Prune(ctx, opts)
 		if n := len(pruned.Threads); n > 0 {
-			r.logger.Info("threads were removed, as the configuration says", "tenant", tenant, "threads", n)
+			r.logger.InfoContext(ctx, "threads were removed, as the configuration says", "tenant", tenant, "threads", n)
 		}
 		if err != nil {
 			r.failed(ctx, tenant, err)
@@ -109,7 +109,7 @@ func (r *retention) sweep(ctx context.Context) {
 
 func (r *retention) failed(ctx context.Context, tenant string, err error) {
 	if ctx.Err() == nil {
-		r.logger.Warn("remove threads that the configuration does not keep", "tenant", tenant, "error", err)
+		r.logger.WarnContext(ctx, "remove threads that the configuration does not keep", "tenant", tenant, "error", err)
 	}
 }
 

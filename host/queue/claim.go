@@ -179,7 +179,7 @@ func (c *claimed) end(write func(ctx context.Context) error) (ok bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.by.life.ctx), commitTimeout)
 	defer cancel()
 	if err := write(ctx); err != nil {
-		c.by.logger.Error("what became of a job is not written down: it runs again", "tenant", c.t.name, "job", c.record.ID, "error", err)
+		c.by.logger.ErrorContext(ctx, "what became of a job is not written down: it runs again", "tenant", c.t.name, "job", c.record.ID, "error", err)
 		return false
 	}
 	return true

@@ -47,7 +47,7 @@ func (d *deadLetters) add(ctx context.Context, t *tenant, r *record, failure err
 	}
 	d.schedule.countGone(t, r.amount())
 	if err := d.dropOldest(ctx, t); err != nil {
-		d.logger.Warn("dead jobs are not thinned out", "tenant", t.name, "error", err)
+		d.logger.WarnContext(ctx, "dead jobs are not thinned out", "tenant", t.name, "error", err)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (d *deadLetters) dropOldest(ctx context.Context, t *tenant) error {
 		if _, err := kv.Apply(ctx, d.store.driver, kv.Tx{Partition: t.name, Writes: []kv.Write{kv.Delete(e.Key), kv.Delete(jobKey(id))}}); err != nil {
 			return kverror.Wrap(err, "thin out dead jobs")
 		}
-		d.logger.Warn("a dead job was dropped for a newer one", "tenant", t.name, "job", id)
+		d.logger.WarnContext(ctx, "a dead job was dropped for a newer one", "tenant", t.name, "job", id)
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func (d *dispatcher) call(ctx context.Context, job *host.Job) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			d.logger.Error("panic in a job", "job", job.ID, "name", job.Name, "panic", p, "stack", string(debug.Stack()))
+			d.logger.ErrorContext(ctx, "panic in a job", "job", job.ID, "name", job.Name, "panic", p, "stack", string(debug.Stack()))
 			err = host.Errorf(host.Internal, "the handler panicked") // its text is in the log
 		}
 	}()

@@ -132,7 +132,7 @@ func (h *heldRuns) settle(t *tenant, jobs []heldJob, stored bool) {
 			continue
 		}
 		if err != nil {
-			h.logger.Error("jobs of a run stay held", "tenant", t.name, "run", some[0].scope.Run, "jobs", len(some), "error", err)
+			h.logger.ErrorContext(ctx, "jobs of a run stay held", "tenant", t.name, "run", some[0].scope.Run, "jobs", len(some), "error", err)
 			h.adopt(t, some)
 			continue
 		}
@@ -151,7 +151,7 @@ func (h *heldRuns) settleEach(ctx context.Context, t *tenant, jobs []heldJob, st
 		case errors.Is(err, kv.ErrNotFound):
 			h.settleDecided(ctx, t, j, stored)
 		default:
-			h.logger.Error("a job of a run stays held", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
+			h.logger.ErrorContext(ctx, "a job of a run stays held", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
 			h.adopt(t, []heldJob{j})
 		}
 	}
@@ -167,7 +167,7 @@ func (h *heldRuns) settleDecided(ctx context.Context, t *tenant, j heldJob, stor
 			return
 		}
 		if host.CodeOf(err) != host.NotFound {
-			h.logger.Error("a job of a run stays given up", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
+			h.logger.ErrorContext(ctx, "a job of a run stays given up", "tenant", t.name, "run", j.scope.Run, "job", j.id, "error", err)
 		}
 		h.schedule.jobDue(t, j.record.Due)
 	}

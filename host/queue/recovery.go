@@ -115,7 +115,7 @@ func (r *recovery) readHeld(ctx context.Context, t *tenant) (found amount, lost 
 		}
 		job, _, err := r.store.load(ctx, t.name, id)
 		if unreadable(err) {
-			r.logger.Error("a held job cannot be read, and stays", "tenant", t.name, "job", id, "error", err)
+			r.logger.ErrorContext(ctx, "a held job cannot be read, and stays", "tenant", t.name, "job", id, "error", err)
 			continue
 		}
 		if err != nil {

@@ -113,7 +113,7 @@ func (s *schedule) announce(ctx context.Context, t *tenant, at time.Time) {
 		return
 	}
 	if _, err := s.store.index(ctx, t.name); err != nil {
-		s.logger.Warn("who runs jobs is not told of one", "tenant", t.name, "error", err)
+		s.logger.WarnContext(ctx, "who runs jobs is not told of one", "tenant", t.name, "error", err)
 	}
 }
 

@@ -156,7 +156,7 @@ func (s *Store) ListMessages(ctx context.Context) ([]*host.Message, error) {
 			return nil, host.Errorf(host.DataLoss, "message %d of thread %q cannot be read: %w", at+i, s.thread, err).
 				WithHint("repair or remove it, or open the stores with SkipUnreadable")
 		} else {
-			s.stores.opts.Logger.Warn("a stored message cannot be read and is left out", "thread", s.thread, "message", at+i, "error", err)
+			s.stores.opts.Logger.WarnContext(ctx, "a stored message cannot be read and is left out", "thread", s.thread, "message", at+i, "error", err)
 		}
 	}
 	return host.KeepNewest(list, window), nil

@@ -121,7 +121,7 @@ func (r *summarizing) Reduce(ctx context.Context, view *host.View) ([]*host.Mess
 			summary, err = r.summarize(ctx, view.Scope, summary, rest[:cut])
 			if errors.Is(err, errBlank) {
 				tellProblem(ctx, err.Error())
-				r.Logger.Warn("a conversation is not reduced", "thread", view.Scope.Thread, "model", r.model.Name(), "error", err)
+				r.Logger.WarnContext(ctx, "a conversation is not reduced", "thread", view.Scope.Thread, "model", r.model.Name(), "error", err)
 				return view.Messages, nil
 			}
 			if err != nil {

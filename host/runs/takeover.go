@@ -56,7 +56,7 @@ func (r *Registry) Join(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, j.member.Interval())
 	defer cancel()
 	if err := j.member.AnnounceAndWait(wait, cluster.JoinedTopic); err != nil {
-		r.opts.Logger.Info("not all hosts have seen this one: a turn of theirs may meet one of this host on a thread", "error", err)
+		r.opts.Logger.InfoContext(ctx, "not all hosts have seen this one: a turn of theirs may meet one of this host on a thread", "error", err)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (r *Registry) watch() {
 	for pending := true; ; {
 		died, err := r.shared.member.Deaths(r.ctx)
 		if err != nil && r.ctx.Err() == nil {
-			r.opts.Logger.Warn("which hosts live cannot be read", "error", err)
+			r.opts.Logger.WarnContext(r.ctx, "which hosts live cannot be read", "error", err)
 		}
 		if err == nil {
 			pending, deaths = pending || died != deaths, died
@@ -101,7 +101,7 @@ func (r *Registry) watch() {
 			if err := r.takeOverAll(r.ctx); err == nil {
 				pending, swept = false, time.Now()
 			} else if r.ctx.Err() == nil {
-				r.opts.Logger.Warn("runs of a dead host are not taken over yet", "error", err)
+				r.opts.Logger.WarnContext(r.ctx, "runs of a dead host are not taken over yet", "error", err)
 			}
 		}
 		select {
@@ -176,7 +176,7 @@ func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
 	_, err = r.Start(ctx, target, &host.Request{Tenant: rec.Tenant, Run: rec.Run, Resume: rec.Run}, nil)
 	switch host.CodeOf(err) {
 	case "":
-		r.opts.Logger.Info("run taken over", "run", rec.Run, "tenant", rec.Tenant, "from", rec.Host)
+		r.opts.Logger.InfoContext(ctx, "run taken over", "run", rec.Run, "tenant", rec.Tenant, "from", rec.Host)
 		return nil
 	case host.Conflict, host.NotFound, host.AlreadyExists: // another member has it, it has ended, or this one resumes it already
 		return nil
@@ -195,7 +195,7 @@ func (r *Registry) giveUp(ctx context.Context, rec *host.RunRecord) error {
 	if code := host.CodeOf(err); code == host.Conflict || code == host.NotFound {
 		return nil
 	}
-	r.opts.Logger.Error("run given up: too many hosts have ended while they ran it", "run", rec.Run, "tenant", rec.Tenant, "hosts", rec.Fence, "error", err)
+	r.opts.Logger.ErrorContext(ctx, "run given up: too many hosts have ended while they ran it", "run", rec.Run, "tenant", rec.Tenant, "hosts", rec.Fence, "error", err)
 	return err
 }
 
@@ -221,12 +221,12 @@ func (r *Registry) handOver(ctx context.Context) {
 	for _, l := range released {
 		info := l.snapshot()
 		if _, err := r.shared.handOver(ctx, info.Tenant, info.ID); err != nil {
-			r.opts.Logger.Warn("a run is not handed over: it is free when this host has left", "run", info.ID, "tenant", info.Tenant, "error", err)
+			r.opts.Logger.WarnContext(ctx, "a run is not handed over: it is free when this host has left", "run", info.ID, "tenant", info.Tenant, "error", err)
 		}
 	}
 	if len(released) > 0 {
 		if err := r.shared.member.Announce(ctx, releasedTopic); err != nil {
-			r.opts.Logger.Warn("other hosts are not told of runs that are handed over", "error", err)
+			r.opts.Logger.WarnContext(ctx, "other hosts are not told of runs that are handed over", "error", err)
 		}
 	}
 }

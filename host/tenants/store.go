@@ -344,7 +344,7 @@ func (s *Store) follow() {
 		ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 		defer cancel()
 		if err := s.refresh(ctx); err != nil && s.ctx.Err() == nil {
-			s.options.Logger.Warn("changes of tenants are not read", "error", err)
+			s.options.Logger.WarnContext(ctx, "changes of tenants are not read", "error", err)
 		}
 	})
 }
@@ -497,13 +497,13 @@ func (s *Store) cancelRuns(ctx context.Context, id string) {
 		page, err := s.options.Runs.List(ctx, req)
 		if err != nil {
 			if s.ctx.Err() == nil {
-				s.options.Logger.Error("the runs of a tenant that is not active are not canceled", "tenant", id, "error", err)
+				s.options.Logger.ErrorContext(ctx, "the runs of a tenant that is not active are not canceled", "tenant", id, "error", err)
 			}
 			return
 		}
 		for _, r := range page.Runs {
 			if _, err := s.options.Runs.Cancel(ctx, id, r.ID); err != nil && fault.CodeOf(err) != fault.NotFound && s.ctx.Err() == nil {
-				s.options.Logger.Error("a run of a tenant that is not active is not canceled", "tenant", id, "run", r.ID, "error", err)
+				s.options.Logger.ErrorContext(ctx, "a run of a tenant that is not active is not canceled", "tenant", id, "run", r.ID, "error", err)
 			}
 		}
 		if req.Cursor = page.Next; req.Cursor == "" {

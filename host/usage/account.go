@@ -261,7 +261,7 @@ func (a *Account) flushLater() {
 	defer a.mu.Unlock()
 	a.timer = nil
 	if err != nil {
-		a.ledger.logger.Warn("usage is not settled yet", "tenant", a.tenant, "records", len(a.closed), "error", err)
+		a.ledger.logger.WarnContext(ctx, "usage is not settled yet", "tenant", a.tenant, "records", len(a.closed), "error", err)
 	}
 	if a.held || len(a.closed) > 0 || a.beside != nil {
 		a.schedule()

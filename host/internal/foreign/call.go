@@ -48,7 +48,7 @@ func (c *Call[T]) Await(ctx context.Context) (T, error) {
 				}
 			}
 		}()
-		c.guard(func() { a.value, a.err = c.Fn(ctx) }) // a panic is in the log before the caller sees the error
+		c.guard(ctx, func() { a.value, a.err = c.Fn(ctx) }) // a panic is in the log before the caller sees the error
 	}()
 	select {
 	case a := <-answers:
@@ -62,17 +62,17 @@ func (c *Call[T]) Await(ctx context.Context) (T, error) {
 		return a.value, a.err
 	case <-grace.C:
 		close(abandoned)
-		c.Logger.Error(c.Who+" goes on after its context has ended", "method", c.Method, "run", c.Run)
+		c.Logger.ErrorContext(ctx, c.Who+" goes on after its context has ended", "method", c.Method, "run", c.Run)
 		var none T
 		return none, ctx.Err()
 	}
 }
 
 // guard runs fn and logs its panic, which would end the process.
-func (c *Call[T]) guard(fn func()) {
+func (c *Call[T]) guard(ctx context.Context, fn func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.Logger.Error(c.Who+" panicked", "name", c.Name, "method", c.Method, "run", c.Run, "panic", p, "stack", string(debug.Stack()))
+			c.Logger.ErrorContext(ctx, c.Who+" panicked", "name", c.Name, "method", c.Method, "run", c.Run, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	fn()

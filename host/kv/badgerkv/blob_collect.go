@@ -75,7 +75,7 @@ func (c *blobCollector) collectBlobs(ctx context.Context) error {
 		delete(unseen, dir)
 		err = c.collectDir(ctx, dir, partition)
 		if errors.Is(err, kv.ErrCorrupt) { // one tenant's damage must not fail another tenant's erasure
-			c.engine.logger.Warn("large values of a partition stay: one of its entries cannot be read", "partition", partition, "error", err)
+			c.engine.logger.WarnContext(ctx, "large values of a partition stay: one of its entries cannot be read", "partition", partition, "error", err)
 			err = nil
 		}
 		if err != nil {

@@ -87,7 +87,7 @@ func (s *Store) keepPurged(ctx context.Context, interval time.Duration) {
 			err = s.Purge(ctx)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrClosed) {
-			s.engine.logger.Warn("deleted data is still in the store's files; it is tried again", "error", err)
+			s.engine.logger.WarnContext(ctx, "deleted data is still in the store's files; it is tried again", "error", err)
 		}
 	}
 }

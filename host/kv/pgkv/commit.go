@@ -133,7 +133,7 @@ func (s *Store) commitBatch(ctx context.Context, b *batch, results []kv.Result) 
 			b.fail(results, translate(err))
 			return
 		}
-		s.logger.Warn("repeat a commit that was not made", "cause", err)
+		s.logger.WarnContext(ctx, "repeat a commit that was not made", "cause", err)
 		if !tries.again(ctx) {
 			b.fail(results, endOf(ctx, err))
 			return
@@ -192,7 +192,7 @@ func (s *Store) send(ctx context.Context, a *arguments, lockFirst bool) ([]int64
 	case answeredError(err):
 		return nil, err
 	}
-	s.logger.Warn("the connection broke during a commit", "cause", translate(err))
+	s.logger.WarnContext(ctx, "the connection broke during a commit", "cause", translate(err))
 	cancel()
 	conn.Release() // another is needed to find out
 	rows, unknown := s.resolve(l)

@@ -67,7 +67,7 @@ func (s *Store) sweepLanes(ctx context.Context) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		s.logger.Warn("rows of lanes that ended processes had are not removed", "error", translate(err))
+		s.logger.WarnContext(ctx, "rows of lanes that ended processes had are not removed", "error", translate(err))
 	}
 }
 

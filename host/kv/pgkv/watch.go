@@ -191,7 +191,7 @@ func (w *watcher) poll(ctx context.Context) {
 		case <-w.look: // notifications have the partition's number, which is not known yet
 		}
 		if err := w.pollOnce(ctx); err != nil && ctx.Err() == nil {
-			w.store.logger.Debug("ask for commits of other processes", "error", translate(err))
+			w.store.logger.DebugContext(ctx, "ask for commits of other processes", "error", translate(err))
 		}
 	}
 }
@@ -242,7 +242,7 @@ func (w *watcher) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.store.logger.Debug("listen for commits of other processes", "error", translate(err))
+		w.store.logger.DebugContext(ctx, "listen for commits of other processes", "error", translate(err))
 		select {
 		case <-ctx.Done():
 			return
@@ -322,7 +322,7 @@ func (w *watcher) announce(ctx context.Context) {
 				return err
 			})
 			if err != nil && ctx.Err() == nil {
-				w.store.logger.Debug("announce commits to other processes", "error", translate(err))
+				w.store.logger.DebugContext(ctx, "announce commits to other processes", "error", translate(err))
 			}
 		}
 		select {

@@ -255,7 +255,7 @@ func (l *Library) removeModules(ctx context.Context, tenant string, digests []st
 	defer cancel()
 	for _, digest := range digests {
 		if err := l.rows.dropModule(ctx, tenant, digest, revision); err != nil && !isRaced(err) { // it is uploaded again
-			l.opts.Logger.Warn("a module that no plugin uses is not removed yet", "digest", digest, "error", err)
+			l.opts.Logger.WarnContext(ctx, "a module that no plugin uses is not removed yet", "digest", digest, "error", err)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func (h *deployer) deployStored(ctx context.Context, n name) {
 	}
 	pause := min(max(2*h.retries[n].pause, firstRetry), lastRetry)
 	h.retries[n] = retry{at: time.Now().Add(pause), pause: pause}
-	h.logger.Warn("a plugin does not serve as the store says", "tenant", n.tenant, "plugin", n.id, "retry", pause, "error", err)
+	h.logger.WarnContext(ctx, "a plugin does not serve as the store says", "tenant", n.tenant, "plugin", n.id, "retry", pause, "error", err)
 }
 
 // deploy makes this host run a plugin as a record says; nil is a plugin that is removed.

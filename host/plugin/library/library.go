@@ -159,7 +159,7 @@ func (l *Library) followChanges(ctx context.Context) {
 	changed, err := l.changedNames(ctx)
 	if err != nil {
 		if l.host.ctx.Err() == nil {
-			l.opts.Logger.Warn("changes of plugins are not read", "error", err)
+			l.opts.Logger.WarnContext(ctx, "changes of plugins are not read", "error", err)
 		}
 		return
 	}
