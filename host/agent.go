@@ -215,7 +215,8 @@ func (a *Agent) Name() string { return a.name }
 // Description returns the description of the agent that routers see.
 func (a *Agent) Description() string { return a.opts.Description }
 
-func (a *Agent) info() AgentInfo {
+// Info returns the agent as routers see it.
+func (a *Agent) Info() AgentInfo {
 	info := AgentInfo{Name: a.name, Description: a.opts.Description}
 	for _, t := range a.opts.Tools {
 		info.Tools = append(info.Tools, t.Name)

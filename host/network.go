@@ -257,7 +257,7 @@ func (n *Network) Name() string { return n.name }
 func (n *Network) Agents() []AgentInfo {
 	infos := make([]AgentInfo, len(n.agents))
 	for i, a := range n.agents {
-		infos[i] = a.info()
+		infos[i] = a.Info()
 	}
 	return infos
 }

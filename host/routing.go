@@ -192,7 +192,7 @@ func (r *routing) enabledAgents(ctx context.Context, state *State) ([]AgentInfo,
 			return nil, wrapError(err, "ask whether agent %q is enabled", a.name)
 		}
 		if ok {
-			infos = append(infos, a.info())
+			infos = append(infos, a.Info())
 		}
 	}
 	if len(infos) == 0 && r.iterations == 0 { // later it is how agents say that they are done

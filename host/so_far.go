@@ -79,7 +79,7 @@ func (s *SoFar) Agents() []AgentInfo {
 	}
 	list := make([]AgentInfo, len(s.agents))
 	for i, a := range s.agents {
-		list[i] = a.info()
+		list[i] = a.Info()
 	}
 	return list
 }

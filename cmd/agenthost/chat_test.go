@@ -91,7 +91,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	chat(3, "say something", "")
 	chat(4, "no snapshot", "--snapshot", snapshot, "--tenant", "eve", "one")
 
-	if _, err := io.WriteString(typed, "\n"); err != nil {
+	if _, err := io.WriteString(typed, "\n/quit\n"); err != nil {
 		t.Fatal(err)
 	}
 	if code := <-done; code != 0 {

@@ -71,7 +71,7 @@ func TestDataOfARunningHost(t *testing.T) {
 	other(0, "", "queue", "dead", "--data", data)
 	other(3, "write", "data", "backup", filepath.Join(dir, "nowhere", "b"), "--data", data)
 	other(3, "one process owns", "dev", dir, "--data", data)
-	say("", "")
+	say("/quit", "")
 	if code := <-done; code != 0 {
 		t.Errorf("dev ends with exit code %d", code)
 	}

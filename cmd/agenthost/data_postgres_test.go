@@ -76,12 +76,12 @@ func TestConversationsAreKeptInPostgreSQL(t *testing.T) {
 func TestARunThatAsksGoesOnOverPostgreSQL(t *testing.T) {
 	projectName, address, agenthost := postgresProject(t, "agents: {clerk: {tools: [guest]}}\nplugins: {guest: {path: guest.wasm}}\n"+
 		"approve: [{tool: t}]\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
-	agenthost(cli.ExitOK, address, "run", projectName, "--thread", host.NewID(), "refund it")
+	agenthost(cli.ExitWaiting, address, "run", projectName, "--thread", host.NewID(), "refund it")
 	var runs struct{ Items []struct{ Run string } }
 	if err := json.Unmarshal([]byte(agenthost(cli.ExitOK, address, "thread", "runs", "--json")), &runs); err != nil || len(runs.Items) != 1 {
 		t.Fatalf("thread runs: %+v, %v", runs, err)
 	}
-	if out := agenthost(cli.ExitOK, address, "run", projectName, "--resume", runs.Items[0].Run, "--approve", "t"); !strings.Contains(out, "clerk: done") {
+	if out := agenthost(cli.ExitOK, address, "run", projectName, "--resume", runs.Items[0].Run, "--approve", "t"); !strings.Contains(out, "done") {
 		t.Errorf("the run goes on with\n%s", out)
 	}
 }

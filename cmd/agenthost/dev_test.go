@@ -213,7 +213,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	writeWord(t, dir, `"two"`)
 	say("hello")
 	out.waitFor("it is the second")
-	say("")
+	say("/quit")
 	if code := <-done; code != 0 {
 		t.Errorf("dev ends with exit code %d", code)
 	}

@@ -14,8 +14,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/childcompiler"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lineedit"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 )
@@ -24,20 +27,53 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == childcompiler.Name {
 		os.Exit(childcompiler.Main(os.Args[2:], os.Stdin, os.Stdout))
 	}
-	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	go func() { // a second ctrl-C ends the process at once
-		<-signaled.Done()
-		stop()
-	}()
+	signaled, stop := context.WithCancel(context.Background())
+	interrupts := ui.NewInterrupts(stop)
+	go handleSignals(interrupts, stop)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe returns an error instead of ending the process
 	ctx, cancel := context.WithCancelCause(signaled)
 	env := &environment{
 		stdin: ui.Interruptible(ctx, os.Stdin), stdout: &outlet{os.Stdout, cancel}, stderr: os.Stderr,
 		getenv: os.Getenv, stdinTerminal: isTerminal(os.Stdin), stdoutTerminal: isTerminal(os.Stdout),
 		stderrTerminal: isTerminal(os.Stderr),
-		compiler:       childcompiler.New(),
+		columns:        columns, interrupts: interrupts, editor: newEditor,
+		compiler: childcompiler.New(),
 	}
 	os.Exit(run(ctx, os.Args[1:], env))
+}
+
+// handleSignals has ctrl-C end what the command asks for, and SIGTERM the command. After
+// the signal that ends the command another one ends the process at once.
+func handleSignals(interrupts *ui.Interrupts, end func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	for s := range signals {
+		if s == os.Interrupt && !interrupts.Interrupt() {
+			continue
+		}
+		signal.Stop(signals)
+		end()
+		return
+	}
+}
+
+// columns returns how wide the terminal is, 0 if that is not known.
+func columns() int {
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// newEditor returns the editor of the lines of a conversation on this process's terminal.
+func newEditor(historyFile string, complete func(string) []ui.Word) ui.LineEditor {
+	history, err := lineedit.OpenHistory(historyFile)
+	if err != nil { // the conversation has its own history
+		history = nil
+	}
+	return lineedit.New(&lineedit.Options{History: history, Complete: complete})
 }
 
 // errClosedPipe ends a command whose output has lost its reader, as in
@@ -69,7 +105,11 @@ type environment struct {
 	stdinTerminal  bool
 	stdoutTerminal bool
 	stderrTerminal bool
-	compiler       *childcompiler.Compiler // nil compiles plugins in this process
+	columns        func() int                                                              // of the terminal; nil: not known
+	interrupts     *ui.Interrupts                                                          // nil: ctrl-C ends the command
+	editor         func(historyFile string, complete func(string) []ui.Word) ui.LineEditor // nil reads plain lines
+	endWork        func()                                                                  // of the command that runs: see [ui.Terminal.Working]
+	compiler       *childcompiler.Compiler                                                 // nil compiles plugins in this process
 }
 
 // terminal returns the streams as commands use them.
@@ -79,6 +119,13 @@ func (env *environment) terminal() *ui.Terminal {
 		InIsTerminal: env.stdinTerminal, OutIsTerminal: env.stdoutTerminal, ErrIsTerminal: env.stderrTerminal,
 	}
 	t.ReadVariables(env.getenv)
+	t.Columns, t.Interrupts = env.columns, env.interrupts
+	if env.editor != nil {
+		t.Editor = func(complete func(string) []ui.Word) ui.LineEditor {
+			return env.editor(lineedit.HistoryFile(env.getenv), complete)
+		}
+	}
+	t.DrawActivity()
 	return t
 }
 
@@ -87,6 +134,9 @@ func run(ctx context.Context, args []string, env *environment) int {
 	root := newRoot(env)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
+	if env.endWork != nil {
+		env.endWork()
+	}
 	if context.Cause(ctx) == errClosedPipe {
 		return cli.ExitPipe // the reader has left: no message can be shown
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -43,14 +44,17 @@ Start with:   agenthost demo`,
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
+	t := env.terminal()
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { // before cobra does it, whose error has no type
+		if !cli.IsWaiting(c) {
+			env.endWork = t.Working(strings.TrimPrefix(c.CommandPath(), "agenthost "))
+		}
 		if err := c.ValidateFlagGroups(); err != nil {
 			return cli.UsageError(err, root.CommandPath())
 		}
 		return cli.ResolveData(c, env.getenv)
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.UsageError(err, c.CommandPath()) })
-	t := env.terminal()
 	dirs := open.NewData(t, env.getenv)
 	plugins := open.NewPlugins(t, env.getenv, env.compiler.Func())
 	projects := open.NewProjects(t, env.getenv, plugins)
@@ -58,7 +62,7 @@ Start with:   agenthost demo`,
 		runcmd.NewDemo(t, projects, env.getenv),
 		runcmd.NewRun(t, projects),
 		runcmd.NewDev(t, projects),
-		runcmd.NewServe(t, projects),
+		cli.Waits(runcmd.NewServe(t, projects)),
 		tenantcmd.New(t, dirs),
 		keycmd.New(t, dirs),
 		usagecmd.New(t, dirs),

@@ -333,7 +333,7 @@ func cmdAnswered(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: answered DECISION [=X], after a run that asks")
 	}
-	found := goesOn.FindStringSubmatch(ts.ReadFile("stdout"))
+	found := goesOn.FindStringSubmatch(ts.ReadFile("stderr"))
 	if found == nil {
 		ts.Fatalf("the output does not say how to go on")
 	}

@@ -197,6 +197,20 @@ type event struct {
 	Data    json.RawMessage `json:"data"`
 }
 
+// Of returns the tree of a run whose events the caller has, as [Read] returns one that is
+// stored.
+func Of(events []host.Event) (*Run, error) {
+	var text []byte
+	for _, ev := range events {
+		line, err := ev.AppendJSON(nil)
+		if err != nil {
+			return nil, host.Errorf(host.Internal, "write an event: %w", err)
+		}
+		text = append(append(text, line...), '\n')
+	}
+	return parse(text), nil
+}
+
 // parse makes a tree of lines. Unreadable lines are counted and left out: the
 // last line of a killed process may be incomplete.
 func parse(text []byte) *Run {

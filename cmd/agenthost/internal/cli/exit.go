@@ -13,9 +13,10 @@ import (
 
 // The exit codes that are not a host.Code's.
 const (
-	ExitOK    = 0
-	ExitUsage = 2
-	ExitPipe  = 141 // the shells' code for a program that SIGPIPE has ended
+	ExitOK      = 0
+	ExitUsage   = 2
+	ExitWaiting = 8   // a run waits for a person's answer
+	ExitPipe    = 141 // the shells' code for a program that SIGPIPE has ended
 )
 
 // QuietExit ends a command with a code and prints nothing more.
@@ -23,6 +24,16 @@ type QuietExit int
 
 // Error implements error.
 func (q QuietExit) Error() string { return fmt.Sprintf("exit %d", int(q)) }
+
+// JoinClose joins the error of a command with that of closing what it used. A command
+// that would end quietly does not hide that closing failed.
+func JoinClose(err, closing error) error {
+	var quiet QuietExit
+	if closing != nil && errors.As(err, &quiet) {
+		return closing
+	}
+	return errors.Join(err, closing)
+}
 
 // WantsJSON reports whether a command line asks for JSON: errors are then JSON, too,
 // even one about the command line.

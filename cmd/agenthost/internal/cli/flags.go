@@ -43,6 +43,21 @@ func (f *StoredFlags) AddTenantTo(group *cobra.Command, usage string) {
 	group.PersistentFlags().StringVar(&f.Tenant, "tenant", "", usage)
 }
 
+// waits is the annotation of [Waits].
+const waits = "waits"
+
+// Waits marks a command that runs until it is stopped: how long it runs is not shown.
+func Waits(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{waits: ""}
+	return c
+}
+
+// IsWaiting reports whether a command is marked by [Waits].
+func IsWaiting(c *cobra.Command) bool {
+	_, is := c.Annotations[waits]
+	return is
+}
+
 // CompleteWords completes a flag with some words.
 func CompleteWords(c *cobra.Command, flag string, words []string) {
 	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {

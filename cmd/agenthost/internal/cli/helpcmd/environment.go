@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lineedit"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/egress"
@@ -38,6 +39,9 @@ func variableMeanings() []variableMeaning {
 		{"NOTIFY_SOCKET", "the socket of the service manager, such as systemd, that hears when a host serves and ends"},
 		{"WATCHDOG_USEC", "the microseconds within which the service manager wants to hear that a host lives"},
 		{"WATCHDOG_PID", "the process that it wants to hear it of"},
+		{lineedit.FileVariable, "the file of the lines that are typed in conversations; off keeps none (default: agenthost/history in XDG_STATE_HOME)"},
+		{"XDG_STATE_HOME", "the directory of what programs keep between runs (default: .local/state in HOME)"},
+		{"HOME", "this user's directory"},
 		{"NO_COLOR", "set to anything: no colour on a terminal"},
 		{"TERM", "dumb: no colour, and nothing that is drawn again"},
 		{"TMPDIR", "where temporary files are: of the demo, of plugins that are built, the copy of a directory that can only be read"},

@@ -38,6 +38,7 @@ func exitMeanings() []exitMeaning {
 		{host.PermissionDenied.ExitCode(), "denied: a key that is missing or refused, a right that was not granted"},
 		{host.ResourceExhausted.ExitCode(), "a limit, a budget or the time ran out"},
 		{host.Unavailable.ExitCode(), "a model or the network did not answer as it should"},
+		{cli.ExitWaiting, "waiting for an answer: a run asks a person"},
 		{host.Canceled.ExitCode(), "interrupted; what was finished is kept"},
 		{cli.ExitPipe, "nobody reads the output any more"},
 	}

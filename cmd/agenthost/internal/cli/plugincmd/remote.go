@@ -3,10 +3,8 @@ package plugincmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,13 +74,13 @@ func remoteList(t *ui.Terminal) *cobra.Command {
 			if r.host.JSON {
 				return ui.PrintItems(t.Out, plugins)
 			}
-			return printPlugins(t.Out, plugins)
+			return printPlugins(t, plugins)
 		},
 	})
 }
 
-func printPlugins(w io.Writer, plugins []project.PluginStatus) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+func printPlugins(t *ui.Terminal, plugins []project.PluginStatus) error {
+	tw := ui.NewTable(t)
 	fmt.Fprintln(tw, "PLUGIN\tSTATE\tVERSION\tDIGEST\tCALLS\tFAULTS\tSINCE\tFROM")
 	for _, p := range plugins {
 		v := p.Serving()
@@ -94,15 +92,15 @@ func printPlugins(w io.Writer, plugins []project.PluginStatus) error {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", termtext.Printable(p.ID), statusWords(&p), versionWords(v), shortDigest(v.Digest),
 			termtext.Thousands(v.Calls), termtext.Thousands(v.Faults), v.Since.Local().Format(time.TimeOnly), termtext.Printable(p.Path))
 	}
-	if err := tw.Flush(); err != nil {
+	if err := tw.Print(); err != nil {
 		return err
 	}
 	for _, p := range plugins {
 		if p.Error != nil {
-			fmt.Fprintf(w, "\n%s: %s\n", termtext.Printable(p.ID), termtext.Printable(ui.ErrorText(p.Error)))
+			fmt.Fprintf(t.Out, "\n%s: %s\n", termtext.Printable(p.ID), termtext.Printable(ui.ErrorText(p.Error)))
 		}
 		if v := p.Serving(); v != nil && len(v.Missing) > 0 {
-			fmt.Fprintf(w, "\n%s asks for more than it is granted: %s\n", termtext.Printable(p.ID), ui.OneLine(strings.Join(v.Missing, ", ")))
+			fmt.Fprintf(t.Out, "\n%s asks for more than it is granted: %s\n", termtext.Printable(p.ID), ui.OneLine(strings.Join(v.Missing, ", ")))
 		}
 	}
 	return nil

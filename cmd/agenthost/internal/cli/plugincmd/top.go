@@ -2,9 +2,7 @@ package plugincmd
 
 import (
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +29,7 @@ type topFlags struct {
 func remoteTop(t *ui.Terminal) *cobra.Command {
 	r := &remote{term: t}
 	var f topFlags
-	c := r.add(&cobra.Command{
+	c := r.add(cli.Waits(&cobra.Command{
 		Use:   "top",
 		Short: "Show what the plugins of a running host use",
 		Long: `Show what the plugins of a running host use: calls, errors, instructions, time,
@@ -52,7 +50,7 @@ A percentile is at most twice too long.`,
 			return r.top(c, f)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
-	})
+	}))
 	flags := c.Flags()
 	flags.BoolVar(&f.args.Tenant, "by-tenant", false, "a line for each tenant")
 	flags.BoolVar(&f.args.Export, "by-export", false, "a line for each export")
@@ -81,7 +79,7 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 		if again {
 			fmt.Fprint(r.term.Out, "\x1b[H\x1b[2J")
 		}
-		if err := printTop(r.term.Out, b, before, f.args); err != nil || !again {
+		if err := printTop(r.term, b, before, f.args); err != nil || !again {
 			return err
 		}
 		before = b
@@ -95,10 +93,10 @@ func (r *remote) top(c *cobra.Command, f topFlags) error {
 
 // printTop shows a usage report; before is an earlier one with the same line items, or
 // nil.
-func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
-	fmt.Fprintf(w, "%s after %s\n", b.To.Local().Format(time.TimeOnly), b.To.Sub(b.From).Round(time.Second))
+func printTop(t *ui.Terminal, b, before *plugin.UsageReport, by topArgs) error {
+	fmt.Fprintf(t.Out, "%s after %s\n", b.To.Local().Format(time.TimeOnly), b.To.Sub(b.From).Round(time.Second))
 	if len(b.Items) == 0 {
-		_, err := fmt.Fprintln(w, "No plugin has been called yet.")
+		_, err := fmt.Fprintln(t.Out, "No plugin has been called yet.")
 		return err
 	}
 	rates := map[string]float64{}
@@ -108,7 +106,7 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 			rates[lineItemKey(&c)] = float64(c.Calls()) / since.To.Sub(since.From).Seconds()
 		}
 	}
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	tw := ui.NewTable(t)
 	head := []string{"PLUGIN"}
 	if by.Tenant {
 		head = append(head, "TENANT")
@@ -136,7 +134,7 @@ func printTop(w io.Writer, b, before *plugin.UsageReport, by topArgs) error {
 			ui.ShortBytes(c.PeakMemory), termtext.Thousands(c.HostCalls), ui.ShortBytes(c.InputBytes), ui.ShortBytes(c.OutputBytes))
 		fmt.Fprintln(tw, strings.Join(line, "\t"))
 	}
-	return tw.Flush()
+	return tw.Print()
 }
 
 // lineItemKey is the key of a line item within a usage report.

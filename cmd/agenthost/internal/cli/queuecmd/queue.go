@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,7 +78,7 @@ func (g *group) list() *cobra.Command {
 				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, jobs)
 				}
-				return printPending(g.term.Out, jobs)
+				return printPending(g.term, jobs)
 			})
 		},
 	}
@@ -88,12 +86,12 @@ func (g *group) list() *cobra.Command {
 	return c
 }
 
-func printPending(w io.Writer, jobs []*queue.PendingJob) error {
+func printPending(t *ui.Terminal, jobs []*queue.PendingJob) error {
 	if len(jobs) == 0 {
-		_, err := fmt.Fprintln(w, "No job waits.")
+		_, err := fmt.Fprintln(t.Out, "No job waits.")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := ui.NewTable(t)
 	fmt.Fprintln(table, "JOB\tOF\tSTATUS\tDUE\tATTEMPTS\tERROR")
 	for _, j := range jobs {
 		why := ""
@@ -102,7 +100,7 @@ func printPending(w io.Writer, jobs []*queue.PendingJob) error {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", j.ID, jobWords(j.Name, j.Payload), j.Status, j.Due.Local().Format(time.DateTime), j.Attempts, why)
 	}
-	return table.Flush()
+	return table.Print()
 }
 
 // jobWords names the owner of a job: for a plugin's job, the plugin and its handler.
@@ -129,7 +127,7 @@ func (g *group) dead() *cobra.Command {
 				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, dead)
 				}
-				return printDead(g.term.Out, dead)
+				return printDead(g.term, dead)
 			})
 		},
 	}
@@ -137,17 +135,17 @@ func (g *group) dead() *cobra.Command {
 	return c
 }
 
-func printDead(w io.Writer, dead []*queue.DeadJob) error {
+func printDead(t *ui.Terminal, dead []*queue.DeadJob) error {
 	if len(dead) == 0 {
-		_, err := fmt.Fprintln(w, "No job was given up.")
+		_, err := fmt.Fprintln(t.Out, "No job was given up.")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := ui.NewTable(t)
 	fmt.Fprintln(table, "JOB\tOF\tGIVEN UP\tATTEMPTS\tERROR")
 	for _, d := range dead {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", d.ID, jobWords(d.Name, d.Payload), d.Died.Local().Format(time.DateTime), d.Attempts, ui.OneLine(d.Error.Error()))
 	}
-	return table.Flush()
+	return table.Print()
 }
 
 func (g *group) change(name, short, done string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {

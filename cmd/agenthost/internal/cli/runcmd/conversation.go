@@ -3,6 +3,7 @@ package runcmd
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
@@ -17,6 +18,7 @@ import (
 // conversation is the turns of a person, or of a command line, with one target.
 type conversation struct {
 	term    *ui.Terminal
+	steps   io.Writer // all but the answers: stderr, or nothing
 	app     *project.Project
 	target  host.Target
 	name    string            // of the target; "" is the project's
@@ -29,11 +31,12 @@ type conversation struct {
 	durable bool
 	branch  string // of the thread; "" is its main line
 	racing  host.Racing
+	record  turnRecord
 	asked   openQuestions // of the last run; empty if it did not ask
 }
 
 func newConversation(t *ui.Terminal, a *project.Project, projectName string, f runFlags) (s *conversation, err error) {
-	s = &conversation{term: t, app: a, project: projectName, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
+	s = &conversation{term: t, steps: f.steps(t), app: a, project: projectName, thread: f.thread, data: f.data, tenant: f.tenant, json: f.json, durable: f.durable, name: f.target,
 		branch: f.on, racing: host.Racing(f.racing)}
 	s.target, err = a.Target(f.target)
 	return s, err
@@ -67,10 +70,18 @@ func (s *conversation) stream(ctx context.Context, req *host.Request) error {
 	return done(s.streamEvents(ctx, req))
 }
 
+// printer returns the printer of one run.
+func (s *conversation) printer() *ui.Printer {
+	if s.steps == s.term.Out {
+		return ui.NewPrinter(s.term)
+	}
+	return ui.NewRunPrinter(s.term, s.steps)
+}
+
 // streamEvents runs a request that is complete.
 func (s *conversation) streamEvents(ctx context.Context, req *host.Request) error {
-	show := ui.NewPrinter(s.term)
-	defer show.EndText()
+	show := s.printer()
+	defer show.Close()
 	if s.reload != nil {
 		s.reload.Refresh(ctx)
 		pinned, release := s.app.Runtime().Pin(ctx)
@@ -91,6 +102,7 @@ func (s *conversation) streamEvents(ctx context.Context, req *host.Request) erro
 		case *runevent.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
+		s.record.add(ev)
 		if !s.json {
 			show.Event(ev)
 		} else if err := ui.PrintJSON(s.term.Out, ev); err != nil {
@@ -120,7 +132,7 @@ func (s *conversation) tenantWords() string {
 // printBranch prints the branch of an answer that is not on the thread's main line.
 func (s *conversation) printBranch() {
 	if s.branch != "" {
-		fmt.Fprintf(s.term.Out, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, termtext.Printable(s.thread), s.branch)
+		fmt.Fprintf(s.steps, "\nThis is on branch %s of thread %s; go on with: --on %s\n", s.branch, termtext.Printable(s.thread), s.branch)
 	}
 }
 
@@ -129,14 +141,14 @@ func (s *conversation) printThread(named string) {
 	if s.thread == "" || named != "" || !s.data.Given() || len(s.asked.questions) > 0 {
 		return
 	}
-	fmt.Fprintf(s.term.Out, "\nThis is thread %s; go on with:\n  %s run %s%s%s --thread %s \"...\"\n",
+	fmt.Fprintf(s.steps, "\nThis is thread %s; go on with:\n  %s run %s%s%s --thread %s \"...\"\n",
 		termtext.Printable(s.thread), ui.Self(), termtext.ShellWord(s.project), s.data.Words(), s.tenantWords(), termtext.ShellWord(s.thread))
 }
 
 // footer reports an answer that did not come from a model.
 func (s *conversation) footer() {
 	if s.app.Scripted() {
-		fmt.Fprintf(s.term.Out, scriptedFooter, ui.Self(), termtext.ShellWord(s.project))
+		fmt.Fprintf(s.steps, scriptedFooter, ui.Self(), termtext.ShellWord(s.project))
 	}
 }
 

@@ -60,7 +60,7 @@ func demo(ctx context.Context, t *ui.Terminal, projects *open.Projects, data, mo
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &conversation{term: t, app: a, project: open.ExampleProject, json: json}
+	s := &conversation{term: t, steps: t.Out, app: a, project: open.ExampleProject, json: json}
 	if s.target, err = a.Target(""); err != nil {
 		return err
 	}

@@ -1,11 +1,12 @@
 package runcmd
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -48,12 +49,25 @@ type openQuestions struct {
 	questions []*host.Question
 }
 
+// waitingExit ends the command with a code of its own if its last run waits for answers.
+func (s *conversation) waitingExit() error {
+	if len(s.asked.questions) == 0 {
+		return nil
+	}
+	return cli.QuietExit(cli.ExitWaiting)
+}
+
 // printAnswerCommand prints the command that answers a run's questions and continues it.
 func (s *conversation) printAnswerCommand() {
 	if len(s.asked.questions) == 0 || s.json {
 		return
 	}
-	w := s.term.Out
+	w := s.term.Err
+	if s.steps == io.Discard { // the events were not shown
+		for _, q := range s.asked.questions {
+			fmt.Fprintln(w, ui.QuestionText(q))
+		}
+	}
 	if !s.data.Given() {
 		fmt.Fprintln(w, "\nNobody can answer: without --data nothing is kept to go on from.")
 		return
@@ -72,32 +86,6 @@ func answerWords(q *host.Question) string {
 		return "--reply " + q.ID + "=JSON"
 	}
 	return "--approve " + q.ID
-}
-
-// answerAll asks the person at the terminal until the run has no more questions.
-// Without an answer (an empty line, the end of stdin) the run stays interrupted.
-func (s *conversation) answerAll(ctx context.Context, next <-chan line) error {
-	for len(s.asked.questions) > 0 {
-		var list []host.Answer
-		for _, q := range s.asked.questions {
-			l := s.readLine(ctx, ui.QuestionText(q)+" "+choices(q)+" ", next)
-			if l.err != nil {
-				s.printAnswerCommand()
-				return l.err
-			}
-			answer, ok := readAnswer(q, strings.TrimSpace(l.text))
-			if !ok {
-				s.printAnswerCommand()
-				return nil
-			}
-			list = append(list, answer)
-		}
-		req := &host.Request{Tenant: s.app.Tenant(s.tenant), Resume: s.asked.run, Answers: list}
-		if err := s.stream(ctx, req); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func choices(q *host.Question) string {

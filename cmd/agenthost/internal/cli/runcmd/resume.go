@@ -130,12 +130,12 @@ func (s *conversation) findRun(ctx context.Context, f *answerFlags) (err error) 
 
 // showQuestions prints the questions of a run that another command began.
 func (s *conversation) showQuestions(run string, questions []*host.Question) {
+	s.asked = openQuestions{run, questions}
 	if s.json {
 		_ = ui.PrintItems(s.term.Out, questions) // as in the events, a failed write is ignored
 		return
 	}
 	for _, q := range questions {
-		fmt.Fprintln(s.term.Out, ui.QuestionText(q))
+		fmt.Fprintln(s.term.Err, ui.QuestionText(q))
 	}
-	s.asked = openQuestions{run, questions}
 }

@@ -1,9 +1,11 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,8 @@ type runFlags struct {
 	verify                                 bool
 
 	regenerate, on, racing string
-	json, durable, branch  bool
+	json, quiet            bool
+	durable, branch        bool
 	answer                 answerFlags
 }
 
@@ -36,6 +39,9 @@ func NewRun(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 builtin:orderdesk, the example that every binary has. With a prompt it answers once; with - the prompt is read from stdin; with
 neither, on a terminal, it is a conversation.
 
+The answer is on stdout. The steps that led to it, questions and hints are on stderr;
+--quiet leaves out all but questions. A run that asks a person ends with exit code 8.
+
 Threads live as long as the command unless --data says where they are kept. A
 conversation with --data can be steered from elsewhere: see agenthost plugin
 list. With --thread an empty prompt ("") goes on from what is there: it repeats a turn that
@@ -46,7 +52,8 @@ conversation that is asked at once; otherwise the run ends, and another command
 goes on with --resume. With --durable, or a network that says so, that also goes
 on with a run whose process was killed.`,
 		Example: `  agenthost run builtin:orderdesk "where is order 1042?"
-  agenthost run builtin:orderdesk --thread t1 --data ./data "and 1043?" --json`,
+  agenthost run builtin:orderdesk --thread t1 --data ./data "and 1043?" --json
+  answer=$(agenthost run builtin:orderdesk --quiet "where is order 1042?")`,
 		Args: cli.Args(cli.OneText(1, "put the prompt in quotes")),
 		RunE: func(c *cobra.Command, list []string) error {
 			if err := f.check(list[1:]); err != nil {
@@ -71,6 +78,7 @@ on with a run whose process was killed.`,
 	f.add(c, projects)
 	flags := c.Flags()
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print the answer only, and errors")
 	flags.BoolVar(&f.durable, "durable", false, "write each step down, so that --resume can go on if the process ends")
 	flags.StringVar(&f.regenerate, "regenerate", "", "answer a stored message of --thread again, by its id or its number in thread show, in the place of what came after it")
 	flags.BoolVar(&f.branch, "branch", false, "with --regenerate: answer on a branch of the thread, and leave the thread as it is")
@@ -156,14 +164,14 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 	served := talk && f.data.LocalDir() != ""
 	opts := f.projectOptions(projects)
 	opts.Replaceable = served
-	if f.json {
+	if f.json || f.quiet {
 		opts.Progress = nil
 	}
 	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
+	defer func() { err = cli.JoinClose(err, a.Close()) }()
 	s, err := newConversation(t, a, projectName, f)
 	if err != nil {
 		return err
@@ -178,7 +186,7 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 	}
 	switch {
 	case talk:
-		return s.talk(ctx)
+		return cmp.Or(s.talk(ctx), s.waitingExit())
 	case f.answer.expired:
 		return s.settleExpired(ctx)
 	case f.answer.resume != "" || f.answer.question != "":
@@ -197,7 +205,15 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 		s.printThread(f.thread)
 		s.footer()
 	}
-	return nil
+	return s.waitingExit()
+}
+
+// steps returns where all is printed but answers: see conversation.
+func (f *runFlags) steps(t *ui.Terminal) io.Writer {
+	if f.quiet {
+		return io.Discard
+	}
+	return t.Err
 }
 
 // checkHistory refuses the flag --history, which earlier versions had. Its error does not

@@ -1,94 +1,61 @@
 package runcmd
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/talk"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 )
 
 // talk is a conversation on a terminal.
 func (s *conversation) talk(ctx context.Context) error {
-	t := s.term
-	fmt.Fprintf(t.Out, "Talking to %s. An empty line or ctrl-D ends it.\n", s.target.Name())
-	next := readLines(t.In)
-	for {
-		l := s.readLine(ctx, "> ", next)
-		if l.err != nil || strings.TrimSpace(l.text) == "" {
-			return s.endTalk(l.err)
+	fmt.Fprintf(s.steps, "Talking to %s. /help lists the commands; ctrl-D ends it.\n", s.target.Name())
+	err := talk.Hold(ctx, s.term, &talk.Options{Commands: s.commands(), Say: func(ctx context.Context, text string, p *talk.Person) error {
+		if err := s.turn(ctx, text); err != nil {
+			return err
 		}
-		err := s.turn(ctx, l.text)
-		if err == nil {
-			err = s.answerAll(ctx, next)
-		}
-		var quiet cli.QuietExit
-		switch {
-		case errors.As(err, &quiet), errors.Is(err, io.EOF), errors.Is(err, bufio.ErrTooLong):
-			return s.endTalk(err)
-		case err != nil && ctx.Err() != nil:
-			return s.withResumeCommand(err)
-		case err != nil:
-			fmt.Fprintf(t.Err, "agenthost: %s\n", ui.ErrorText(err))
-		}
-	}
-}
-
-// line is a line that a person typed, or the error that ended the input.
-type line struct {
-	text string
-	err  error
-}
-
-// readLines reads a line for each receive. A read cannot be interrupted: the last one
-// ends with the process.
-func readLines(r io.Reader) <-chan line {
-	out := make(chan line)
-	go func() {
-		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, cli.MaxPromptBytes)
-		for lines.Scan() {
-			out <- line{text: lines.Text()}
-		}
-		out <- line{err: cmp.Or(lines.Err(), io.EOF)}
-	}()
-	return out
-}
-
-func (s *conversation) endTalk(err error) error {
-	var quiet cli.QuietExit
-	switch {
-	case errors.As(err, &quiet):
-		return err
-	case errors.Is(err, bufio.ErrTooLong):
-		return host.Errorf(host.ResourceExhausted, "a line is more than %d bytes", cli.MaxPromptBytes).WithHint("say it in less")
-	case err != nil && err != io.EOF:
-		return host.Errorf(host.FailedPrecondition, "read stdin: %w", err)
-	case err == io.EOF:
-		fmt.Fprintln(s.term.Out)
+		return s.answerAll(ctx, p)
+	}})
+	if err != nil {
+		return s.withResumeCommand(err)
 	}
 	s.footer()
 	return nil
 }
 
-// readLine asks for a line.
-func (s *conversation) readLine(ctx context.Context, prompt string, next <-chan line) line {
-	console := s.term.Console()
-	if err := console.Ask(prompt); err != nil {
-		return line{err: err}
+// answerAll asks the person at the terminal until the run has no more questions.
+// Without an answer (an empty line, ctrl-C) the run stays interrupted.
+func (s *conversation) answerAll(ctx context.Context, p *talk.Person) error {
+	for len(s.asked.questions) > 0 {
+		req, err := s.askPerson(ctx, p)
+		if err != nil || req == nil {
+			s.printAnswerCommand()
+			return err
+		}
+		if err := s.stream(ctx, req); err != nil {
+			return err
+		}
 	}
-	defer console.Answered()
-	select {
-	case l := <-next:
-		return l
-	case <-ctx.Done(): // ctrl-C at the prompt
-		fmt.Fprintln(s.term.Out)
-		return line{err: cli.QuietExit(host.Canceled.ExitCode())}
+	return nil
+}
+
+// askPerson asks the questions of a run, and returns the request that continues it; nil
+// if the person does not answer one of them.
+func (s *conversation) askPerson(ctx context.Context, p *talk.Person) (*host.Request, error) {
+	var list []host.Answer
+	for _, q := range s.asked.questions {
+		text, err := p.Ask(ctx, ui.QuestionText(q)+" "+choices(q)+" ")
+		if err != nil {
+			return nil, err
+		}
+		answer, ok := readAnswer(q, strings.TrimSpace(text))
+		if !ok {
+			return nil, nil
+		}
+		list = append(list, answer)
 	}
+	return &host.Request{Tenant: s.app.Tenant(s.tenant), Resume: s.asked.run, Answers: list}, nil
 }

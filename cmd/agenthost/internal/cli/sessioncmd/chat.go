@@ -33,7 +33,7 @@ func NewChat(t *ui.Terminal) *cobra.Command {
 		Use:   "chat TEXT|-",
 		Short: "Say something in a session of a running host",
 		Long: `Say something in a session of a running host (agenthost dev PROJECT --data DIR),
-and see the answer as it comes. The host keeps the session: --session goes on
+and see the answer as it comes, on stdout; the session and snapshot are on stderr. The host keeps the session: --session goes on
 with one from its last completed turn, or begins it; --snapshot goes on from one of
 its turns, whatever came after it. Without either a new session begins. An empty
 text ("") has the last turn tried again, if it failed.
@@ -142,16 +142,19 @@ func (f *chatFlags) ended(out *sessions.Output, wrote bool) error {
 			fmt.Fprintln(f.term.Out)
 		}
 		for _, q := range out.Questions {
-			fmt.Fprintf(f.term.Out, "%s asks: %s\n", termtext.Printable(q.Tool), ui.OneLine(q.Reason))
+			fmt.Fprintf(f.term.Err, "%s asks: %s\n", termtext.Printable(q.Tool), ui.OneLine(q.Reason))
 		}
 		if out.FinishReason == sessions.FinishDetached {
 			f.printWaitCommand(out)
 		} else if out.Snapshot != "" {
-			fmt.Fprintf(f.term.Out, "(session %s; snapshot %s)\n", termtext.Printable(out.Session), termtext.Printable(out.Snapshot))
+			fmt.Fprintf(f.term.Err, "(session %s; snapshot %s)\n", termtext.Printable(out.Session), termtext.Printable(out.Snapshot))
 		}
 	}
 	if out.Error != nil {
 		return out.Error
+	}
+	if len(out.Questions) > 0 {
+		return cli.QuietExit(cli.ExitWaiting)
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package sessioncmd
 import (
 	"context"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,18 +92,18 @@ stored is in its session: see agenthost thread show.`,
 			if f.host.JSON {
 				return ui.PrintItems(t.Out, turns)
 			}
-			return printTurns(t.Out, turns)
+			return printTurns(t, turns)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
 }
 
-func printTurns(w io.Writer, turns []*sessions.Snapshot) error {
+func printTurns(t *ui.Terminal, turns []*sessions.Snapshot) error {
 	if len(turns) == 0 {
-		_, err := fmt.Fprintln(w, "No turn is in the background.")
+		_, err := fmt.Fprintln(t.Out, "No turn is in the background.")
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	tw := ui.NewTable(t)
 	fmt.Fprintln(tw, "SNAPSHOT\tSTATUS\tTARGET\tSINCE\tERROR")
 	for _, t := range turns {
 		why := ""
@@ -114,7 +112,7 @@ func printTurns(w io.Writer, turns []*sessions.Snapshot) error {
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", termtext.Printable(t.ID), t.Status, termtext.Printable(t.Agent), t.Created.Local().Format(time.DateTime), why)
 	}
-	return tw.Flush()
+	return tw.Print()
 }
 
 func sessionStatus(t *ui.Terminal) *cobra.Command {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -247,7 +246,7 @@ func (g *group) printBranches(ctx context.Context, s *threads.Store, thread stri
 	if g.flags.JSON {
 		return ui.PrintItems(g.term.Out, all)
 	}
-	tw := tabwriter.NewWriter(g.term.Out, 0, 4, 2, ' ', 0)
+	tw := ui.NewTable(g.term)
 	fmt.Fprintln(tw, "BRANCH\tMESSAGES\tTURNS\tOPEN\tSINCE\tBY")
 	for _, b := range all {
 		name, since := b.ID, ""
@@ -258,5 +257,5 @@ func (g *group) printBranches(ctx context.Context, s *threads.Store, thread stri
 		}
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%t\t%s\t%s %s\n", name, b.Messages, b.Turns, b.Open, since, b.Cause, termtext.Printable(b.Message))
 	}
-	return tw.Flush()
+	return tw.Print()
 }

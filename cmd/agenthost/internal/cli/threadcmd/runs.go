@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ func (g *group) runs() *cobra.Command {
 					fmt.Fprintln(g.term.Out, "No run waits.")
 					return nil
 				}
-				tw := tabwriter.NewWriter(g.term.Out, 0, 4, 2, ' ', 0)
+				tw := ui.NewTable(g.term)
 				head := "RUN\tSTATUS\tTARGET\tTHREAD\tUPDATED"
 				if slices.ContainsFunc(runs, func(r *host.RunRecord) bool { return len(r.Asks) > 0 }) {
 					head += "\tKEY\tUNTIL"
@@ -47,7 +46,7 @@ func (g *group) runs() *cobra.Command {
 				for _, r := range runs {
 					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s%s\n", r.Run, r.Status, termtext.Printable(r.Target), termtext.Printable(r.Thread), r.Updated.Local().Format(time.DateTime), termsWords(r.Asks))
 				}
-				return tw.Flush()
+				return tw.Print()
 			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,

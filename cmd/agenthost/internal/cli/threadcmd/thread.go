@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,33 +107,35 @@ func (g *group) list() *cobra.Command {
 				if g.flags.JSON {
 					return ui.PrintPage(g.term.Out, page.Threads, page.Next)
 				}
-				return printThreads(g.term.Out, page)
+				return printThreads(g.term, page)
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 0, "how many at most")
+	c.Flags().IntVar(&limit, "limit", shownThreads, "how many at most")
 	c.Flags().StringVar(&cursor, "cursor", "", "go on where a page ended")
 	return c
 }
 
-func printThreads(w io.Writer, page *threads.Page) error {
+func printThreads(t *ui.Terminal, page *threads.Page) error {
 	if len(page.Threads) == 0 {
-		fmt.Fprintln(w, "No threads yet.")
+		fmt.Fprintln(t.Out, "No threads yet.")
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "THREAD\tUPDATED\tMESSAGES\tSTATUS\tTITLE")
-	for _, t := range page.Threads {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", termtext.Printable(t.ID), t.Updated.Local().Format(time.DateTime), t.Messages, t.Status, ui.OneLine(t.Title))
+	table := ui.NewTable(t, "THREAD", "UPDATED", "MESSAGES", "STATUS", "TITLE")
+	for _, th := range page.Threads {
+		table.Row(termtext.Printable(th.ID), th.Updated.Local().Format(time.DateTime), strconv.Itoa(th.Messages), string(th.Status), ui.OneLine(th.Title))
 	}
-	if err := tw.Flush(); err != nil {
+	if err := table.Print(); err != nil {
 		return err
 	}
 	if page.Next != "" {
-		fmt.Fprintf(w, "More with: --cursor %s\n", page.Next)
+		fmt.Fprintf(t.Err, "There are more: --limit N, or the next ones with --cursor %s\n", page.Next)
 	}
 	return nil
 }
+
+// shownThreads is how many threads a list shows unless it is asked for more.
+const shownThreads = 20
 
 func (g *group) show() *cobra.Command {
 	var limit int

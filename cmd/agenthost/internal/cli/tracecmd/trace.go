@@ -3,8 +3,7 @@ package tracecmd
 import (
 	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,7 +100,7 @@ func (g *group) show() *cobra.Command {
 			if g.flags.JSON {
 				return ui.PrintTimed(g.term.Out, run)
 			}
-			return run.Write(g.term.Out)
+			return g.term.Fit(run.Write)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(list) > 0 {
@@ -143,21 +142,20 @@ func (g *group) list() *cobra.Command {
 			if g.flags.JSON {
 				return ui.PrintTimed(g.term.Out, ui.ItemsOf(runs))
 			}
-			return printRuns(g.term.Out, runs)
+			return printRuns(g.term, runs)
 		},
 	}
 }
 
-func printRuns(w io.Writer, runs []*trace.Summary) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "RUN\tBEGAN\tTOOK\tTOKENS\tTHREAD\tEND")
+func printRuns(t *ui.Terminal, runs []*trace.Summary) error {
+	table := ui.NewTable(t, "RUN", "BEGAN", "TOOK", "TOKENS", "THREAD", "END")
 	for _, r := range runs {
 		end := string(r.FinishReason)
 		if !r.Finished {
 			end = "not finished"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", termtext.Printable(r.Run), r.Began.Local().Format(time.DateTime),
-			ui.ShortTime(r.DurationUS*int64(time.Microsecond)), r.Usage.Total(), ui.OneLine(r.Thread), ui.OneLine(end))
+		table.Row(termtext.Printable(r.Run), r.Began.Local().Format(time.DateTime),
+			ui.ShortTime(r.DurationUS*int64(time.Microsecond)), strconv.Itoa(r.Usage.Total()), ui.OneLine(r.Thread), ui.OneLine(end))
 	}
-	return tw.Flush()
+	return table.Print()
 }

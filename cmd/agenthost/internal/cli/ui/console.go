@@ -16,6 +16,7 @@ type Console struct {
 
 	mu     sync.Mutex
 	prompt string          // waiting for an answer; "" if no prompt is
+	editor LineEditor      // that reads a line; nil if none does
 	inText bool            // an answer is being written
 	held   []byte          // lines that wait for the end of the answer
 	shown  map[string]bool // runs whose end this terminal shows
@@ -43,28 +44,47 @@ func (c *Console) Write(b []byte) (int, error) {
 
 // write writes lines and draws the prompt again. c.mu is held.
 func (c *Console) write(b []byte) (n int, err error) {
+	if c.editor != nil && c.terminal {
+		c.editor.Print(b)
+		return len(b), nil
+	}
 	switch {
 	case c.prompt != "" && c.terminal:
-		_, err = io.WriteString(c.out, "\r\x1b[K") // erases the prompt
-	case c.prompt != "" || c.inText:
+		_, err = io.WriteString(c.err, "\r\x1b[K") // erases the prompt
+	case c.prompt != "":
+		_, err = io.WriteString(c.err, "\n")
+	case c.inText:
 		_, err = io.WriteString(c.out, "\n")
 	}
 	if err == nil {
 		n, err = c.err.Write(b)
 	}
 	if c.prompt != "" && err == nil {
-		_, err = io.WriteString(c.out, c.prompt)
+		_, err = io.WriteString(c.err, c.prompt)
 	}
 	return n, err
 }
 
-// Ask draws a prompt, which stays until [Console.Answered].
+// Ask draws a prompt on stderr, which stays until [Console.Answered].
 func (c *Console) Ask(prompt string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := io.WriteString(c.out, prompt)
+	_, err := io.WriteString(c.err, prompt)
 	c.prompt = prompt
 	return err
+}
+
+// Editing has an editor show lines while it reads one, until the returned function is
+// called.
+func (c *Console) Editing(e LineEditor) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.editor = e
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.editor = nil
+	}
 }
 
 // Answered ends the wait for an answer: the prompt is not drawn again.

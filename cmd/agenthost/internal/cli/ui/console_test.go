@@ -17,7 +17,7 @@ func TestConsoleKeepsTheHostApartFromTheConversation(t *testing.T) {
 		"a pipe":     {false, "* before\n> \n* at the prompt\n> clerk: it is\n* amid\n* more\n"},
 	} {
 		var both bytes.Buffer
-		term := &Terminal{Out: &both, Err: &both, OutIsTerminal: row.terminal}
+		term := &Terminal{Out: &both, Err: &both, ErrIsTerminal: row.terminal}
 		c := term.Console()
 		say := func(text string) { _, _ = c.Write([]byte("* " + text + "\n")) }
 		say("before")

@@ -40,5 +40,10 @@ func (t *Terminal) GuestLog() func(plugin.LogLine) {
 	}
 }
 
-// Announce names on stderr the work that takes time.
-func (t *Terminal) Announce(what string) { fmt.Fprintf(t.Err, "%s ...\n", what) }
+// Announce names on stderr the work that takes time. A terminal that draws lines again
+// shows it as an activity, until the next one is announced or the command writes.
+func (t *Terminal) Announce(what string) {
+	if t.screen == nil || !t.screen.rename(what) {
+		fmt.Fprintf(t.Err, "%s ...\n", what)
+	}
+}

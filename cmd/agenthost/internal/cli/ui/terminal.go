@@ -1,8 +1,11 @@
 package ui
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -18,8 +21,79 @@ type Terminal struct {
 	NoColor bool // NO_COLOR is set
 	Dumb    bool // the terminal cannot draw a line again
 
-	once  sync.Once
-	lines *Console
+	// Columns returns how wide the terminal is; nil, or 0, if that is not known.
+	Columns func() int
+
+	// Editor reads lines that a person edits; nil if the terminal has no such thing.
+	Editor func(complete func(line string) []Word) LineEditor
+
+	// Interrupts tells ctrl-C apart: nil if it ends the command at once.
+	Interrupts *Interrupts
+
+	once   sync.Once
+	lines  *Console
+	screen *screen // nil unless Err is a terminal that draws lines again
+}
+
+// Word is a completion of the word before the cursor, and a few words about it.
+type Word struct{ Text, About string }
+
+// ErrInterrupted is the error of a line at which ctrl-C was typed.
+var ErrInterrupted = errors.New("interrupted")
+
+// LineEditor reads lines that a person edits. One line is read at a time.
+type LineEditor interface {
+	// Read shows a prompt and returns a line, which joins the history. Its error is
+	// ErrInterrupted, with the text so far, for ctrl-C, io.EOF for ctrl-D on an empty
+	// line, and that of ctx if ctx ends first.
+	Read(ctx context.Context, prompt string) (string, error)
+	// Ask is Read for an answer to a question, which does not join the history.
+	Ask(ctx context.Context, question string) (string, error)
+	// Print shows whole lines above the line that is read. It is safe for concurrent use.
+	Print(lines []byte)
+}
+
+// DrawActivity has Out and Err erase and redraw the line that [Terminal.Working] shows, if
+// Err is a terminal that can. It is called once, before the terminal is used.
+func (t *Terminal) DrawActivity() {
+	if !t.ErrIsTerminal || t.Dumb {
+		return
+	}
+	t.screen = &screen{out: t.Err, width: t.Columns}
+	t.Err = screenWriter{t.screen, t.Err}
+	if t.OutIsTerminal {
+		t.Out = screenWriter{t.screen, t.Out}
+	}
+}
+
+// Fit has write print lines on Out, and cuts them to the width of the terminal.
+func (t *Terminal) Fit(write func(io.Writer) error) error {
+	columns := t.Width()
+	if columns <= 0 {
+		return write(t.Out)
+	}
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		return err
+	}
+	_, err := io.WriteString(t.Out, CutLines(b.String(), columns))
+	return err
+}
+
+// Width returns how many columns Out has if it is a terminal; 0 if lines need not fit.
+func (t *Terminal) Width() int {
+	if !t.OutIsTerminal || t.Columns == nil {
+		return 0
+	}
+	return t.Columns()
+}
+
+// ErrWidth is [Terminal.Width] of Err.
+func (t *Terminal) ErrWidth() int {
+	if !t.ErrIsTerminal || t.Columns == nil {
+		return 0
+	}
+	return t.Columns()
 }
 
 // ReadVariables takes NO_COLOR and TERM from the environment.
@@ -30,13 +104,16 @@ func (t *Terminal) ReadVariables(getenv func(string) string) {
 // Console returns the one writer of the host's messages on this terminal.
 func (t *Terminal) Console() *Console {
 	t.once.Do(func() {
-		t.lines = &Console{out: t.Out, err: t.Err, terminal: t.OutIsTerminal, shown: map[string]bool{}}
+		t.lines = &Console{out: t.Out, err: t.Err, terminal: t.ErrIsTerminal && !t.Dumb, shown: map[string]bool{}}
 	})
 	return t.lines
 }
 
 // Coloured reports whether Out shows colours.
 func (t *Terminal) Coloured() bool { return t.OutIsTerminal && !t.NoColor && !t.Dumb }
+
+// ErrColoured reports whether Err shows colours.
+func (t *Terminal) ErrColoured() bool { return t.ErrIsTerminal && !t.NoColor && !t.Dumb }
 
 // Note writes a remark to the console, beside the output.
 func (t *Terminal) Note(format string, args ...any) {

@@ -1,0 +1,293 @@
+//go:build unix
+
+package main
+
+// Scenario: a person at a terminal talks to a project: they edit lines, take back what they
+// said, interrupt a turn, and read what fits their window.
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+)
+
+// person is at a terminal, on which a command runs in a process of its own.
+type person struct {
+	t      *testing.T
+	keys   *os.File // the end that is typed on; the other is the terminal
+	window *screen
+	ended  chan int
+}
+
+// atTerminal runs a command on a terminal that has so many columns.
+func atTerminal(t *testing.T, columns uint16, env []string, args ...string) *person {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Args[0] = "agenthost" // see TestMain
+	cmd.Env = append(append(os.Environ(), "TERM=xterm", "INPUTRC=/dev/null"), env...)
+	keys, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &person{t, keys, &screen{t: t, wrote: make(chan struct{}, 1)}, make(chan int, 1)}
+	go func() {
+		_, _ = io.Copy(p.window, keys) // ends with an error when the command does
+		_ = cmd.Wait()                 // the exit code tells
+		p.ended <- cmd.ProcessState.ExitCode()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has ended, unless the test failed
+		_ = keys.Close()
+	})
+	return p
+}
+
+// types types keys, and waits until the terminal shows a text.
+func (p *person) types(keys, want string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.keys, keys); err != nil {
+		p.t.Fatal(err)
+	}
+	p.window.waitFor(want)
+}
+
+// leaves waits for the end of the command.
+func (p *person) leaves(code int) {
+	p.t.Helper()
+	select {
+	case got := <-p.ended:
+		if got != code {
+			p.t.Errorf("the exit code is %d, want %d; the terminal shows\n%s", got, code, p.shown())
+		}
+	case <-time.After(patience):
+		p.t.Fatalf("the command does not end; the terminal shows\n%s", p.shown())
+	}
+}
+
+func (p *person) shown() string {
+	p.window.mu.Lock()
+	defer p.window.mu.Unlock()
+	return p.window.text.String()
+}
+
+// The keys of a person.
+const (
+	enter, ctrlJ  = "\r", "\n"
+	ctrlA, ctrlC  = "\x01", "\x03"
+	ctrlD         = "\x04"
+	up, left, tab = "\x1b[A", "\x1b[D", "\t"
+	pasteBegin    = "\x1b[200~"
+	pasteEnd      = "\x1b[201~"
+)
+
+// talkProject writes a project whose script knows a few words, and returns its directory
+// and an environment with a state of its own.
+func talkProject(t *testing.T) (dir string, env []string) {
+	t.Helper()
+	dir = t.TempDir()
+	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
+	writeText(t, dir, "rules.yaml", `rules:
+  - match: {user: slow}
+    reply: {text: it took long, delay: 10m}
+  - match: {user: brief}
+    reply: {text: it took a while, delay: 900ms}
+  - match: {user: one}
+    reply: {text: it is the first}
+  - match: {user: two}
+    reply: {text: it is the second}
+  - match: {user: 東京}
+    reply: {text: it is far}
+`)
+	return dir, []string{"XDG_STATE_HOME=" + filepath.Join(dir, "state"), "AGENTHOST_CACHE=" + filepath.Join(dir, "cache"), "HOME=" + dir}
+}
+
+const (
+	greeting = "Talking to clerk"
+	prompt   = "\x1b[2C\x1b[?25h" // the editor has drawn its prompt and waits
+)
+
+func TestALineIsEditedAndRemembered(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	p := atTerminal(t, 80, env, "run", dir)
+	p.types("", greeting)
+	p.types("", prompt)
+	p.types("wo"+ctrlA+"t"+enter, "it is the second") // ctrl-A goes to the beginning
+	p.types("", prompt)
+	p.types("onne"+left+"\x7f"+enter, "it is the first")
+	p.types("", prompt)
+	p.types(up+up+enter, "it is the second")
+	p.types("", prompt)
+	p.types(ctrlD, "not from an LLM")
+	p.leaves(0)
+
+	file := filepath.Join(dir, "state", "agenthost", "history")
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the history has mode %v, %v; want 0600", info, err)
+	}
+	p = atTerminal(t, 80, env, "run", dir)
+	p.types("", greeting)
+	p.types("", prompt)
+	p.types(up+up+enter, "it is the first")
+	p.types("", prompt)
+	p.types("/quit"+enter, "not from an LLM")
+	p.leaves(0)
+}
+
+func TestSeveralLinesAreOneMessage(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]string{
+		"pasted":                   pasteBegin + "one\rof\rmany" + pasteEnd + enter,
+		"typed with ctrl-J":        "one" + ctrlJ + "of" + ctrlJ + "many" + enter,
+		"typed behind backslashes": `one\` + enter + `of\` + enter + "many" + enter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, env := talkProject(t)
+			p := atTerminal(t, 80, env, "run", dir)
+			p.types("", greeting)
+			p.types("", prompt)
+			p.types(keys, "it is the first")
+			p.types("", prompt)
+			saved := filepath.Join(dir, "talk.md")
+			p.types("/save "+saved+enter, "Wrote the conversation")
+			p.types("", prompt)
+			p.types(ctrlD, "not from an LLM")
+			p.leaves(0)
+			text, err := os.ReadFile(saved)
+			if err != nil || !strings.HasPrefix(string(text), "## user\n\none\nof\nmany\n\n## assistant clerk\n\nit is the first\n") {
+				t.Errorf("the conversation is saved as\n%s%v", text, err)
+			}
+		})
+	}
+}
+
+func TestCtrlCEndsATurnAndASecondOneLeaves(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	p := atTerminal(t, 80, env, "run", dir)
+	p.types("", greeting)
+	p.types("", prompt)
+	p.types("thrown away"+ctrlC, prompt)
+	p.types("slow"+enter, "model scripted  ") // the activity: the turn runs
+	p.types(ctrlC, "Interrupted; what was finished is kept.")
+	p.types("", prompt)
+	p.types("one"+enter, "it is the first") // the conversation continues
+	p.types("", prompt)
+	p.types(ctrlC, "Ctrl-C again leaves")
+	p.types("", prompt)
+	p.types(ctrlC, "")
+	p.leaves(130)
+
+	p = atTerminal(t, 80, env, "run", dir)
+	p.types("", greeting)
+	p.types("", prompt)
+	p.types("slow"+enter, "model scripted  ")
+	p.types(ctrlC, "Interrupted")
+	p.types("", prompt)
+	p.types(ctrlC, "")
+	p.leaves(130)
+}
+
+func TestAConversationHasCommands(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	p := atTerminal(t, 80, env, "run", dir)
+	p.types("", greeting)
+	p.types("", prompt)
+	for _, step := range []struct{ keys, want string }{
+		{"/why" + enter, "there was no turn yet"},
+		{"/hlp" + enter, "is it /help?"},
+		{"/he" + tab + enter, "tokens, time and instructions"},
+		{"/tools" + enter, "clerk"},
+		{"one" + enter, "it is the first"},
+		{"/why" + enter, "model scripted"},
+		{"/route" + enter, "nothing routes its turns"},
+		{"/cost" + enter, "TOKENS OUT"},
+		{"/undo" + enter, `Took back "one": the conversation has 0 messages`},
+		{"two" + enter, "it is the second"},
+		{"/branch" + enter, "stays as it is"},
+		{"/save" + enter, "needs the name of a file"},
+		{"/etc/hosts is one" + enter, "it is the first"}, // a path is no command
+		{enter + "one" + enter, "it is the first"},       // an empty line ends nothing
+	} {
+		p.types(step.keys, step.want)
+		p.types("", prompt)
+	}
+	p.types("/quit"+enter, "not from an LLM")
+	p.leaves(0)
+}
+
+// colours are sequences that colour text; the editor resets colours by others.
+var colours = regexp.MustCompile("\x1b\\[(1|2|3[0-9])m")
+
+func TestLinesFitTheWindow(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	data := filepath.Join(dir, "data")
+	for _, text := range []string{"東京" + strings.Repeat("都市", 40), "one " + strings.Repeat("long ", 30)} {
+		p := atTerminal(t, 80, env, "run", dir, text, "--data", data)
+		p.leaves(0)
+	}
+	for _, columns := range []uint16{40, 80, 200} {
+		for name, args := range map[string][]string{
+			"a table": {"thread", "list", "--data", data},
+			"a tree":  {"trace", "show", "--data", data},
+			"a run":   {"run", dir, "one"},
+		} {
+			p := atTerminal(t, columns, append(env, "NO_COLOR=1"), args...)
+			p.leaves(0)
+			for line := range strings.Lines(p.shown()) {
+				line = strings.TrimRight(line[strings.LastIndexByte(strings.TrimRight(line, "\r\n"), '\r')+1:], "\r\n")
+				line = strings.TrimPrefix(line, "\x1b[K")
+				if strings.HasPrefix(line, "  export") || strings.Contains(line, "script, not from") || strings.Contains(line, "agenthost run") {
+					continue // a command to copy, and the words before it, are not cut
+				}
+				if n := ui.TextWidth(line); n > int(columns) {
+					t.Errorf("%s in %d columns has a line of %d: %q", name, columns, n, line)
+				}
+			}
+			if name == "a table" && columns == 200 != regexp.MustCompile(`[0-9a-f]{4}-[0-9a-f]{12}`).MatchString(p.shown()) {
+				t.Errorf("in %d columns the ids are\n%s\nwant whole ones where they fit", columns, p.shown())
+			}
+			if colours.MatchString(p.shown()) {
+				t.Errorf("%s has colours with NO_COLOR: %q", name, p.shown())
+			}
+		}
+	}
+	p := atTerminal(t, 80, env, "run", dir, "one")
+	p.leaves(0)
+	if !colours.MatchString(p.shown()) {
+		t.Errorf("a run has no colours on a terminal: %q", p.shown())
+	}
+}
+
+func TestALongWaitShowsWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	p := atTerminal(t, 80, env, "run", dir, "brief")
+	p.window.waitFor("… model scripted  ")
+	p.window.waitFor("it took a while")
+	p.leaves(0)
+	if rest := p.shown(); strings.Contains(rest[strings.Index(rest, "it took a while"):], "… model") {
+		t.Errorf("the wait is shown after its end: %q", rest)
+	}
+	cmd := exec.Command(os.Args[0], "run", dir, "brief")
+	cmd.Args[0], cmd.Env = "agenthost", append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) || strings.Contains(string(out), "… model") || strings.Contains(string(out), "\x1b") {
+		t.Errorf("without a terminal the command shows %q, %v; want no wait", out, err)
+	}
+}
