@@ -296,7 +296,7 @@ var layers = []layer{
 		"tries a chain and stores nothing"},
 	{"cmd/agenthost/internal/cli/runcmd", []string{"cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/control", "cmd/agenthost/internal/cli/datacmd", "cmd/agenthost/internal/cli/lookup", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/files", "cmd/agenthost/internal/cli/plugincmd", "cmd/agenthost/internal/cli/sessioncmd", "cmd/agenthost/internal/cli/talk", "cmd/agenthost/internal/cli/ui", "cmd/agenthost/internal/cli/usagecmd", "host", "host/datadir", "host/httpapi", "host/keys", "host/llm", "host/metrics", "host/plugin", "host/project", "host/runevent", "host/threads", "host/threads/transfer", "host/trace", "internal/termtext"},
 		"a host: it serves what the commands below ask of it"},
-	{"cmd/agenthost/internal/cli/projectcmd", []string{"host", "host/project", "internal/termtext", "pdk", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/ui"},
+	{"cmd/agenthost/internal/cli/projectcmd", []string{"host", "host/fault", "host/project", "internal/termtext", "pdk", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/ui"},
 		"writes files and opens no project"},
 	{"cmd/agenthost/internal/cli/projectcmd/templates", []string{"pdk/go/..."},
 		"a template's plugin is built like any other plugin"},

@@ -25,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/threadcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tokenscmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/tracecmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/usagecmd"
 )
 
@@ -73,16 +74,26 @@ Start with:   agenthost demo`,
 		datacmd.New(t, dirs),
 		queuecmd.New(t, dirs),
 		tracecmd.New(t, dirs),
-		plugincmd.New(t, plugins, projects, dirs),
+		pluginCommands(t, plugins, projects, dirs),
 		processorscmd.New(t, plugins, projects),
 		tokenscmd.New(t),
 		projectcmd.NewInit(t),
+		projectcmd.NewValidate(t, projects),
+		projectcmd.NewConfig(t),
 		doctorcmd.New(t, plugins, dirs, env.getenv, version()),
 		projectcmd.NewSchema(t),
 		helpcmd.Environment(),
 		helpcmd.ExitCodes(),
 	)
 	return root
+}
+
+// pluginCommands returns agenthost plugin. The command that makes a plugin shares its files
+// with init.
+func pluginCommands(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects, dirs *open.Data) *cobra.Command {
+	c := plugincmd.New(t, plugins, projects, dirs)
+	c.AddCommand(projectcmd.NewPlugin(t))
+	return c
 }
 
 func version() string {

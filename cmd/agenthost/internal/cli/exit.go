@@ -69,7 +69,7 @@ func Exit(stderr io.Writer, err error, asJSON bool) int {
 		return ExitUsage
 	case asJSON:
 		_ = ui.PrintJSON(stderr, writtenError{fault.AsError(err)})
-		return exitCode(err)
+		return ExitCode(err)
 	case isUsage:
 		var hinted *hintedUsage
 		if errors.As(err, &hinted) {
@@ -79,7 +79,7 @@ func Exit(stderr io.Writer, err error, asJSON bool) int {
 		return ExitUsage
 	}
 	fmt.Fprintf(stderr, "agenthost: %s\n", ui.ErrorText(err))
-	return exitCode(err)
+	return ExitCode(err)
 }
 
 // commandLineError is an error about the command line as one of the host's.
@@ -92,10 +92,10 @@ func commandLineError(err error) *host.Error {
 	return e
 }
 
-// exitCode maps an error to the table of exit codes. A model that does not answer in
+// ExitCode maps an error to the table of exit codes. A model that does not answer in
 // time counts as unavailable: the model's server failed, although this host's timeout
 // ended the request.
-func exitCode(err error) int {
+func ExitCode(err error) int {
 	code := host.CodeOf(err)
 	if code == host.DeadlineExceeded && errors.Is(err, project.ErrSlow) {
 		code = host.Unavailable

@@ -141,13 +141,23 @@ func projectFiles(dir string, t projectTemplate) (map[string][]byte, error) {
 	files := map[string][]byte{
 		project.SchemaFileName: project.Schema(),
 		"go.mod":               goMod(filepath.Base(abs)),
-		kitDir + "/go.mod":     []byte("module " + kitModule + "\n\ngo " + strings.TrimPrefix(open.OldestGo, "go") + "\n"),
+		kitDir + "/go.mod":     kitGoMod(),
 		".gitignore":           []byte("/data/\n/plugins/*/*.wasm\n"),
 	}
 	if err := addFiles(files, "", templates, path.Join("templates", t.name), all); err != nil {
 		return nil, err
 	}
-	return files, addFiles(files, kitDir+"/pdk/go", kits.Files, "go", noTests)
+	return files, addKit(files)
+}
+
+// addKit adds the source of the kit for plugins in Go.
+func addKit(files map[string][]byte) error {
+	return addFiles(files, kitDir+"/pdk/go", kits.Files, "go", noTests)
+}
+
+// kitGoMod is the module file of the kit's source.
+func kitGoMod() []byte {
+	return []byte("module " + kitModule + "\n\ngo " + strings.TrimPrefix(open.OldestGo, "go") + "\n")
 }
 
 func all(string) bool          { return true }

@@ -28,6 +28,26 @@ func Clip(s string) string {
 // maxShown is how many runes of arguments and results are shown.
 const maxShown = 200
 
+// Wrap breaks a text into lines of at most so many columns, between words where it can.
+func Wrap(s string, columns int) string {
+	var out strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(s) {
+		width := TextWidth(word)
+		switch {
+		case at > 0 && at+1+width > columns:
+			out.WriteByte('\n')
+			at = 0
+		case at > 0:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(word)
+		at += width
+	}
+	return out.String()
+}
+
 // OneLine returns a text on one line, without control sequences.
 func OneLine(s string) string { return termtext.Printable(strings.Join(strings.Fields(s), " ")) }
 

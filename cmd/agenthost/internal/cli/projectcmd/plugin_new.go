@@ -1,0 +1,155 @@
+package projectcmd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/termtext"
+)
+
+// pluginKind is a kind of plugin that plugin new can make.
+type pluginKind struct {
+	name, what string
+	use        string // how a configuration uses a plugin NAME, below an agent or a network
+}
+
+func pluginKinds() []pluginKind {
+	return []pluginKind{
+		{"tool", "a tool, which models call", "agents: {AGENT: {tools: [NAME]}}"},
+		{"router", "a router, which says which agent is next", "networks: {NETWORK: {router: NAME}}"},
+		{"processor", "a history processor, which changes what models see", "agents: {AGENT: {processors: [{use: NAME}]}}"},
+		{"provider", "a context provider, which adds to what models are told", "agents: {AGENT: {providers: [{use: NAME}]}}"},
+	}
+}
+
+// pluginName is what a directory must be called to name a plugin.
+var pluginName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+
+// NewPlugin returns the command agenthost plugin new.
+func NewPlugin(t *ui.Terminal) *cobra.Command {
+	var kind string
+	var asJSON bool
+	var names []string
+	long := `Make a plugin in Go, with its test, from a template. DIR is made, and its last part names
+the plugin. In a Go module, such as a project of agenthost init, the plugin belongs to it;
+elsewhere it becomes a module of its own, and the kit comes along.
+
+Kinds:
+`
+	for _, k := range pluginKinds() {
+		names = append(names, k.name)
+		long += fmt.Sprintf("  %-10s %s\n", k.name, k.what)
+	}
+	c := &cobra.Command{
+		Use:     "new DIR",
+		Short:   "Make a plugin from a template",
+		Long:    strings.TrimSpace(long),
+		Example: "  agenthost plugin new shop/plugins/weather --kind tool",
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			i := slices.Index(names, kind)
+			if i < 0 {
+				return cli.UsageError(fmt.Errorf("--kind: there is no %q; there are: %s", kind, strings.Join(names, ", ")), c.CommandPath())
+			}
+			return newPlugin(t, filepath.Clean(list[0]), pluginKinds()[i], asJSON)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	c.Flags().StringVar(&kind, "kind", names[0], "one of: "+strings.Join(names, ", "))
+	c.Flags().BoolVar(&asJSON, "json", false, cli.JSONUsage)
+	cli.CompleteWords(c, "kind", names)
+	return c
+}
+
+// madePlugin is the output of plugin new --json.
+type madePlugin struct {
+	Dir    string   `json:"dir"`
+	Plugin string   `json:"plugin"`
+	Kind   string   `json:"kind"`
+	Files  []string `json:"files"`
+}
+
+func newPlugin(t *ui.Terminal, dir string, kind pluginKind, asJSON bool) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return host.Errorf(host.FailedPrecondition, "make plugin: %w", err)
+	}
+	name := filepath.Base(abs)
+	if !pluginName.MatchString(name) {
+		return host.Errorf(host.InvalidArgument, "make plugin: %q is no name of a plugin", name).
+			WithHint("name a directory with small letters, digits, _ and -, such as plugins/weather")
+	}
+	files, err := pluginFiles(abs, name, kind)
+	if err != nil {
+		return err
+	}
+	if err := refuseToOverwrite(dir, files); err != nil {
+		return err
+	}
+	written := slices.Sorted(maps.Keys(files))
+	for _, file := range written {
+		if err := writeNew(filepath.Join(dir, file), files[file]); err != nil {
+			return host.Errorf(host.FailedPrecondition, "make plugin: %w", err).WithHint("name a directory that this user can write to")
+		}
+	}
+	if asJSON {
+		return ui.PrintJSON(t.Out, madePlugin{dir, name, kind.name, written})
+	}
+	self, where := ui.Self(), termtext.ShellWord(dir)
+	fmt.Fprintf(t.Out, "Made %s: %s.\n\nTest it, and hold its module to the rules of the contract:\n  (cd %s && go test .)\n  %s plugin test %s\n\nUse it in a configuration:\n  plugins: {%s: {path: %s}}\n  %s\n",
+		where, kind.what, where, self, where, name, where, strings.ReplaceAll(kind.use, "NAME", name))
+	return nil
+}
+
+// pluginFiles returns the files of a new plugin, by their names in it.
+func pluginFiles(dir, name string, kind pluginKind) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	if err := addFiles(files, "", templates, path.Join("templates/plugin", kind.name), all); err != nil {
+		return nil, err
+	}
+	for file, text := range files {
+		files[file] = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`"example"`), []byte(`"`+name+`"`)), []byte("Command example"), []byte("Command "+name))
+	}
+	inModule, err := inKitModule(dir)
+	if inModule || err != nil {
+		return files, err
+	}
+	files["go.mod"] = goMod(name)
+	files[kitDir+"/go.mod"] = kitGoMod()
+	return files, addKit(files)
+}
+
+// inKitModule reports whether a directory is in a Go module that requires the kit, or is
+// the kit's. Code failed_precondition for a module that does not.
+func inKitModule(dir string) (bool, error) {
+	for at := dir; ; at = filepath.Dir(at) {
+		text, err := os.ReadFile(filepath.Join(at, "go.mod"))
+		switch {
+		case err == nil && bytes.Contains(text, []byte(kitModule)):
+			return true, nil
+		case err == nil:
+			return false, host.Errorf(host.FailedPrecondition, "make plugin: the Go module in %s does not require %s", at, kitModule).
+				WithHint("run there: go get %s; or name a directory outside of it", kitModule)
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
+			return false, host.Errorf(host.FailedPrecondition, "make plugin: %w", err)
+		}
+		if at == filepath.Dir(at) {
+			return false, nil
+		}
+	}
+}
