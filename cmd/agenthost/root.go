@@ -62,7 +62,7 @@ Start with:   agenthost demo`,
 	root.AddCommand(
 		runcmd.NewDemo(t, projects, env.getenv),
 		runcmd.NewRun(t, projects),
-		runcmd.NewDev(t, projects),
+		cli.Waits(runcmd.NewDev(t, projects)),
 		cli.Waits(runcmd.NewServe(t, projects)),
 		tenantcmd.New(t, dirs),
 		keycmd.New(t, dirs),
