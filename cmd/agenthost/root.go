@@ -84,6 +84,7 @@ Start with:   agenthost demo`,
 		projectcmd.NewSchema(t),
 		helpcmd.Environment(),
 		helpcmd.ExitCodes(),
+		helpcmd.Man(),
 	)
 	return root
 }

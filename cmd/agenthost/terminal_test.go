@@ -213,7 +213,7 @@ func TestAConversationHasCommands(t *testing.T) {
 		{"/tools" + enter, "clerk"},
 		{"one" + enter, "it is the first"},
 		{"/why" + enter, "model scripted"},
-		{"/route" + enter, "nothing routes its turns"},
+		{"/route" + enter, "nothing routes it"},
 		{"/cost" + enter, "TOKENS OUT"},
 		{"/undo" + enter, `Took back "one": the conversation has 0 messages`},
 		{"two" + enter, "it is the second"},
@@ -290,4 +290,43 @@ func TestALongWaitShowsWhatItIsFor(t *testing.T) {
 	if errors.As(err, &exit) || strings.Contains(string(out), "… model") || strings.Contains(string(out), "\x1b") {
 		t.Errorf("without a terminal the command shows %q, %v; want no wait", out, err)
 	}
+}
+
+// Two terminals talk to one host: the host's own, and a client's, which has a session.
+func TestChatIsAConversationWithARunningHost(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	short, err := os.MkdirTemp("", "d") // there is to be a socket in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	data := filepath.Join(short, "data")
+	owner := atTerminal(t, 80, env, "dev", dir, "--data", data, "--listen", "127.0.0.1:0")
+	owner.types("", greeting)
+	owner.types("", prompt)
+
+	p := atTerminal(t, 80, env, "chat", "--data", data)
+	p.types("", "Talking to the host at")
+	p.types("", prompt)
+	for _, step := range []struct{ keys, want string }{
+		{"/undo" + enter, "there is nothing to take back"},
+		{"one" + enter, "it is the first"},
+		{"two" + enter, "it is the second"},
+		{"/undo" + enter, "Took the last turn back"},
+		{"/branch" + enter, "continue from it with --snapshot"},
+		{"/cost" + enter, "2 turns"},
+		{"one" + enter, "it is the first"},
+		{"slow" + enter, "model scripted  "},
+		{ctrlC, "Interrupted; what was finished is kept."},
+	} {
+		p.types(step.keys, step.want)
+		p.types("", prompt)
+	}
+	p.types(ctrlD, "")
+	p.leaves(0)
+	owner.types(enter+"one"+enter, "it is the first") // an empty line does not end dev
+	owner.types("", prompt)
+	owner.types(ctrlD, "")
+	owner.leaves(0)
 }

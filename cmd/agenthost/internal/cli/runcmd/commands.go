@@ -9,72 +9,25 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/talk"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/llm"
-	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/transfer"
-	"github.com/agenthost/agenthost/host/trace"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // commands are those of a conversation, beside /help and /quit.
 func (s *conversation) commands() []talk.Command {
-	return []talk.Command{
+	own := []talk.Command{
 		{Name: "tools", About: "list the agents and their tools", Do: s.listTools},
-		{Name: "route", About: "which agents had the last turn, and why", Do: s.showRoute},
-		{Name: "why", About: "what the last turn did, as a tree", Do: s.showWhy},
-		{Name: "cost", About: "tokens, time and instructions of the last turn and of all", Do: s.showCost},
 		{Name: "undo", About: "take the last message and its answer back", Do: s.undo},
 		{Name: "branch", About: "go on in a copy of the conversation, and leave this one as it is", Do: s.fork},
 		{Name: "save", Argument: "FILE", About: "write the conversation to a file: .md, .json or .jsonl", Do: s.saveFile},
 	}
-}
-
-// turnRecord is what the last turn of a conversation did, and the sums of all turns.
-type turnRecord struct {
-	events      []host.Event // of the last turn, without pieces of texts
-	turns       int
-	usage       host.Usage
-	cost        host.Cost
-	duration    int64 // microseconds
-	lastUsage   host.Usage
-	lastCost    host.Cost
-	lastElapsed int64
-}
-
-// maxRecorded bounds the events that are kept of the last turn.
-const maxRecorded = 10_000
-
-// add records an event.
-func (r *turnRecord) add(ev host.Event) {
-	switch d := ev.Data.(type) {
-	case *runevent.RunStarted:
-		r.events = nil
-	case *runevent.TextDelta, *runevent.ReasoningDelta, *llm.ToolCallDelta:
-		return
-	case *runevent.RunFinished:
-		r.turns++
-		r.lastUsage, r.lastCost, r.lastElapsed = d.Usage, d.Cost, d.DurationUS
-		r.usage, r.duration = r.usage.Add(d.Usage), r.duration+d.DurationUS
-		r.cost.Instructions += d.Cost.Instructions
-	}
-	if len(r.events) < maxRecorded {
-		r.events = append(r.events, ev)
-	}
-}
-
-// errNoTurn is the error of a command about the last turn before there was one.
-func (r *turnRecord) errNoTurn() error {
-	if len(r.events) > 0 {
-		return nil
-	}
-	return host.Errorf(host.NotFound, "there was no turn yet").WithHint("say something first")
+	return append(own, s.record.Commands(s.term)...)
 }
 
 func (s *conversation) listTools(context.Context, string) error {
@@ -94,53 +47,6 @@ func (s *conversation) agents() []host.AgentInfo {
 		return t.Agents()
 	}
 	return nil
-}
-
-func (s *conversation) showRoute(context.Context, string) error {
-	if err := s.record.errNoTurn(); err != nil {
-		return err
-	}
-	show, routed := ui.NewPrinter(s.term), false
-	for _, ev := range s.record.events {
-		if _, ok := ev.Data.(*runevent.RouteChosen); ok {
-			show.Event(ev)
-			routed = true
-		}
-	}
-	if !routed {
-		fmt.Fprintf(s.term.Out, "%s is one agent: nothing routes its turns.\n", s.target.Name())
-	}
-	return nil
-}
-
-func (s *conversation) showWhy(context.Context, string) error {
-	if err := s.record.errNoTurn(); err != nil {
-		return err
-	}
-	run, err := trace.Of(s.record.events)
-	if err != nil {
-		return err
-	}
-	return s.term.Fit(run.Write)
-}
-
-func (s *conversation) showCost(context.Context, string) error {
-	r := &s.record
-	if err := r.errNoTurn(); err != nil {
-		return err
-	}
-	table := ui.NewTable(s.term, "", "TOKENS IN", "TOKENS OUT", "INSTRUCTIONS", "TIME")
-	row := func(name string, u host.Usage, c host.Cost, us int64) {
-		about := ""
-		if u.Estimated {
-			about = "~"
-		}
-		table.Row(name, about+termtext.Thousands(int64(u.InputTokens)), about+termtext.Thousands(int64(u.OutputTokens)),
-			termtext.Thousands(c.Instructions), ui.ShortTime(us*int64(time.Microsecond)))
-	}
-	row("last turn", r.lastUsage, r.lastCost, r.lastElapsed)
-	row(ui.Plural(r.turns, "turn"), r.usage, r.cost, r.duration)
-	return table.Print()
 }
 
 // stored returns the stored thread of the conversation. Its error names the command that

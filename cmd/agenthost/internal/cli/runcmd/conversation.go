@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/talk"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
@@ -31,7 +32,7 @@ type conversation struct {
 	durable bool
 	branch  string // of the thread; "" is its main line
 	racing  host.Racing
-	record  turnRecord
+	record  talk.Record
 	asked   openQuestions // of the last run; empty if it did not ask
 }
 
@@ -102,7 +103,7 @@ func (s *conversation) streamEvents(ctx context.Context, req *host.Request) erro
 		case *runevent.Interrupted:
 			s.asked.run, s.asked.questions = ev.Run, append(s.asked.questions, d.Question)
 		}
-		s.record.add(ev)
+		s.record.Add(ev)
 		if !s.json {
 			show.Event(ev)
 		} else if err := ui.PrintJSON(s.term.Out, ev); err != nil {

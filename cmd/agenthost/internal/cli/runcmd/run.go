@@ -184,6 +184,11 @@ func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, pr
 			return err
 		}
 	}
+	if !served && f.data.LocalDir() != "" {
+		if err := shareData(a, &f.data, t.Say); err != nil {
+			return err
+		}
+	}
 	switch {
 	case talk:
 		return cmp.Or(s.talk(ctx), s.waitingExit())
@@ -230,5 +235,14 @@ func (f *runFlags) checkHistory() error {
 func (f *runFlags) projectOptions(projects *open.Projects) *project.Options {
 	opts := projects.Options()
 	opts.Data, opts.Verify, opts.Model = f.data.Text(), f.verify, f.model
+	if opts.WaitLock == open.DefaultWaitLock && f.hasHost() {
+		opts.WaitLock = 0 // a host does not end by itself
+	}
 	return opts
+}
+
+// hasHost reports whether a host that serves until it is stopped has the directory open.
+func (f *runFlags) hasHost() bool {
+	dir := f.data.LocalDir()
+	return dir != "" && !f.data.At().IsDatabase() && control.Listens(control.SocketPath(dir))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -30,13 +31,14 @@ type chatFlags struct {
 func NewChat(t *ui.Terminal) *cobra.Command {
 	f := chatFlags{term: t}
 	c := &cobra.Command{
-		Use:   "chat TEXT|-",
+		Use:   "chat [PROMPT|-]",
 		Short: "Say something in a session of a running host",
 		Long: `Say something in a session of a running host (agenthost dev PROJECT --data DIR),
 and see the answer as it comes, on stdout; the session and snapshot are on stderr. The host keeps the session: --session goes on
 with one from its last completed turn, or begins it; --snapshot goes on from one of
 its turns, whatever came after it. Without either a new session begins. An empty
-text ("") has the last turn tried again, if it failed.
+text ("") has the last turn tried again, if it failed. Without a text, on a terminal, it is
+a conversation.
 
 With --detach the turn runs in the background: the command ends at once, and says
 by which snapshot agenthost session wait, status and abort know the turn. It goes
@@ -51,6 +53,12 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 			path, err := f.host.Path()
 			if err != nil {
 				return cli.UsageError(err, c.CommandPath())
+			}
+			if len(list) == 0 {
+				if !t.InIsTerminal || f.detach || f.host.JSON {
+					return cli.UsageError(errors.New("say something: a conversation needs a terminal, and neither --detach nor --json"), c.CommandPath())
+				}
+				return f.talk(c.Context(), path)
 			}
 			text := list[0]
 			if text == "-" {

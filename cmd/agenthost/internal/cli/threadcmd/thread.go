@@ -45,6 +45,7 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	c.AddCommand(g.list(), g.show(), g.exportCommand(), g.importCommand(), g.runs(),
 		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(), g.repair(),
 		g.search(), g.prune(), g.delete())
+	g.completeThreads(c)
 	return c
 }
 

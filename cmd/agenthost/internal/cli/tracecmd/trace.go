@@ -74,11 +74,12 @@ func (g *group) hinted(err error) error {
 }
 
 func (g *group) show() *cobra.Command {
-	return &cobra.Command{
+	var follow bool
+	c := &cobra.Command{
 		Use:     "show [RUN|" + trace.Last + "]",
 		Short:   "Show a run as a tree: time, tokens, instructions",
-		Long:    "Show a run as a tree. RUN is its id, the beginning of that, or " + trace.Last + " (the default).",
-		Example: "  agenthost trace show last --data ./data",
+		Long:    "Show a run as a tree. RUN is its id, the beginning of that, or " + trace.Last + " (the default).\nWith --follow its steps are printed while it runs; after " + trace.Last + " those of the next runs, until ctrl-C.",
+		Example: "  agenthost trace show last --data ./data\n  agenthost trace show -f --data ./data",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			dir, err := g.dir(c.CommandPath())
@@ -92,6 +93,9 @@ func (g *group) show() *cobra.Command {
 			opts, err := g.options()
 			if err != nil {
 				return err
+			}
+			if follow {
+				return g.follow(c.Context(), dir, id, opts)
 			}
 			run, err := trace.Read(dir, id, opts)
 			if err != nil {
@@ -119,6 +123,8 @@ func (g *group) show() *cobra.Command {
 			return ids, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print steps while they happen")
+	return c
 }
 
 func (g *group) list() *cobra.Command {

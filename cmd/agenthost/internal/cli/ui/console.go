@@ -127,15 +127,19 @@ type logHandler struct {
 }
 
 // The messages of log records that this program shows in another form: the failure of
-// a run, at the run's terminal, and a refused plugin version, to the person who loads
-// or saved it.
+// a run, at the run's terminal, a refused plugin version, to the person who loads or saved
+// it, and the wait for a data directory, with the command that has it open.
 const (
 	runFailed      = "run failed"
 	versionRefused = "plugin version is not taken into service"
+	waitsForLock   = "waiting for the process that has the data directory open"
 )
 
 // Handle implements slog.Handler.
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == waitsForLock {
+		return h.console.sayWait(r)
+	}
 	if r.Message == versionRefused {
 		return nil
 	}
