@@ -39,7 +39,7 @@ func atTerminal(t *testing.T, columns uint16, env []string, args ...string) *per
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &person{t, keys, &screen{t: t, wrote: make(chan struct{}, 1)}, make(chan int, 1)}
+	p := &person{t: t, keys: keys, window: &screen{t: t, wrote: make(chan struct{}, 1)}, ended: make(chan int, 1)}
 	go func() {
 		_, _ = io.Copy(p.window, keys) // ends with an error when the command does
 		_ = cmd.Wait()                 // the exit code tells

@@ -108,7 +108,7 @@ func newPlugin(t *ui.Terminal, dir string, kind pluginKind, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		return ui.PrintJSON(t.Out, madePlugin{dir, name, kind.name, written})
+		return ui.PrintJSON(t.Out, madePlugin{Dir: dir, Plugin: name, Kind: kind.name, Files: written})
 	}
 	self, where := ui.Self(), termtext.ShellWord(dir)
 	fmt.Fprintf(t.Out, "Made %s: %s.\n\nTest it, and hold its module to the rules of the contract:\n  (cd %s && go test .)\n  %s plugin test %s\n\nUse it in a configuration:\n  plugins: {%s: {path: %s}}\n  %s\n",
