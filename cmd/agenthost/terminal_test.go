@@ -317,12 +317,13 @@ func TestChatIsAConversationWithARunningHost(t *testing.T) {
 		{"/branch" + enter, "continue from it with --snapshot"},
 		{"/cost" + enter, "2 turns"},
 		{"one" + enter, "it is the first"},
-		{"slow" + enter, "model scripted  "},
-		{ctrlC, "Interrupted; what was finished is kept."},
 	} {
 		p.types(step.keys, step.want)
 		p.types("", prompt)
 	}
+	p.types("slow"+enter, "model scripted  ")
+	p.types(ctrlC, "Interrupted; what was finished is kept.")
+	p.types("", prompt)
 	p.types(ctrlD, "")
 	p.leaves(0)
 	owner.types(enter+"one"+enter, "it is the first") // an empty line does not end dev
