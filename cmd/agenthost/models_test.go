@@ -129,7 +129,7 @@ func TestProviders(t *testing.T) {
 		{"an unknown provider", "provider: opanai", "", "", "", 3, "did you mean openai?"},
 		{"a provider like none", "provider: x", "", "", "", 3, "responses for OpenAI's Responses API"},
 		{"another provider's key", "provider: openai, store: true", "", "", "", 3, "it is for responses"},
-		{"whole answers of a provider that streams", "provider: anthropic, whole: true", "", "", "", 3, "it is for openai"},
+		{"whole answers of a script", "provider: scripted, whole: true", "", "", "", 3, "it is for openai, responses, anthropic, gemini"},
 		{"whole answers, with a reader of deltas", "provider: openai, name: gpt-x, whole: true", "", "/chat/completions", `"stream":true`, 0, "Bonjour."},
 		{"another provider's number", "provider: responses, thinking: 2048", "", "", "", 3, "it is for anthropic, gemini"},
 		{"a bad use of reasoning", "provider: openai, reasoning: sometimes", "", "", "", 3, "always or never"},

@@ -157,7 +157,7 @@ func (s *eventStore) begin(ctx context.Context, run *liveRun, shared *Journal, c
 	}
 	first, err := l.takeOver(ctx)
 	if err != nil {
-		s.logger.Warn("the events of a run begin with number 0 again, and are not stored", "run", info.ID, "tenant", info.Tenant, "error", err)
+		s.logger.WarnContext(ctx, "the events of a run begin with number 0 again, and are not stored", "run", info.ID, "tenant", info.Tenant, "error", err)
 		l.drop()
 	}
 	return l, first
@@ -362,7 +362,7 @@ func (s *eventStore) flush(ctx context.Context) {
 		}
 	}
 	if failed != nil {
-		s.logger.Warn("events of durable runs are not stored yet: a reader of another host may miss them", "error", failed)
+		s.logger.WarnContext(ctx, "events of durable runs are not stored yet: a reader of another host may miss them", "error", failed)
 		s.mu.Lock()
 		s.schedule()
 		s.mu.Unlock()

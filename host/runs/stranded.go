@@ -83,8 +83,7 @@ func (s *strandedRuns) continueAll() {
 	}
 	s.mu.Unlock()
 	for _, key := range keys {
-		if err := s.continueRun(key); err != nil {
-			s.logger.Warn("a durable run whose last commit failed does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
+		if !s.continueRun(key) {
 			continue
 		}
 		s.mu.Lock()
@@ -97,9 +96,19 @@ func (s *strandedRuns) continueAll() {
 	s.schedule()
 }
 
-func (s *strandedRuns) continueRun(key runKey) error {
+// continueRun reports whether a run continues, or need not.
+func (s *strandedRuns) continueRun(key runKey) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), strandedTimeout)
 	defer cancel()
+	err := s.resumeOpen(ctx, key)
+	if err != nil {
+		s.logger.WarnContext(ctx, "a durable run whose last commit failed does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
+	}
+	return err == nil
+}
+
+// resumeOpen continues a run unless it has ended, or failed too often.
+func (s *strandedRuns) resumeOpen(ctx context.Context, key runKey) error {
 	rec, err := s.journal.ReadRun(ctx, key.tenant, key.run)
 	switch {
 	case host.CodeOf(err) == host.NotFound:
@@ -109,7 +118,7 @@ func (s *strandedRuns) continueRun(key runKey) error {
 	case rec.Status != host.RunOpen:
 		return nil
 	case rec.Fence >= MaxOwners:
-		s.logger.Error("a durable run does not continue: its last commits failed too often", "run", key.run, "tenant", key.tenant, "times", rec.Fence)
+		s.logger.ErrorContext(ctx, "a durable run does not continue: its last commits failed too often", "run", key.run, "tenant", key.tenant, "times", rec.Fence)
 		return nil
 	}
 	return s.resume(ctx, rec)

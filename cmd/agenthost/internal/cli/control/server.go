@@ -40,7 +40,9 @@ const TenantHeader = "Agenthost-Tenant"
 // acts for the tenant of [TenantHeader]. The server has checked the process at the other
 // end. tenant completes the name, which may be empty.
 func Authenticate(tenant func(string) string) httpapi.Authenticate {
-	scopes, subject := slices.Concat(httpapi.Scopes(), httpapi.AdminScopes()), fmt.Sprintf("socket/%d", os.Getuid())
+	subject, scopes := fmt.Sprintf("socket/%d", os.Getuid()), slices.Concat(httpapi.Scopes(), httpapi.AdminScopes())
+	slices.Sort(scopes)
+	scopes = slices.Compact(scopes) // some are of both
 	return func(r *http.Request) (*keys.Principal, error) {
 		return &keys.Principal{Tenant: tenant(r.Header.Get(TenantHeader)), Subject: subject, Scopes: scopes, Admin: true}, nil
 	}
