@@ -89,3 +89,32 @@ func checkRows(t *testing.T, page string, names map[string]bool) (rows int) {
 	}
 	return rows
 }
+
+// TestThePageOfTheServiceShowsItsCode: each piece of Go on the page is in the service, and
+// all of its Go is as short as the page says.
+func TestThePageOfTheServiceShowsItsCode(t *testing.T) {
+	names, err := filepath.Glob("saas/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
+	}
+	if n := strings.Count(code.String(), "\n"); n > 300 || len(names) != 2 {
+		t.Errorf("the service has %d lines in %v", n, names)
+	}
+	pieces := goBlocks(t, "../docs/saas.md")
+	if len(pieces) < 5 {
+		t.Errorf("there are %d pieces of code; is the page read as it is written?", len(pieces))
+	}
+	for _, piece := range pieces {
+		if !strings.Contains(code.String(), piece.text) {
+			t.Errorf("the service does not have this code of its page:\n%s", piece.text)
+		}
+	}
+}
