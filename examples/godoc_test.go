@@ -167,6 +167,7 @@ var given = map[string]string{
 	"err":      "error", "logger": "*slog.Logger", "backend": "memory.Backend", "service": "*sessions.Service",
 	"holder": "string", "takeOver": "func(context.Context, string) error", "target": "host.Target", "prices": "*usage.PriceTable",
 	"ledger": "*usage.Ledger", "registry": "*runs.Registry", "who": "*keys.Principal",
+	"in": "instrument.Instrument", "authenticate": "httpapi.Authenticate", "spans": "oteltrace.TracerProvider", "measures": "otelmetric.MeterProvider",
 }
 
 // checker checks pieces of code against the compiled packages.
@@ -177,7 +178,8 @@ type checker struct {
 }
 
 func newChecker(list []*godocPackage) *checker {
-	c := &checker{fset: token.NewFileSet(), paths: map[string]string{"pdk": module + "pdk/go/pdk", "testing": "testing"}}
+	c := &checker{fset: token.NewFileSet(), paths: map[string]string{"pdk": module + "pdk/go/pdk", "testing": "testing",
+		"oteltrace": "go.opentelemetry.io/otel/trace", "otelmetric": "go.opentelemetry.io/otel/metric"}}
 	exports := map[string]string{}
 	for _, p := range list {
 		exports[p.ImportPath] = p.Export

@@ -1,7 +1,7 @@
 // Package otelhost makes spans and metrics of OpenTelemetry of what a host does, by the names
 // of the GenAI conventions.
 //
-//	telemetry, err := otelhost.New(&otelhost.Options{TracerProvider: traces, MeterProvider: measures})
+//	telemetry, err := otelhost.New(&otelhost.Options{TracerProvider: spans, MeterProvider: measures})
 //	h, err := host.New(&host.Options{Instrument: telemetry})
 //	api, err := httpapi.New(authenticate, &httpapi.Options{Observe: []httpapi.Observe{telemetry.Request}})
 //
