@@ -35,11 +35,12 @@ const (
 	defaultPlugins     = 64
 	defaultTenantBytes = 256 << 20
 
-	maxSummaryBytes = 20 << 10 // of a version in its record, of which there are up to MaxVersionsOfPlugin
-	maxAttempts     = 64       // of a change, after other hosts were faster
-	maxWorking      = 4        // modules that are compiled at one time
-	maxUploads      = 32       // in progress on this host, whose modules are in memory
-	tenantUploads   = 4        // of them of one tenant, or of the host
+	maxSummaryBytes = 20 << 10    // of a version in its record, of which there are up to MaxVersionsOfPlugin
+	maxAttempts     = 64          // of a change, after other hosts were faster
+	maxWorking      = 4           // modules that are compiled at one time
+	maxUploads      = 32          // in progress on this host, whose modules are in memory
+	tenantUploads   = 4           // of them of one tenant, or of the host
+	uploadRetry     = time.Second // after which an upload beyond them may be tried again
 )
 
 // The times of a library.

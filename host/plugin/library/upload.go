@@ -88,7 +88,7 @@ func (u *uploads) begin(tenant string) error {
 	}
 	if all >= maxUploads || u.of[tenant] >= tenantUploads {
 		e := fault.Errorf(fault.ResourceExhausted, "there are as many uploads in progress as one host takes").WithHint("try again when they have ended")
-		e.Retryable = true
+		e.Retryable, e.RetryAfter = true, uploadRetry
 		return e
 	}
 	u.of[tenant]++

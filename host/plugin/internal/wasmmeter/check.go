@@ -2,6 +2,7 @@ package wasmmeter
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
@@ -14,6 +15,33 @@ import (
 func tooMany(subject string, n int, what string, limit int) error {
 	return refusal.Invalid("%s %d %s, and the limit is %d", subject, n, what, limit).
 		WithHint("make the module smaller (strip it, drop what it does not use), or raise the limit if you trust its author")
+}
+
+// ofSection returns what a section has entries of, and the most of them. Nil limits have no
+// bound.
+func (l *Limits) ofSection(id int) (what string, most int) {
+	if l == nil {
+		return "", math.MaxInt
+	}
+	switch id {
+	case secType:
+		return "types", l.Types
+	case secImport:
+		return "imports", l.Imports
+	case secFunction, secCode:
+		return "functions", l.Functions
+	case secGlobal:
+		return "globals", l.Globals
+	case secExport:
+		return "exports", l.Exports
+	case secTable:
+		return "tables", l.Tables
+	case secElement:
+		return "element segments", l.ElementSegments
+	case secData:
+		return "data segments", l.DataSegments
+	}
+	return "", math.MaxInt // memories: there is at most one
 }
 
 // problems lists the reasons for which prepare refuses a module before it reads its

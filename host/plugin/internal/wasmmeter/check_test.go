@@ -2,8 +2,10 @@ package wasmmeter
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +124,35 @@ func TestPrepareLimits(t *testing.T) {
 	}
 }
 
+// TestAModuleBeyondALimitIsNotRead refuses modules of a few megabytes whose structure would
+// take a hundred times as much.
+func TestAModuleBeyondALimitIsNotRead(t *testing.T) {
+	const n = 1_000_000
+	section := func(id byte, content ...[]byte) []byte {
+		all := bytes.Join(content, nil)
+		return append(binary.AppendUvarint([]byte{id}, uint64(len(all))), all...)
+	}
+	count, preamble := binary.AppendUvarint(nil, n), []byte("\x00asm\x01\x00\x00\x00")
+	oneType := section(secType, []byte{1, 0x60, 0, 0})
+	for what, sections := range map[string][][]byte{
+		"functions":        {oneType, section(secFunction, count, make([]byte, n)), section(secCode, count, bytes.Repeat([]byte{2, 0, 0x0b}, n))},
+		"elements":         {oneType, section(secFunction, []byte{1, 0}), section(secElement, []byte{1, 1, 0}, count, make([]byte, n)), section(secCode, []byte{1, 2, 0, 0x0b})},
+		"element segments": {section(secElement, count, bytes.Repeat([]byte{1, 0, 0}, n))},
+	} {
+		wasm := bytes.Join(append([][]byte{preamble}, sections...), nil)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Prepare(wasm, nil)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "has 1000000 "+what+", and the limit is") {
+			t.Errorf("Prepare of too many %s = %v", what, err)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+			t.Errorf("a module of %d bytes with too many %s takes %d bytes until it is refused", len(wasm), what, took)
+		}
+	}
+}
+
 func TestCheckListsEveryProblem(t *testing.T) {
 	wasm := wasmtest.Assemble(t, `
 		import env memory memory 5000 extern
@@ -199,7 +230,7 @@ func TestPrepareBoundsMemoryAndTables(t *testing.T) {
 		if err != nil {
 			t.Fatalf("prepare: %v", err)
 		}
-		m, err := parse(p.Wasm)
+		m, err := parse(p.Wasm, nil)
 		if err != nil {
 			t.Fatalf("parse the result: %v", err)
 		}
@@ -322,7 +353,7 @@ func TestPrepareMergesData(t *testing.T) {
 			if err != nil {
 				t.Fatalf("prepare: %v", err)
 			}
-			m, err := parse(p.Wasm)
+			m, err := parse(p.Wasm, nil)
 			if err != nil {
 				t.Fatalf("parse the result: %v", err)
 			}

@@ -357,7 +357,7 @@ func mustInstance(t testing.TB, wasm []byte) api.Module {
 
 func spentWithoutSlack(t *testing.T, wasm []byte, arg uint64) int64 {
 	t.Helper()
-	m, err := parse(wasm)
+	m, err := parse(wasm, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func spentWithoutSlack(t *testing.T, wasm []byte, arg uint64) int64 {
 // straightens reports whether the pass changes a jump of the module.
 func straightens(t *testing.T, wasm []byte) bool {
 	t.Helper()
-	m, err := parse(wasm)
+	m, err := parse(wasm, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,6 +180,7 @@ func (d DataSegment) Size() int { return d.bytes.size() }
 type Module struct {
 	Digest [sha256.Size]byte // of the module's bytes; set by Read
 	wasm   []byte
+	limits *Limits // that end its reading; nil has none
 
 	Types    []FuncType
 	Imports  []Import

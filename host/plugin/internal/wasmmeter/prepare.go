@@ -46,7 +46,7 @@ func Survey(wasm []byte, l *Limits) (*Module, error) {
 	if len(wasm) > l.ModuleBytes {
 		return nil, tooMany("the module has", len(wasm), "bytes", l.ModuleBytes)
 	}
-	m, err := Read(wasm)
+	m, err := read(wasm, l)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,10 @@ func (m *Module) Meter(l *Limits) (*Metered, error) {
 
 // Read reads a module's structure. It refuses a module that is damaged or not a core
 // module, but not one beyond a limit, and reads no instructions.
-func Read(wasm []byte) (*Module, error) {
-	m, err := parse(wasm)
+func Read(wasm []byte) (*Module, error) { return read(wasm, nil) }
+
+func read(wasm []byte, l *Limits) (*Module, error) {
+	m, err := parse(wasm, l)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +103,7 @@ func Check(wasm []byte, l *Limits) []error {
 // agenthost.manifest, in place of an earlier one. The section comes last, and nothing
 // else changes, so the same module and manifest give the same bytes.
 func WithManifest(wasm, manifest []byte) ([]byte, error) {
-	m, err := parse(wasm)
+	m, err := parse(wasm, nil)
 	if err != nil {
 		return nil, err
 	}

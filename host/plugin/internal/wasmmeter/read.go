@@ -59,12 +59,13 @@ func describeStart(b []byte) string {
 
 // parseModule reads a module. It checks the form of everything but the
 // instructions of functions, and every index outside them. It allocates in proportion
-// to the module's size, whatever counts the module declares.
-func parse(wasm []byte) (*Module, error) {
+// to the module's size, whatever counts the module declares; with limits, a module that
+// has more of something is refused before it is read.
+func parse(wasm []byte, l *Limits) (*Module, error) {
 	if err := checkPreamble(wasm); err != nil {
 		return nil, err
 	}
-	m := &Module{wasm: wasm, start: -1, dataCount: -1}
+	m := &Module{wasm: wasm, limits: l, start: -1, dataCount: -1}
 	r := &reader{b: wasm, pos: 8, end: len(wasm)}
 	last := 0
 	for r.left() > 0 && r.err == nil {
@@ -124,6 +125,9 @@ func (m *Module) readSection(r *reader, id int) {
 	}
 	read, size := m.sectionReader(id)
 	n := r.count(size, sectionNames[id]+" entries")
+	if what, most := m.limits.ofSection(id); int(n) > most {
+		r.err = tooMany("the module has", int(n), what, most)
+	}
 	start := r.pos
 	for i := uint32(0); i < n && r.err == nil; i++ {
 		read(r)

@@ -215,6 +215,9 @@ func (m *Module) readElement(r *reader) {
 		elem = m.elementType(r, exprs)
 	}
 	n := r.count(1, "elements")
+	if all := m.ElementItems + int(n); m.limits != nil && all > m.limits.Elements {
+		r.err = tooMany("the module has", all, "elements", m.limits.Elements)
+	}
 	for i := uint32(0); i < n && r.err == nil; i++ {
 		if exprs {
 			m.constExpr(r, elem)
