@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/agenthost/agenthost/host"
 )
@@ -45,10 +46,13 @@ func checkFree(path string) error {
 		return host.Errorf(host.FailedPrecondition, "%s is there, and is not a socket", path).WithHint("move it away, or name another one with --socket")
 	}
 	conn, err := net.Dial("unix", path)
-	if err != nil {
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 		return nil // left behind by a process that has exited
 	}
-	_ = conn.Close()
+	if err == nil {
+		_ = conn.Close()
+	}
+	// Another error is of a host that is too busy to answer, or another user's.
 	return host.Errorf(host.FailedPrecondition, "another host listens at %s", path).WithHint("stop it, or name another one with --socket")
 }
 
