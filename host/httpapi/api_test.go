@@ -50,7 +50,7 @@ func (t targets) Target(name string) (host.Target, error) {
 	if a := t[name]; a != nil {
 		return a, nil
 	}
-	return nil, host.Errorf(host.NotFound, "there is no network or agent %q", name)
+	return nil, host.Errorf(host.NotFound, "shop.yaml has no agent %q", name).WithHint("it has %v", t.Targets()) // which clients do not read
 }
 
 func (t targets) Targets() (names []string) {

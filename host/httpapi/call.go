@@ -93,6 +93,16 @@ func requestID(r *http.Request) string {
 	return id
 }
 
+// checkCondition refuses a change under a condition that the route does not keep: its sender
+// would lose what the condition is to save.
+func (c *call) checkCondition() error {
+	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead || len(c.r.Header.Values("If-Match")) == 0 ||
+		slices.ContainsFunc(c.route.headers, func(p param) bool { return p.name == "If-Match" }) {
+		return nil
+	}
+	return host.Errorf(host.InvalidArgument, "%s %s has no header If-Match", c.route.method, c.route.path).WithHint("leave it out: the change is not conditional")
+}
+
 // checkQuery refuses parameters that the route does not have, or that come twice.
 func (c *call) checkQuery() error {
 	if len(c.r.URL.RawQuery) > maxQueryBytes {

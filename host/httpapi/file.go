@@ -16,6 +16,10 @@ import (
 // octets is the media type of bytes of no other one.
 const octets = "application/octet-stream"
 
+// maxRanges bounds the parts of a file that one request names: each may be found by reading
+// the file up to it. A request that names more is answered with the whole file.
+const maxRanges = 8
+
 // upload is a body that is a file. It is read as it comes, and not held.
 type upload struct {
 	io.Reader
@@ -74,7 +78,12 @@ func (c *call) serveFile(f *file) error {
 	h.Set("ETag", `"`+f.tag+`"`)
 	content := &seekableFile{file: f}
 	out := &fileAnswer{slowAnswer: slowAnswer{ResponseWriter: c.w, call: c}}
-	http.ServeContent(out, c.r, "", time.Time{}, content)
+	r := c.r
+	if strings.Count(strings.Join(r.Header.Values("Range"), ","), ",") >= maxRanges {
+		r = r.Clone(c.ctx)
+		r.Header.Del("Range")
+	}
+	http.ServeContent(out, r, "", time.Time{}, content)
 	if content.err != nil {
 		c.api.logMasked(c, content.err)
 		panic(http.ErrAbortHandler)

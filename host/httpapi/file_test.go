@@ -30,6 +30,10 @@ func TestTheContentOfArtifactsIsSentInParts(t *testing.T) {
 			t.Errorf("%s is %d %.40s, want %s", of, resp.StatusCode, raw, want)
 		}
 	}
+	// Many parts are more work than the whole file.
+	if resp, raw := s.request("acme", "GET", where, "", "Range", "bytes=1999990-1999991"+strings.Repeat(",9-9,1-1", 50)); resp.StatusCode != http.StatusOK || len(raw) != len(content) {
+		t.Errorf("100 parts are %d, %d bytes", resp.StatusCode, len(raw))
+	}
 	var p httpapi.Problem
 	s.do("acme", "GET", where, "", http.StatusRequestedRangeNotSatisfiable, &p, "Range", "bytes=2000000-")
 	if p.Code != host.InvalidArgument || p.Hint == "" {

@@ -164,5 +164,8 @@ func (a *API) admit(c *call) error {
 			return err
 		}
 	}
+	if err := c.checkCondition(); err != nil {
+		return err
+	}
 	return c.checkQuery()
 }

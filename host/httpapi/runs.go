@@ -64,7 +64,7 @@ func (h *runHandlers) routes() []*route {
 		values: []string{string(runs.Running), string(runs.Interrupted), string(runs.Completed), string(runs.Failed), string(runs.Canceled)}}
 	from := param{name: "from", kind: "integer", doc: "the number of the first event; the header Last-Event-ID names the one before it"}
 	last := param{name: "Last-Event-ID", kind: "string", doc: "the id of the last event that the client has read"}
-	key := param{name: "Idempotency-Key", kind: "string", doc: "the same request sent again with the same key is answered with the run of the first; with another body it is 409"}
+	key := param{name: "Idempotency-Key", kind: "string", doc: "the same request sent again with the same key is answered with the run of the first; with another body for the same thread it is 409"}
 	prefer := param{name: "Prefer", kind: "string", doc: "respond-async: the answer is 202 with the run, which continues"}
 	return []*route{
 		{method: "POST", path: "/v1/runs", id: "startRun", group: "runs", scope: WriteRuns, stream: true,
@@ -119,6 +119,10 @@ const maxKeyBytes = 255
 // turn. The same key with another body is another run of the same message, which the
 // history refuses with code conflict. It reports whether the request has a key.
 func (h *runHandlers) identify(c *call, in *StartRun, req *host.Request) (bool, error) {
+	list := c.r.Header.Values("Idempotency-Key")
+	if len(list) > 1 {
+		return false, host.Errorf(host.InvalidArgument, "the request has %d idempotency keys", len(list)).WithHint("send one")
+	}
 	key := c.r.Header.Get("Idempotency-Key")
 	if key == "" {
 		return false, nil
@@ -172,10 +176,11 @@ func (h *runHandlers) request(c *call, in *StartRun) (*host.Request, error) {
 // target returns the network or agent of a name that the principal may run.
 func (h *runHandlers) target(c *call, name string) (host.Target, error) {
 	t, err := h.targets.Target(name)
-	if err != nil {
+	if err != nil && host.CodeOf(err) != host.NotFound {
 		return nil, err
 	}
-	if allowed := h.allowed; allowed != nil && !allowed(c.ctx, c.principal, t.Name()) {
+	// The error of Targets may name its configuration, and targets of others.
+	if err != nil || h.allowed != nil && !h.allowed(c.ctx, c.principal, t.Name()) {
 		return nil, host.Errorf(host.NotFound, "there is no network or agent %.60q", name).WithHint("GET /v1/targets lists them")
 	}
 	return t, nil

@@ -138,6 +138,9 @@ func TestACredentialOfOneThread(t *testing.T) {
 		{"POST", "/v1/threads", `{"id":"new"}`, 403},
 		{"POST", "/v1/threads/own/forks", `{"id":"new"}`, 403},
 		{"DELETE", "/v1/threads/own", "", 403},
+		{"GET", "/v1/usage", "", 403},
+		{"GET", "/v1/usage/records", "", 403},
+		{"GET", "/v1/usage/limits", "", 403},
 	} {
 		s.do(browser, row.method, row.path, row.body, row.status, nil)
 	}

@@ -290,7 +290,7 @@ func (c *call) guard() (*threads.If, error) {
 // changed answers with the thread after a change that If-Match may have guarded.
 func (c *call) changed(guard *threads.If, t *threads.Thread, err error) error {
 	if guard != nil && host.CodeOf(err) == host.Conflict {
-		return &statusError{http.StatusPreconditionFailed, err}
+		return &statusError{http.StatusPreconditionFailed, host.Errorf(host.Conflict, "the thread is not as If-Match has it: %w", err).WithHint("read the thread again, and send its ETag")}
 	}
 	if err != nil {
 		return err

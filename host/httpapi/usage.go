@@ -77,6 +77,9 @@ func (h *usageHandlers) period(c *call) (name string, p usage.Period, err error)
 }
 
 func (h *usageHandlers) getUsage(c *call) error {
+	if err := c.whole(); err != nil {
+		return err
+	}
 	name, period, err := h.period(c)
 	if err != nil {
 		return err
@@ -96,6 +99,9 @@ func (h *usageHandlers) getUsage(c *call) error {
 }
 
 func (h *usageHandlers) usageRecords(c *call) error {
+	if err := c.whole(); err != nil {
+		return err
+	}
 	limit, err := c.queryInt("limit")
 	if err != nil {
 		return err
@@ -121,6 +127,9 @@ func (h *usageHandlers) usageRecords(c *call) error {
 }
 
 func (h *usageHandlers) usageLimits(c *call) error {
+	if err := c.whole(); err != nil {
+		return err
+	}
 	used, err := h.ledger.Used(c.ctx, c.tenant())
 	if err != nil {
 		return err
