@@ -42,7 +42,7 @@ func (tn *Tenant) Fork(ctx context.Context, id string, opts *ForkOptions) (*Thre
 			return err
 		}
 		d.thread.rec.Title = cmp.Or(opts.Title, from.rec.Title)
-		d.thread.rec.Metadata = opts.Metadata
+		d.thread.rec.Metadata = opts.Metadata.clone()
 		return d.fork(ctx, from, opts.At)
 	})
 	if err != nil {

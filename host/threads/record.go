@@ -130,6 +130,14 @@ type Parent struct {
 	Snapshot string `json:"snapshot,omitempty"`
 }
 
+func (p *Parent) clone() *Parent {
+	if p == nil {
+		return nil
+	}
+	out := *p
+	return &out
+}
+
 // encode returns the stored form of a record.
 func encode(v any) ([]byte, error) {
 	b, err := kv.EncodeRecord(v)
@@ -187,6 +195,15 @@ func newer(format any, what, name string) error {
 // Metadata are the values that an application keeps with a thread, by name.
 type Metadata map[string]json.RawMessage
 
+// clone returns metadata that shares nothing with m.
+func (m Metadata) clone() Metadata {
+	out := maps.Clone(m)
+	for name, value := range out {
+		out[name] = bytes.Clone(value)
+	}
+	return out
+}
+
 // check refuses metadata that could not be stored and read again.
 func (m Metadata) check(id string) error {
 	size := 0
@@ -203,7 +220,7 @@ func (m Metadata) check(id string) error {
 	return nil
 }
 
-// merge returns m with the members of changes; null removes one.
+// merge returns m with the members of changes, copied; null removes one.
 func (m Metadata) merge(changes Metadata) Metadata {
 	if len(changes) == 0 {
 		return m
@@ -217,7 +234,7 @@ func (m Metadata) merge(changes Metadata) Metadata {
 			delete(out, name)
 			continue
 		}
-		out[name] = value
+		out[name] = bytes.Clone(value)
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (tn *Tenant) Restore(ctx context.Context, id string, info *Thread) (*Restor
 			return errNothing
 		}
 		rec := &d.thread.rec
-		rec.Title, rec.Metadata = info.Title, info.Metadata
+		rec.Title, rec.Metadata = info.Title, info.Metadata.clone()
 		rec.Created, rec.Updated = r.past(info.Created), r.past(info.Updated)
 		if rec.Updated.Before(rec.Created) {
 			rec.Updated = rec.Created

@@ -131,12 +131,13 @@ func (tn *Tenant) Thread(ctx context.Context, id string) (*Thread, error) {
 	return t.Thread(), nil
 }
 
-// Thread returns the thread at the moment.
+// Thread returns the thread at the moment. What it returns is the caller's: the store
+// remembers the record that it is of.
 func (t *Moment) Thread() *Thread {
 	r := &t.rec
 	return &Thread{
 		ID: r.ID, Tenant: t.part.name, Title: r.Title, Created: r.Created, Updated: r.Updated, Head: r.Head,
-		Messages: r.shownMessages(), Turns: r.shownTurns(), Status: r.Status, Parent: r.Parent, Metadata: r.Metadata,
+		Messages: r.shownMessages(), Turns: r.shownTurns(), Status: r.Status, Parent: r.Parent.clone(), Metadata: r.Metadata.clone(),
 	}
 }
 
@@ -166,7 +167,7 @@ func (tn *Tenant) Create(ctx context.Context, opts *CreateOptions) (t *Thread, c
 		if created = d.thread.revision == 0; !created {
 			return errNothing
 		}
-		d.thread.rec.Title, d.thread.rec.Metadata = opts.Title, opts.Metadata
+		d.thread.rec.Title, d.thread.rec.Metadata = opts.Title, opts.Metadata.clone()
 		d.moveHead()
 		return nil
 	})

@@ -653,3 +653,41 @@ func TestTurnInDoubtIsWrittenOnce(t *testing.T) {
 	}
 	threadtest.WantTexts(t, threadtest.Load(t, s, "t1").Messages, "question", "answer")
 }
+
+// The store remembers the record that a commit has written. Metadata that a caller gave or
+// got is the caller's all the same.
+func TestMetadataIsTheCallers(t *testing.T) {
+	s, d := threadtest.NewStore(t, nil)
+	one := func() threads.Metadata { return threads.Metadata{"a": json.RawMessage(`"one"`)} }
+	scribble := func(all ...threads.Metadata) {
+		for _, m := range all {
+			copy(m["a"], `"two"`)
+			m["b"] = json.RawMessage(`1`)
+		}
+	}
+	given, changed, forked := one(), one(), one()
+	made, _, err := s.For("").Create(t.Context(), &threads.CreateOptions{ID: "t1", Metadata: given})
+	if err != nil {
+		t.Fatal(err)
+	}
+	updated, err := s.For("").Update(t.Context(), "t1", threads.Change{Metadata: changed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fork, err := s.For("").Fork(t.Context(), "t1", &threads.ForkOptions{ID: "t2", Metadata: forked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fork.Parent.Thread = "another"
+	scribble(given, changed, forked, made.Metadata, updated.Metadata, fork.Metadata)
+	for _, id := range []string{"t1", "t2"} {
+		threadtest.Say(t, s, id, "r", host.UserText("a question"))
+		now, err := threads.New(d, nil).For("").Thread(t.Context(), id)
+		if diff := cmp.Diff(one(), now.Metadata); err != nil || diff != "" {
+			t.Errorf("metadata of %s: %v (-want +got):\n%s", id, err, diff)
+		}
+		if now.Parent != nil && now.Parent.Thread != "t1" {
+			t.Errorf("%s was forked from %+v", id, now.Parent)
+		}
+	}
+}
