@@ -277,3 +277,40 @@ func wantFound(t testing.TB, s *threads.Store, query string, want ...string) {
 		t.Errorf("Search for %q = %q, want %q", query, got, want)
 	}
 }
+
+// aBranch returns an open branch of a thread, on which its first message is answered again.
+func aBranch(t *testing.T, s *threads.Store, thread string) string {
+	t.Helper()
+	question := threadtest.Load(t, s, thread).Messages[0].ID
+	result, err := newHost(t, s, echo).Run(t.Context(), newAgent(t, nil), &host.Request{Thread: thread, Regenerate: question, NewBranch: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Branch
+}
+
+// A branch has ids that the thread's main line has not seen. They are known to the thread
+// once it goes back to the branch, and a run is one of the thread wherever it was.
+func TestIDsOfABranchAreStoredOnce(t *testing.T) {
+	s, _ := threadtest.NewStore(t, nil)
+	lookUp(t, s, "t1", "where is it?", "in Lyon")
+	branch, run, question := aBranch(t, s, "t1"), host.NewID(), host.UserText("and the letters?")
+	head, err := s.AppendUserMessage(t.Context(), &host.HistoryRequest{Thread: "t1", Branch: branch, Run: run, Input: question})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.AppendResults(t.Context(), &host.HistoryRequest{Thread: "t1", Branch: branch, Run: run}, threadtest.TurnOf(head, host.AssistantText("in Paris")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := threadtest.TurnOf(threadtest.Load(t, s, "t1").Head, host.AssistantText("in Rome"))
+	err = s.AppendResults(t.Context(), threadtest.Request("t1", run, nil), other)
+	threadtest.WantCode(t, "AppendResults of a run of the branch", err, host.AlreadyExists)
+
+	threadtest.Rewind(t, s, "t1", threads.At{Branch: branch})
+	threadtest.Say(t, s, "t1", host.NewID(), question)
+	wantWhole(t, s, "t1", 4, 2)
+	lookUp(t, s, "t1", "which parcels?", "those in Paris")
+	threadtest.Say(t, s, "t1", host.NewID(), question)
+	wantWhole(t, s, "t1", 8, 3)
+}

@@ -60,8 +60,11 @@ func (x *indexer) isWhole() bool {
 // isNew reports whether the thread certainly has no message of an id.
 func (x *indexer) isNew(id string) bool { return x.isWhole() && x.groups(id) }
 
-// isNewRun is isNew of a run.
-func (x *indexer) isNewRun(run string) bool { return x.isWhole() && x.groupsRun(run) }
+// isNewRun is isNew of a run. The index of runs has those of branches, too, which the bound
+// does not know of.
+func (x *indexer) isNewRun(run string) bool {
+	return x.before.Heads == 0 && x.isWhole() && x.groupsRun(run)
+}
 
 // mayBeGrouped reports whether an id may be in a group, of which no condition can say that
 // it has no such id.
@@ -158,8 +161,9 @@ func (x *indexer) put(ctx context.Context) error {
 		return x.putWith(ctx, nil)
 	}
 	late, bound := x.before.late(), max(x.lastID(), x.last)
-	if late != nil || x.last != "" {
-		x.thread.rec.IDs = &idState{Last: orderedID(bound), bound: bound, Older: !x.isWhole() || x.thread.rec.Content != x.before.Content}
+	moved := x.thread.rec.Content != x.before.Content // it may go back to a branch, which keeps no bound
+	if late != nil || x.last != "" || moved && x.before.IDs != nil {
+		x.thread.rec.IDs = &idState{Last: orderedID(bound), bound: bound, Older: !x.isWhole() || moved}
 	}
 	if !x.waits {
 		return x.putWith(ctx, late)
