@@ -166,7 +166,16 @@ func anyOf(marks []bool, from, to uint64) bool {
 
 // sweep removes the entries that are not marked.
 func (u *uses) sweep(ctx context.Context) error {
-	for _, find := range []func(context.Context) ([]kv.Write, error){u.logs, u.words, u.snapshots, u.groups, u.unusedViews} {
+	for _, find := range []func(context.Context) ([][]kv.Write, error){u.logs, u.groups} {
+		changes, err := find(ctx)
+		if err != nil {
+			return err
+		}
+		if err := u.from.replaceIn(ctx, u.t, changes); err != nil {
+			return err
+		}
+	}
+	for _, find := range []func(context.Context) ([]kv.Write, error){u.words, u.snapshots, u.unusedViews} {
 		writes, err := find(ctx)
 		if err != nil {
 			return err
@@ -195,14 +204,18 @@ func (u *uses) all(ctx context.Context, prefix kv.Key, fn func(n uint64, e kv.En
 	return nil
 }
 
-// logs returns the writes that remove messages, with their own entries in the index.
-func (u *uses) logs(ctx context.Context) (writes []kv.Write, err error) {
+// logs returns the changes that remove messages, after those that remove their own entries
+// in the index.
+func (u *uses) logs(ctx context.Context) (changes [][]kv.Write, err error) {
+	var index []kv.Write
 	err = u.all(ctx, u.content.log(), func(_ uint64, e kv.Entry) error {
 		s, err := u.t.log().decode(ctx, u.content, e)
 		if err != nil {
 			return err
 		}
-		writes = append(writes, u.rest(s, e)...)
+		if rest := u.rest(s, e); len(rest) > 0 {
+			changes = append(changes, rest)
+		}
 		for i, m := range s.messages {
 			if has(u.messages, s.first+uint64(i)) {
 				continue
@@ -213,13 +226,14 @@ func (u *uses) logs(ctx context.Context) (writes []kv.Write, err error) {
 			}
 			at := s.first + uint64(i)
 			if !slices.ContainsFunc(lies, func(seq uint64) bool { return seq != at && has(u.messages, seq) }) {
-				writes = append(writes, kv.Delete(u.content.message(m.ID)))
+				index = append(index, kv.Delete(u.content.message(m.ID)))
 			}
 		}
 		return nil
 	})
-	slices.SortFunc(writes, func(a, b kv.Write) int { return compareKeys(a.Key, b.Key) })
-	return slices.CompactFunc(writes, func(a, b kv.Write) bool { return a.Key == b.Key }), err
+	slices.SortFunc(index, func(a, b kv.Write) int { return compareKeys(a.Key, b.Key) })
+	index = slices.CompactFunc(index, func(a, b kv.Write) bool { return a.Key == b.Key })
+	return append(slices.Collect(slices.Chunk(index, 1)), changes...), err
 }
 
 // rest returns the writes that leave of an entry of the log the marked messages. A large
@@ -254,9 +268,9 @@ func (u *uses) rest(s logEntry, e kv.Entry) (writes []kv.Write) {
 	return writes
 }
 
-// groups returns the writes that leave of the index of ids the entries of marked messages
+// groups returns the changes that leave of the index of ids the entries of marked messages
 // and turns. What stays of a group keeps its place among the groups.
-func (u *uses) groups(ctx context.Context) (writes []kv.Write, err error) {
+func (u *uses) groups(ctx context.Context) (changes [][]kv.Write, err error) {
 	for e, err := range u.t.part.all(ctx, kv.Range{Prefix: u.content.ids(), Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return nil, err
@@ -278,20 +292,21 @@ func (u *uses) groups(ctx context.Context) (writes []kv.Write, err error) {
 		if !changed {
 			continue
 		}
+		var change []kv.Write
 		first := g.first()
 		if u.content.idsFrom(first) != e.Key {
-			writes = append(writes, kv.Delete(e.Key))
+			change = append(change, kv.Delete(e.Key))
 		}
-		if first == "" {
-			continue
+		if first != "" {
+			entry, err := g.entry(u.content, first)
+			if err != nil {
+				return nil, err
+			}
+			change = append(change, entry)
 		}
-		entry, err := g.entry(u.content, first)
-		if err != nil {
-			return nil, err
-		}
-		writes = append(writes, entry)
+		changes = append(changes, change)
 	}
-	return writes, nil
+	return changes, nil
 }
 
 func compareKeys(a, b kv.Key) int {

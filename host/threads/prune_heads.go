@@ -214,17 +214,30 @@ func (p *headPruner) runsElsewhere(ctx context.Context, t *Moment, content strin
 // removeFrom commits writes in batches, and with each batch the unchanged record of the
 // thread: a concurrent commit that was built on the record fails and is built again.
 func (s sweeper) removeFrom(ctx context.Context, t *Moment, writes []kv.Write) error {
+	return s.replaceIn(ctx, t, slices.Collect(slices.Chunk(writes, 1)))
+}
+
+// replaceIn is removeFrom of changes of several writes: the writes of each are in the same
+// batch, so that no reader, and no call after a crash, finds half a change.
+func (s sweeper) replaceIn(ctx context.Context, t *Moment, changes [][]kv.Write) error {
 	raw, err := encode(t.rec)
 	if err != nil {
 		return err
 	}
 	key := threadKey(t.rec.ID)
-	for some := range slices.Chunk(writes, deletePage) {
-		tx := kv.Tx{Conds: []kv.Cond{kv.AtRevision(key, t.revision)},
-			Writes: append([]kv.Write{kv.Put(key, raw)}, some...)}
+	var writes []kv.Write
+	size := 0
+	for i, change := range changes {
+		writes = append(writes, change...)
+		size += (&kv.Tx{Writes: change}).Size()
+		if len(writes) < deletePage && size < aheadBytes && i < len(changes)-1 {
+			continue
+		}
+		tx := kv.Tx{Conds: []kv.Cond{kv.AtRevision(key, t.revision)}, Writes: append(writes, kv.Put(key, raw))}
 		if t.revision, err = s.part.apply(ctx, tx); err != nil {
 			return err
 		}
+		writes, size = nil, 0
 	}
 	return nil
 }

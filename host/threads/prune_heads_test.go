@@ -388,3 +388,39 @@ func TestPruneHeadsBesideTurns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The end of a turn goes, and what stays of it is whole whenever the call is interrupted,
+// also where more than one commit can hold is written again.
+func TestPruneHeadsIsInterruptedBetweenTurns(t *testing.T) {
+	const turns = 140
+	s, d := threadtest.NewStore(t, nil)
+	filler := strings.Repeat("x", 15_500)
+	for range turns {
+		run := host.NewID()
+		head := threadtest.Say(t, s, "t1", run, host.UserText("a question"))
+		stays := host.AssistantText(filler)
+		threadtest.Answer(t, s, "t1", run, head, stays, host.AssistantText("a secret"))
+		threadtest.Rewind(t, s, "t1", threads.At{Message: stays.ID})
+	}
+	want := threadtest.IDs(threadtest.Load(t, s, "t1").Messages)
+	failing := 1
+	for failed := true; failed; failing += 3 {
+		commits := 0
+		_, err := threads.New(&spy{Driver: d, before: func(kv.Tx) error {
+			if commits++; commits == failing {
+				return errDisk
+			}
+			return nil
+		}}, nil).For("").PruneHeads(t.Context(), "t1", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour)})
+		if failed = commits >= failing; failed != (err != nil) {
+			t.Fatalf("PruneHeads whose commit %d fails = %v after %d commits", failing, err, commits)
+		}
+		wantIDs(t, threads.New(d, nil), "t1", want...)
+	}
+	wantWhole(t, threads.New(d, nil), "t1", 2*turns, 0)
+	for e, err := range kv.All(t.Context(), d, threads.DefaultTenant, kv.Range{}) {
+		if err != nil || strings.Contains(string(e.Value), "a secret") {
+			t.Fatalf("%s has a message that nothing shows, or %v", e.Key, err)
+		}
+	}
+}
