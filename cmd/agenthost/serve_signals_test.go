@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -240,8 +241,9 @@ func TestTheControlSocketHasTheAPI(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	m := newMachine(t, data)
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
-	socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(_, _ string) (net.Conn, error) {
-		return net.Dial("unix", filepath.Join(data, "control.sock"))
+	socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", filepath.Join(data, "control.sock"))
 	}}}
 	wants := func(method, path, tenant, body, want string) {
 		t.Helper()

@@ -67,9 +67,6 @@ func (g *idGroup) position(id string) (seq uint64, ok bool) {
 	return g.From + uint64(max(i, 0)), i >= 0
 }
 
-// end is the position behind the last message.
-func (g *idGroup) end() uint64 { return g.From + uint64(g.IDs.len()) }
-
 // first returns the least id, under which the entry is stored; empty without any.
 func (g *idGroup) first() string {
 	least := -1
