@@ -269,6 +269,9 @@ func TestTheControlSocketHasTheAPI(t *testing.T) {
 	wants("GET", "/v1/threads", "", "", `"threads":[]`)
 	wants("GET", "/v1/threads/t1", "globex", "", "not_found")
 	wants("GET", "/local", "", "", "plugin.reload")
+	wants("POST", "/v1/admin/keys", "", `{"scopes":["keys:write","tenants:write"]}`, `"credential":"ah_admin_`) // the peer has all rights
+	wants("POST", "/v1/admin/keys", "", `{"scopes":["tenant:write"]}`, "invalid_argument")
+	wants("POST", "/v1/admin/tenants/acme/keys", "", `{"scopes":["tenants:write"]}`, "invalid_argument")
 	wants("POST", "/local/plugin.list", "", "", "[]")
 	s.end()
 }

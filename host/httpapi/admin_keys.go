@@ -3,8 +3,11 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/tenants"
 )
@@ -56,9 +59,12 @@ func (h *keyHandlers) routesAt(path, kind, whose, action string) []*route {
 	}
 }
 
+// ofTenant reports whether the path names a tenant.
+func (c *call) ofTenant() bool { return slices.Contains(c.route.pathNames(), "tenant") }
+
 // ring returns the keys of the tenant in the path, or of administrators.
 func (h *keyHandlers) ring(c *call) (*keys.Keyring, error) {
-	if len(c.r.PathValue("tenant")) == 0 {
+	if !c.ofTenant() {
 		return h.store.Admins(), nil
 	}
 	id, err := c.path("tenant")
@@ -91,6 +97,34 @@ func (h *keyHandlers) list(c *call) error {
 	return c.answer(KeyPage{page, next})
 }
 
+// checkKey refuses to give an administrator's key with rights that the caller lacks: one that
+// may write keys would have all rights otherwise.
+func (c *call) checkKey(scopes []string) error {
+	if c.ofTenant() {
+		return nil
+	}
+	for _, s := range scopes {
+		if !c.principal.Has(s) {
+			return host.Errorf(host.PermissionDenied, "the credential lacks the scope %s, which the key would have", s).WithHint("give it scopes of your own, or ask an administrator who has that scope")
+		}
+	}
+	return nil
+}
+
+// checkNewKey refuses scopes that no route asks for, and those of checkKey.
+func (c *call) checkNewKey(in *NewKey) error {
+	known := AdminScopes()
+	if c.ofTenant() {
+		known = Scopes()
+	}
+	for _, s := range in.Scopes {
+		if !slices.Contains(known, s) {
+			return host.Errorf(host.InvalidArgument, "there is no scope %.80q", s).WithHint("the scopes are %s", strings.Join(known, ", "))
+		}
+	}
+	return c.checkKey(in.Scopes)
+}
+
 func (h *keyHandlers) create(c *call) error {
 	var in NewKey
 	if err := c.body(&in); err != nil {
@@ -98,6 +132,9 @@ func (h *keyHandlers) create(c *call) error {
 	}
 	ring, err := h.ring(c)
 	if err != nil {
+		return err
+	}
+	if err := c.checkNewKey(&in); err != nil {
 		return err
 	}
 	if err := c.record(); err != nil {
@@ -131,6 +168,13 @@ func (h *keyHandlers) rotate(c *call) error {
 	}
 	ring, id, err := h.key(c)
 	if err != nil {
+		return err
+	}
+	present, err := ring.Get(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := c.checkKey(present.Scopes); err != nil {
 		return err
 	}
 	if err := c.record(); err != nil {

@@ -128,6 +128,39 @@ func TestKeysAreMadeRotatedAndRevoked(t *testing.T) {
 	s.do("@root", "GET", "/v1/admin/keys/"+made.Key.ID, "", 404, nil)
 }
 
+// TestNoKeyHasRightsThatItsMakerLacks makes and rotates keys as an administrator who may
+// write keys and little else.
+func TestNoKeyHasRightsThatItsMakerLacks(t *testing.T) {
+	s := newServer(t, nil)
+	const few = "@root/keys:write,keys:read"
+	var all, own httpapi.IssuedKey
+	s.do("@root", "POST", "/v1/admin/keys", `{"scopes":["keys:write","tenants:write"]}`, 201, &all)
+	s.do(few, "POST", "/v1/admin/keys", `{"scopes":["keys:read"]}`, 201, &own)
+	var refused httpapi.Problem
+	s.do(few, "POST", "/v1/admin/keys", `{"scopes":["keys:read","tenants:write"]}`, 403, &refused)
+	if refused.Code != host.PermissionDenied || !strings.Contains(refused.Detail, "tenants:write") || refused.Hint == "" {
+		t.Errorf("a key beyond the maker's is answered %+v", refused)
+	}
+	s.do(few, "POST", "/v1/admin/keys/"+all.Key.ID+"/rotate", `{"overlap":"1h"}`, 403, &refused)
+	if p, err := s.keys.Verify(t.Context(), all.Credential); err != nil || !p.Has("tenants:write") {
+		t.Errorf("the key that was not rotated is %+v, %v", p, err)
+	}
+	s.do(few, "POST", "/v1/admin/keys/"+own.Key.ID+"/rotate", `{}`, 200, nil)
+	s.do("@root", "POST", "/v1/admin/keys/"+all.Key.ID+"/rotate", `{}`, 200, nil)
+	s.do(few, "POST", "/v1/admin/keys/abcd2345/rotate", `{}`, 404, nil)
+
+	// The scopes of a tenant's key are those of tenants, and an administrator's of administrators.
+	s.do(few, "POST", "/v1/admin/tenants/acme/keys", `{"scopes":["threads:read"]}`, 201, nil)
+	for path, scope := range map[string]string{"/v1/admin/tenants/acme/keys": "tenants:write", "/v1/admin/keys": "threads:read"} {
+		for _, unknown := range []string{scope, "thread:read", "*", ""} {
+			s.do("@root", "POST", path, fmt.Sprintf(`{"scopes":[%q]}`, unknown), 400, &refused)
+			if refused.Code != host.InvalidArgument || refused.Hint == "" {
+				t.Errorf("the scope %q at %s is answered %+v", unknown, path, refused)
+			}
+		}
+	}
+}
+
 // TestAdministratorsAreApartFromTenants sends each operation of the document with a real
 // key of the other kind.
 func TestAdministratorsAreApartFromTenants(t *testing.T) {

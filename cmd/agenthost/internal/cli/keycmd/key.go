@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/keys"
@@ -57,6 +59,11 @@ func (g *group) withKeys(c *cobra.Command, action, id string, fn func(*keys.Keyr
 	}
 	if err := open.CheckData(&g.flags.Data, "agenthost key"); err != nil {
 		return err
+	}
+	if !g.admin {
+		if err := host.ValidateTenant(cli.TenantOr(g.flags.Tenant)); err != nil {
+			return cli.UsageError(err, c.CommandPath())
+		}
 	}
 	ctx := c.Context()
 	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
@@ -120,6 +127,9 @@ func (g *group) create() *cobra.Command {
 			if g.admin && !c.Flags().Changed("scope") {
 				spec.Scopes = httpapi.AdminScopes()
 			}
+			if err := g.checkScopes(spec.Scopes); err != nil {
+				return cli.UsageError(err, c.CommandPath())
+			}
 			return g.withKeys(c, "create", "", func(r *keys.Keyring) error {
 				credential, key, err := r.Create(c.Context(), &spec)
 				if err != nil {
@@ -135,6 +145,20 @@ func (g *group) create() *cobra.Command {
 	flags.DurationVar(&life, "expires", 0, "how long the key is valid, such as 720h (default: for ever)")
 	cli.CompleteWords(c, "scope", append(httpapi.Scopes(), httpapi.AdminScopes()...))
 	return c
+}
+
+// checkScopes refuses scopes that no route asks for.
+func (g *group) checkScopes(scopes []string) error {
+	known := httpapi.Scopes()
+	if g.admin {
+		known = httpapi.AdminScopes()
+	}
+	for _, s := range scopes {
+		if !slices.Contains(known, s) {
+			return host.Errorf(host.InvalidArgument, "there is no scope %.80q", s).WithHint("the scopes are %s", strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 func (g *group) list() *cobra.Command {
