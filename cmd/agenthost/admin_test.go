@@ -4,6 +4,7 @@ package main
 // after it has ended; both see the same tenants, keys, usage and audit log.
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 func TestAnOperatorAdministersAServer(t *testing.T) {
@@ -32,7 +34,7 @@ func TestAnOperatorAdministersAServer(t *testing.T) {
 		Credential string
 		Key        struct{ ID string }
 	}
-	if err := json.Unmarshal([]byte(s.wants(201, "ah_live_", admin, "POST", "/v1/admin/tenants/acme/keys", `{"name":"shop","scopes":["runs:write","threads:read"]}`)), &made); err != nil {
+	if err := json.Unmarshal([]byte(s.wants(201, "ah_live_", admin, "POST", "/v1/admin/tenants/acme/keys", `{"name":"shop","scopes":["runs:write","threads:read","plugins:write"]}`)), &made); err != nil {
 		t.Fatal(err)
 	}
 	acme := made.Credential
@@ -41,6 +43,14 @@ func TestAnOperatorAdministersAServer(t *testing.T) {
 	s.wants(403, "administrator", admin, "GET", "/v1/threads", "")
 	if raw := s.wants(200, "", admin, "GET", "/v1/admin/backup", ""); len(raw) < 500 {
 		t.Errorf("the backup has %d bytes", len(raw))
+	}
+
+	// A plugin of the tenant is in its export, of the server and of the command.
+	echo := testguest.Modules()["echo"]
+	uploaded := s.wants(201, "sha256:", acme, "POST", "/v1/plugins/mine/versions", string(echo), "Content-Type", "application/wasm")
+	module := `"module":"` + base64.StdEncoding.EncodeToString(echo)
+	if raw := s.wants(200, `{"part":"plugin"`, admin, "GET", "/v1/admin/tenants/acme/export", ""); !strings.Contains(raw, module) {
+		t.Errorf("the export lacks the module of %s", uploaded)
 	}
 
 	// Commands see the use of the run while the server has it.
@@ -81,7 +91,7 @@ func TestAnOperatorAdministersAServer(t *testing.T) {
 	exported := filepath.Join(dir, "acme.ndjson")
 	m.run(t, cli.ExitOK, "tenant", "export", "acme", exported)
 	raw, err := os.ReadFile(exported)
-	for _, part := range []string{`{"part":"tenant"`, `{"part":"thread"`, "zebrafinch", `{"part":"key"`, `{"part":"usage"`, `{"part":"audit"`} {
+	for _, part := range []string{`{"part":"tenant"`, `{"part":"thread"`, "zebrafinch", `{"part":"key"`, `{"part":"usage"`, `{"part":"audit"`, `{"part":"plugin"`, module} {
 		if err != nil || !strings.Contains(string(raw), part) {
 			t.Errorf("the export lacks %s: %v\n%s", part, err, raw)
 		}
@@ -97,6 +107,13 @@ func TestAnOperatorAdministersAServer(t *testing.T) {
 	m.run(t, 4, "tenant", "export", "acme", "-")
 	m.run(t, 4, "key", "show", made.Key.ID, "--tenant", "acme")
 	m.run(t, cli.ExitUsage, "key", "list", "--admin", "--tenant", "acme")
+	m.run(t, cli.ExitUsage, "key", "create", "--tenant", "globex", "--scope", "run:write")
+	m.run(t, cli.ExitUsage, "key", "create", "--tenant", "globex", "--scope", "tenants:write")
+	m.run(t, cli.ExitUsage, "key", "create", "--admin", "--scope", "threads:read")
+	m.run(t, cli.ExitUsage, "key", "create", "--tenant", "agenthost/keys")
+	if out := m.run(t, cli.ExitOK, "audit", "list", "--tenant", "agenthost/keys"); strings.Contains(out, "key.create") {
+		t.Errorf("a tenant that cannot be is in the log:\n%s", out)
+	}
 	m.run(t, cli.ExitUsage, "usage", "bill", "--period", "May")
 	if out := m.run(t, cli.ExitOK, "audit", "list", "--action", "tenant.delete"); !strings.Contains(out, "tenant/acme") {
 		t.Errorf("after the deletion the log has\n%s", out)

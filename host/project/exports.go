@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/memory"
+	"github.com/agenthost/agenthost/host/plugin/library"
 	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/transfer"
@@ -22,17 +23,19 @@ type Exports struct {
 	Keys    *keys.Store // without the secrets
 	Ledger  *usage.Ledger
 	Audit   *audit.Log
+	Plugins func(ctx context.Context, tenant string) iter.Seq2[any, error] // such as library.Exporter
 	More    []tenants.Exporter
 }
 
 // Exports returns the stores of the project.
 func (p *Project) Exports(credentials *keys.Store) *Exports {
-	return &Exports{Threads: p.threads, Memory: p.memories.own, Keys: credentials, Ledger: p.ledger, Audit: p.Audit()}
+	return &Exports{Threads: p.threads, Memory: p.memories.own, Keys: credentials, Ledger: p.ledger, Audit: p.Audit(),
+		Plugins: library.Exporter(p.data.Driver, p.tenants.store)}
 }
 
 // Exporters returns the parts of [tenants.Store.Export]: "thread", in the form of
-// transfer.FormatThread, "memory", "key", "usage" and "audit". One thread at a time is in
-// memory.
+// transfer.FormatThread, "memory", "key", "usage", "audit" and "plugin", of which a line is a
+// plugin or one of its versions with its module. One thread or module at a time is in memory.
 func (e *Exports) Exporters() (parts []tenants.Exporter) {
 	add := func(part string, export func(context.Context, string, func(any) bool) error) {
 		parts = append(parts, tenants.Exporter{Part: part, Export: func(ctx context.Context, tenant string) iter.Seq2[any, error] {
@@ -62,6 +65,9 @@ func (e *Exports) Exporters() (parts []tenants.Exporter) {
 	}
 	if e.Audit != nil {
 		add("audit", e.audit)
+	}
+	if e.Plugins != nil {
+		parts = append(parts, tenants.Exporter{Part: "plugin", Export: e.Plugins})
 	}
 	return append(parts, e.More...)
 }

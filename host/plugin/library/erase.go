@@ -98,6 +98,12 @@ func (l *Library) Export(ctx context.Context, tenant string) iter.Seq2[any, erro
 	}
 }
 
+// Exporter returns [Library.Export] of a driver on which no library is open: it reads the
+// rows, and loads no plugin. plans is that of [Options].
+func Exporter(driver kv.Driver, plans Plans) func(ctx context.Context, tenant string) iter.Seq2[any, error] {
+	return (&Library{rows: &rows{driver: kv.Checked(driver)}, opts: Options{Plans: plans}}).Export
+}
+
 func (l *Library) exportVersion(ctx context.Context, r *record, digest string) (*ExportedVersion, error) {
 	manifest, err := l.rows.manifest(ctx, r.Tenant, digest)
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/memory"
+	"github.com/agenthost/agenthost/host/plugin/library"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/host/threads"
@@ -26,9 +27,10 @@ func (g *group) export() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export TENANT FILE",
 		Short: "Write a tenant's record and data to a file",
-		Long: `Write a tenant's record, threads, memories, keys without secrets, usage and entries of the
-audit log to a file, or to stdout if it is -: lines of JSON, {"part":"thread","data":{...}}.
-The file is there whole or not at all. A host that runs may serve the tenant meanwhile.`,
+		Long: `Write a tenant's record, threads, memories, keys without secrets, usage, entries of the
+audit log and uploaded plugins with their modules to a file, or to stdout if it is -: lines of
+JSON, {"part":"thread","data":{...}}. The file is there whole or not at all. A host that runs
+may serve the tenant meanwhile.`,
 		Example: "  agenthost tenant export acme acme.ndjson --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -64,6 +66,7 @@ func exportTo(ctx context.Context, dir *datadir.Dir, s *tenants.Store, id string
 	if err != nil {
 		return err
 	}
-	exports := &project.Exports{Threads: threads.New(dir.Driver, nil), Memory: remembered, Keys: credentials, Ledger: ledger, Audit: audit.New(dir.Driver)}
+	exports := &project.Exports{Threads: threads.New(dir.Driver, nil), Memory: remembered, Keys: credentials, Ledger: ledger, Audit: audit.New(dir.Driver),
+		Plugins: library.Exporter(dir.Driver, s)}
 	return s.Export(ctx, id, w, exports.Exporters()...)
 }
