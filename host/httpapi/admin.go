@@ -11,7 +11,8 @@ import (
 	"github.com/agenthost/agenthost/host/tenants"
 )
 
-// The scopes of an administrator's credential, beside [ReadUsage].
+// The scopes of an administrator's credential, beside [ReadUsage], and [ReadPlugins],
+// [WritePlugins] and [GrantPlugins] for shared plugins.
 const (
 	ReadTenants  = "tenants:read"
 	WriteTenants = "tenants:write"
@@ -23,13 +24,13 @@ const (
 
 // AdminScopes returns all scopes of administrators, in their order.
 func AdminScopes() []string {
-	return []string{ReadTenants, WriteTenants, ReadKeys, WriteKeys, ReadUsage, ReadAudit, ReadBackup}
+	return []string{ReadTenants, WriteTenants, ReadKeys, WriteKeys, ReadUsage, ReadAudit, ReadBackup, ReadPlugins, WritePlugins, GrantPlugins}
 }
 
 // Admin are the parts of the routes of administrators, whose credentials are apart from
 // those of tenants: keys of [keys.Store.Admins] reach the routes below /v1/admin and no
 // other, and a key of a tenant reaches none of them. The routes of a part that is nil do
-// not exist. Options.Keys, Audit and Ledger have routes for administrators, too.
+// not exist. Options.Keys, Audit, Ledger and Plugins have routes for administrators, too.
 type Admin struct {
 	Tenants  *tenants.Store
 	Erasures Erasures           // deletes tenants, and proves it
@@ -61,6 +62,9 @@ func (a *API) adminRoutes() (list []*route) {
 	}
 	if o.Ledger != nil {
 		list = append(list, (&usageHandlers{o.Ledger}).adminRoutes()...)
+	}
+	if o.Plugins != nil {
+		list = append(list, sharedRoutes(o.Plugins)...)
 	}
 	if o.Audit != nil {
 		list = append(list, (&auditHandlers{o.Audit}).routes()...)

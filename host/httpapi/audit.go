@@ -91,9 +91,9 @@ func (c *call) entryOf(tenant, object, outcome string) *audit.Entry {
 }
 
 // tenant returns whose data or rights the request is about: the tenant in an
-// administrator's path, or that of the credential.
+// administrator's path, or that of the credential. It is "" for what is the host's.
 func (c *call) tenant() string {
-	if of := c.r.PathValue("tenant"); of != "" {
+	if of := c.r.PathValue("tenant"); of != "" || c.route.admin && c.principal.Admin {
 		return of
 	}
 	return c.principal.Tenant

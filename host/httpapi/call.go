@@ -144,6 +144,18 @@ func (c *call) queryInt(name string) (int, error) {
 	return n, nil
 }
 
+// queryBool returns a parameter that is true or false; false if it is absent.
+func (c *call) queryBool(name string) (bool, error) {
+	switch text := c.query(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, host.Errorf(host.InvalidArgument, "parameter %q is neither true nor false: %.60q", name, text)
+	}
+}
+
 // limit returns the limit of a page; most if the request names none.
 func (c *call) limit(most int) (int, error) {
 	n, err := c.queryInt("limit")

@@ -21,7 +21,8 @@
 // [Admin]. With Options.Audit each change that a caller asks for is in the audit log before
 // it is made, and is not made without the entry. Reads, starts of runs (which have records
 // of usage) and requests without a valid credential are not in it; of changes that are
-// denied to a caller it has a few in a minute.
+// denied to a caller it has a few in a minute. A key is given scopes that routes ask for, and
+// an administrator's those of the caller's own.
 //
 // # Runs
 //
@@ -41,7 +42,9 @@
 //
 // A tenant uploads the modules of its plugins, lets versions serve and grants them what they
 // ask for: see package library. Secrets and addresses that are not public are granted by an
-// operator alone. Agents that have [library.NewProvider] offer the tools.
+// operator alone. Agents that have [library.NewProvider] offer the tools. The plugins below
+// /v1/admin/plugins are the host's, shared with all tenants, whose lists show them only for
+// the parameter shared, and without their grants.
 //
 // # Files
 //

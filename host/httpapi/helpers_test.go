@@ -165,12 +165,18 @@ func (s *server) fill(tenant string) ids {
 	s.do(tenant, "PUT", "/v1/sessions/clerk/artifact?session="+i["thread"]+"&name="+secret+".txt", secret, 200, &put, "Content-Type", "text/plain")
 	i["digest"], i["snapshot"] = put.Result.Digest, put.Result.ID
 	s.do(tenant, "POST", "/v1/memories?user="+i["user"], fmt.Sprintf(`{"id":%q,"text":%q}`, i["memory"], "a secret: "+secret), 201, nil)
-	var first, second library.Version
-	versions := "/v1/plugins/" + i["plugin"] + "/versions"
-	s.do(tenant, "POST", versions, marked("echo", secret), 201, &first)
-	s.do(tenant, "POST", versions, marked("echo", secret+"2"), 201, &second)
-	s.do(tenant, "POST", versions+"/"+first.Digest+"/activate", "", 200, nil)
-	s.do(tenant, "POST", versions+"/"+second.Digest+"/activate", "", 200, nil)
-	i["version"] = first.Digest
+	i["version"] = s.fillPlugin(tenant, "/v1/plugins/"+i["plugin"], secret)
 	return i
+}
+
+// fillPlugin makes a plugin with two versions that have served, and returns the digest of the
+// first.
+func (s *server) fillPlugin(credential, path, mark string) string {
+	s.t.Helper()
+	var first, second library.Version
+	s.do(credential, "POST", path+"/versions", marked("echo", mark), 201, &first)
+	s.do(credential, "POST", path+"/versions", marked("echo", mark+"2"), 201, &second)
+	s.do(credential, "POST", path+"/versions/"+first.Digest+"/activate", "", 200, nil)
+	s.do(credential, "POST", path+"/versions/"+second.Digest+"/activate", "", 200, nil)
+	return first.Digest
 }

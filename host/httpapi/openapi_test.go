@@ -60,7 +60,14 @@ func TestAnswersToAdministratorsFitTheDocument(t *testing.T) {
 		if strings.HasPrefix(op.path, "/v1/admin/keys") {
 			key = admin.Key.ID
 		}
-		resp, raw := s.request("@root", op.method, strings.NewReplacer("{tenant}", "acme", "{key}", key).Replace(op.path), bodies[op.id])
+		with := ids{"tenant": "acme", "key": key}
+		e := example{body: bodies[op.id]}
+		if strings.HasPrefix(op.path, "/v1/admin/plugins") { // as a tenant's
+			e = exampleOf(t, strings.NewReplacer("SharedPlugin", "Plugin", "sharedPlugin", "plugin").Replace(op.id))
+			with["plugin"] = "of-" + op.id
+			with["version"] = s.fillPlugin("@root", "/v1/admin/plugins/"+with["plugin"], op.id)
+		}
+		resp, raw := s.request("@root", op.method, with.replace(op.path), e.body, e.headers...)
 		fits(op, resp, raw)
 	}
 }

@@ -9,16 +9,19 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/library"
 )
 
-// Plugins are the uploaded plugins of tenants. *library.Library is one.
+// Plugins are the uploaded plugins of tenants, and those of tenant "", which are shared with
+// all of them. *library.Library is one.
 type Plugins interface {
 	Upload(ctx context.Context, tenant, id string, module io.Reader) (*library.Version, error)
 	List(ctx context.Context, tenant, after string, limit int) (page []*library.Plugin, next string, err error)
+	Shared(ctx context.Context, tenant, after string, limit int) (page []*library.Plugin, next string, err error)
 	Get(ctx context.Context, tenant, id string) (*library.Plugin, error)
 	Manifest(ctx context.Context, tenant, id, digest string) (json.RawMessage, error)
 	Module(ctx context.Context, tenant, id, digest string) ([]byte, error)
@@ -33,25 +36,63 @@ type Plugins interface {
 
 var _ Plugins = (*library.Library)(nil)
 
-// PluginPage is the answer of GET /v1/plugins.
+// PluginPage is the answer of GET /v1/plugins and GET /v1/admin/plugins.
 type PluginPage struct {
 	Plugins []*library.Plugin `json:"plugins"`
 	Next    string            `json:"next,omitempty" description:"the cursor of the next page; absent if this is the last"`
 }
 
+// sharedParam has a tenant see what it has beside its own plugins.
+var sharedParam = param{name: "shared", kind: "boolean", doc: "true lists the plugins of the host that serve the tenant in place of its own: each with its version that serves, and without what it may do"}
+
 // wasmType is the media type of modules.
 const wasmType = "application/wasm"
 
-// pluginHandlers answer the routes of plugins.
-type pluginHandlers struct{ plugins Plugins }
+// pathOfPlugins is where the plugins of the caller's tenant are.
+const pathOfPlugins = "/v1/plugins"
+
+// pluginHandlers answer the routes of plugins: of the caller's tenant, or shared ones.
+type pluginHandlers struct {
+	plugins Plugins
+	shared  bool
+}
+
+// owner returns whose plugins the routes are about, as the library names them.
+func (h *pluginHandlers) owner(c *call) string {
+	if h.shared {
+		return ""
+	}
+	return c.principal.Tenant
+}
+
+// sharedRoutes returns the routes of shared plugins: those of a tenant's plugins, for
+// administrators.
+func sharedRoutes(plugins Plugins) []*route {
+	list := (&pluginHandlers{plugins: plugins, shared: true}).routes()
+	words := strings.NewReplacer("the tenant's own plugins", "the plugins that are shared with all tenants", " a plugin", " a shared plugin",
+		" A tenant whose plan names plugins has those of its plan.", "")
+	for _, r := range list {
+		r.path = strings.Replace(r.path, "/v1/", "/v1/admin/", 1)
+		r.id = strings.Replace(strings.Replace(r.id, "Plugin", "SharedPlugin", 1), "plugin", "sharedPlugin", 1)
+		r.group, r.summary = "admin", words.Replace(r.summary)
+		if r.audit != "" {
+			r.audit = "shared_" + r.audit
+		}
+	}
+	return list
+}
 
 func (h *pluginHandlers) routes() []*route {
 	const (
-		one     = "/v1/plugins/{plugin}"
+		one     = pathOfPlugins + "/{plugin}"
 		version = one + "/versions/{version}"
 	)
+	pages := []param{limitParam, cursorParam}
+	if !h.shared {
+		pages = append(pages, sharedParam)
+	}
 	return []*route{
-		{method: "GET", path: "/v1/plugins", id: "listPlugins", group: "plugins", scope: ReadPlugins, query: []param{limitParam, cursorParam},
+		{method: "GET", path: pathOfPlugins, id: "listPlugins", group: "plugins", scope: ReadPlugins, query: pages,
 			summary: "List the tenant's own plugins, by their ids.", answer: PluginPage{}, handle: h.listPlugins},
 		{method: "POST", path: one + "/versions", id: "uploadPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.upload", takes: wasmType,
 			summary: "Upload a WebAssembly module as a version of a plugin, which is made if it does not exist. It is checked and described, and serves when it is activated. A module that the plugin has is answered with its version.",
@@ -106,7 +147,7 @@ func (h *pluginHandlers) ofPlugin(change func(ctx context.Context, tenant, id st
 		if err := c.record(); err != nil {
 			return err
 		}
-		p, err := change(c.ctx, c.principal.Tenant, id)
+		p, err := change(c.ctx, h.owner(c), id)
 		if err != nil {
 			return err
 		}
@@ -135,7 +176,15 @@ func (h *pluginHandlers) listPlugins(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, next, err := h.plugins.List(c.ctx, c.principal.Tenant, c.query("cursor"), limit)
+	shared, err := c.queryBool("shared")
+	if err != nil {
+		return err
+	}
+	list := h.plugins.List
+	if shared {
+		list = h.plugins.Shared
+	}
+	page, next, err := list(c.ctx, h.owner(c), c.query("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -156,11 +205,11 @@ func (h *pluginHandlers) uploadPlugin(c *call) error {
 		return err
 	}
 	file := c.upload(c.api.options.MaxModuleBytes)
-	v, err := h.plugins.Upload(c.ctx, c.principal.Tenant, id, file)
+	v, err := h.plugins.Upload(c.ctx, h.owner(c), id, file)
 	if err != nil {
 		return file.fault(err)
 	}
-	c.w.Header().Set("Location", "/v1/plugins/"+url.PathEscape(id))
+	c.w.Header().Set("Location", strings.TrimSuffix(c.route.path, "{plugin}/versions")+url.PathEscape(id))
 	return c.answer(v)
 }
 
@@ -172,7 +221,7 @@ func (h *pluginHandlers) deletePlugin(c *call) error {
 	if err := c.record(); err != nil {
 		return err
 	}
-	if err := h.plugins.Remove(c.ctx, c.principal.Tenant, id); err != nil {
+	if err := h.plugins.Remove(c.ctx, h.owner(c), id); err != nil {
 		return err
 	}
 	return c.answer(nil)
@@ -183,7 +232,7 @@ func (h *pluginHandlers) pluginManifest(c *call) error {
 	if err != nil {
 		return err
 	}
-	raw, err := h.plugins.Manifest(c.ctx, c.principal.Tenant, id, digest)
+	raw, err := h.plugins.Manifest(c.ctx, h.owner(c), id, digest)
 	if err != nil {
 		return err
 	}
@@ -195,7 +244,7 @@ func (h *pluginHandlers) pluginModule(c *call) error {
 	if err != nil {
 		return err
 	}
-	wasm, err := h.plugins.Module(c.ctx, c.principal.Tenant, id, digest)
+	wasm, err := h.plugins.Module(c.ctx, h.owner(c), id, digest)
 	if err != nil {
 		return err
 	}
@@ -211,13 +260,15 @@ func (h *pluginHandlers) grantPlugin(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.checkGrants(c, id, &granted); err != nil {
-		return err
+	if !h.shared {
+		if err := h.checkGrants(c, id, &granted); err != nil {
+			return err
+		}
 	}
 	if err := c.record(); err != nil {
 		return err
 	}
-	p, err := h.plugins.Grant(c.ctx, c.principal.Tenant, id, granted)
+	p, err := h.plugins.Grant(c.ctx, h.owner(c), id, granted)
 	if err != nil {
 		return err
 	}
@@ -227,7 +278,7 @@ func (h *pluginHandlers) grantPlugin(c *call) error {
 // checkGrants refuses what only an operator grants, unless the plugin has it: secrets, which
 // may be the operator's own, and servers at addresses that are not public.
 func (h *pluginHandlers) checkGrants(c *call, id string, granted *plugin.Permissions) error {
-	p, err := h.plugins.Get(c.ctx, c.principal.Tenant, id)
+	p, err := h.plugins.Get(c.ctx, h.owner(c), id)
 	if err != nil {
 		return err
 	}

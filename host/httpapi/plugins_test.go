@@ -93,6 +93,71 @@ func TestATenantGrantsNothingOfTheOperators(t *testing.T) {
 	s.do("acme", "PUT", path, secret, 403, nil)
 }
 
+// TestAnAdministratorSharesAPluginWithTenants grants it what only an operator may grant, of
+// which the tenants see nothing.
+func TestAnAdministratorSharesAPluginWithTenants(t *testing.T) {
+	var plugins *library.Library
+	s := newServer(t, func(o *httpapi.Options) { plugins = o.Plugins.(*library.Library) })
+	const at = "/v1/admin/plugins/notes"
+	var first, second library.Version
+	resp := s.do("@root", "POST", at+"/versions", marked("kv-put", "1"), 201, &first, "Content-Type", "application/wasm")
+	s.do("@root", "POST", at+"/versions", marked("kv-put", "2"), 201, &second)
+	if resp.Header.Get("Location") != at {
+		t.Errorf("the plugin is at %s", resp.Header.Get("Location"))
+	}
+	var page httpapi.PluginPage
+	s.do("acme", "GET", "/v1/plugins?shared=true", "", 200, &page)
+	if len(page.Plugins) != 0 {
+		t.Errorf("before it serves a tenant sees %+v", page)
+	}
+	s.do("@root", "PUT", at+"/grants", `{"kv":"write","secrets":[{"name":"OWN_KEY","hosts":["db.internal"]}],"http":[{"host":"db.internal","addresses":["10.0.0.0/8"]}]}`, 200, nil)
+	s.do("@root", "POST", at+"/versions/"+first.Digest+"/activate", "", 200, nil)
+	s.do("@root", "POST", at+"/versions/"+second.Digest+"/activate", "", 200, nil)
+	for _, tenant := range []string{"acme", "globex"} {
+		if _, err := plugins.Lookup(tenant, "notes"); err != nil {
+			t.Error(err)
+		}
+		_, raw := s.request(tenant, "GET", "/v1/plugins?shared=true&limit=1", "")
+		must(t, json.Unmarshal(raw, &page))
+		if len(page.Plugins) != 1 || page.Plugins[0].ID != "notes" || len(page.Plugins[0].Versions) != 1 || page.Plugins[0].Serving != second.Digest || len(page.Plugins[0].Versions[0].Tools) != 1 {
+			t.Errorf("the shared plugins of %s are %s", tenant, raw)
+		}
+		for _, hidden := range []string{"granted", "asks", "OWN_KEY", "db.internal", first.Digest} {
+			if bytes.Contains(raw, []byte(hidden)) {
+				t.Errorf("%s sees %q in %s", tenant, hidden, raw)
+			}
+		}
+	}
+	s.do("acme", "GET", "/v1/plugins?shared=true&cursor=notes", "", 200, &page)
+	if len(page.Plugins) != 0 {
+		t.Errorf("the page after the last is %+v", page)
+	}
+	s.do("acme", "GET", "/v1/plugins?shared=yes", "", 400, nil)
+	s.do("acme", "GET", "/v1/plugins", "", 200, &page)
+	if len(page.Plugins) != 0 {
+		t.Errorf("a tenant's own plugins are %+v", page)
+	}
+	// It is not the tenants' to read or change, and its id is taken.
+	for _, try := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/deactivate"}, {"GET", "/versions/" + second.Digest + "/module"}} {
+		s.do("acme", try[0], "/v1/plugins/notes"+try[1], "", 404, nil)
+	}
+	s.do("acme", "POST", "/v1/plugins/notes/versions", marked("kv-put", "3"), 409, nil)
+	s.do("@root/plugins:read", "POST", at+"/deactivate", "", 403, nil)
+	s.do("@root/plugins:write", "PUT", at+"/grants", "{}", 403, nil)
+	s.do("@root", "POST", at+"/deactivate", "", 200, nil)
+	s.do("acme", "GET", "/v1/plugins?shared=true", "", 200, &page)
+	if len(page.Plugins) != 0 {
+		t.Errorf("after it was deactivated a tenant sees %+v", page)
+	}
+	s.do("@root", "DELETE", at, "", 204, nil)
+	s.do("@root", "GET", at, "", 404, nil)
+	var log httpapi.AuditPage
+	s.do("@root", "GET", "/v1/admin/audit?action=shared_plugin.remove", "", 200, &log)
+	if len(log.Entries) != 1 || log.Entries[0].Tenant != "" || log.Entries[0].Object != "plugin/notes" {
+		t.Errorf("the entries of the removal are %+v", log.Entries)
+	}
+}
+
 func TestUploadsThatAreRefused(t *testing.T) {
 	var plugins *library.Library
 	s := newServer(t, func(o *httpapi.Options) {

@@ -89,7 +89,7 @@ func (a *API) table() []*route {
 		list = append(list, (&memoryHandlers{o.Memory}).routes()...)
 	}
 	if o.Plugins != nil {
-		list = append(list, (&pluginHandlers{o.Plugins}).routes()...)
+		list = append(list, (&pluginHandlers{plugins: o.Plugins}).routes()...)
 	}
 	for _, r := range list {
 		if r.status == 0 {

@@ -222,6 +222,38 @@ func (l *Library) Serving(tenant string) []string {
 	return slices.Compact(ids)
 }
 
+// Shared returns the shared plugins that [Library.Lookup] finds for a tenant, as the tenant
+// may see them: each with its version that serves, and without grants and what it asks for,
+// which may name what is the operator's. Ids, limit and errors are those of [Library.List].
+func (l *Library) Shared(ctx context.Context, tenant, after string, limit int) (page []*Plugin, next string, err error) {
+	if limit, err = listLimit(limit); err != nil {
+		return nil, "", err
+	}
+	if err := checkTenant(tenant); err != nil {
+		return nil, "", err
+	}
+	page = []*Plugin{}
+	for _, id := range l.Serving(tenant) {
+		if slot, err := l.Lookup(tenant, id); id <= after || err != nil || slot.Owner() != "" {
+			continue
+		}
+		r, _, err := l.rows.read(ctx, name{"", id})
+		if err != nil {
+			return nil, "", kverror.Wrap(err, "list the shared plugins")
+		}
+		if r == nil || r.Version(r.Serving) == nil { // it ended just now
+			continue
+		}
+		if len(page) == limit {
+			return page, page[limit-1].ID, nil
+		}
+		v := *r.Version(r.Serving)
+		v.Asks = plugin.Permissions{}
+		page = append(page, &Plugin{ID: id, Serving: r.Serving, Versions: []Version{v}, Changed: r.Changed, Revision: r.Revision})
+	}
+	return page, "", nil
+}
+
 // Owns reports whether a slot of the runtime is that of a plugin of the library.
 func (l *Library) Owns(s *plugin.Slot) bool { return l.host.slot(name{s.Owner(), s.ID()}) == s }
 

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -265,11 +266,8 @@ func (l *Library) Module(ctx context.Context, tenant, id, digest string) ([]byte
 // ids, at most limit of them (100), and the id to continue after, or "". Shared plugins are
 // those of tenant "". Code invalid_argument for a limit above [MaxListLimit].
 func (l *Library) List(ctx context.Context, tenant, after string, limit int) (page []*Plugin, next string, err error) {
-	if limit == 0 {
-		limit = DefaultListLimit
-	}
-	if limit < 0 || limit > MaxListLimit {
-		return nil, "", fault.Errorf(fault.InvalidArgument, "a page of %d plugins: it has from 1 to %d", limit, MaxListLimit)
+	if limit, err = listLimit(limit); err != nil {
+		return nil, "", err
 	}
 	if err := checkTenant(tenant); err != nil {
 		return nil, "", err
@@ -297,4 +295,12 @@ func (l *Library) List(ctx context.Context, tenant, after string, limit int) (pa
 		page = append(page, l.shown(rec))
 	}
 	return page, "", nil
+}
+
+// listLimit returns the limit of a page; 0 is the default.
+func listLimit(limit int) (int, error) {
+	if limit < 0 || limit > MaxListLimit {
+		return 0, fault.Errorf(fault.InvalidArgument, "a page of %d plugins: it has from 1 to %d", limit, MaxListLimit)
+	}
+	return cmp.Or(limit, DefaultListLimit), nil
 }

@@ -18,7 +18,7 @@ let tenant = admin; // a tenant's client, once there is a key
 let keyId = '';
 
 const names = { tenant: 'initech', thread: 'orders', copy: 'orders-copy', session: 'chat' };
-const made = { run: '', message: '', digest: '', branch: '', adminKey: '', snapshot: '', turn: '', note: '', versions: [] as string[] };
+const made = { run: '', message: '', digest: '', branch: '', adminKey: '', snapshot: '', turn: '', note: '', versions: [] as string[], shared: [] as string[] };
 
 function want(condition: unknown, answer: unknown): asserts condition {
   if (!condition) throw new Error(`answers ${JSON.stringify(answer)}`);
@@ -41,6 +41,8 @@ const inTenant = { tenant: names.tenant };
 const inThread = { thread: names.thread };
 const inPlugin = { plugin: 'notes' };
 const version = (n: number) => ({ ...inPlugin, version: made.versions[n] });
+const inShared = { plugin: 'everyones' };
+const shared = (n: number) => ({ ...inShared, version: made.shared[n] });
 const ann = { user: 'ann' };
 
 // The calls, in an order in which each one finds what it needs.
@@ -223,7 +225,32 @@ const calls: [keyof typeof sdk, () => Promise<void>][] = [
   ['memoryHistory', async () => { const a = await ok(sdk.memoryHistory({ client: tenant, path: { memory: 'city' }, query: ann })); want(a.events?.length === 2, a); }],
   ['forgetMemories', () => done(sdk.forgetMemories({ client: tenant, query: ann }))],
 
-  // Its plugins.
+  // Plugins that are shared with it.
+  ['uploadSharedPlugin', async () => {
+    for (const file of ['one.wasm', 'two.wasm']) {
+      const a = await ok(sdk.uploadSharedPlugin({ client: admin, path: inShared, body: new Blob([readFileSync(file)]) }));
+      want(a.tools?.length === 1, a);
+      made.shared.push(a.digest);
+    }
+  }],
+  ['getSharedPlugin', async () => { const a = await ok(sdk.getSharedPlugin({ client: admin, path: inShared })); want(a.versions?.length === 2, a); }],
+  ['listSharedPlugins', async () => { const a = await ok(sdk.listSharedPlugins({ client: admin })); want(a.plugins?.[0]?.id === inShared.plugin, a); }],
+  ['sharedPluginManifest', async () => { const a = await ok(sdk.sharedPluginManifest({ client: admin, path: shared(0) })); want(JSON.stringify(a).includes('tools'), a); }],
+  ['sharedPluginModule', async () => { const a = await ok(sdk.sharedPluginModule({ client: admin, path: shared(0), parseAs: 'arrayBuffer' })); want((a as ArrayBuffer).byteLength === readFileSync('one.wasm').length, a); }],
+  ['acceptSharedPlugin', async () => { const a = await ok(sdk.acceptSharedPlugin({ client: admin, path: shared(0) })); want(a.serving === made.shared[0], a); }],
+  ['grantSharedPlugin', async () => { const a = await ok(sdk.grantSharedPlugin({ client: admin, path: inShared, body: { kv: 'write' } })); want(a.granted?.kv === 'write', a); }],
+  ['activateSharedPlugin', async () => {
+    const a = await ok(sdk.activateSharedPlugin({ client: admin, path: shared(1) }));
+    want(a.serving === made.shared[1], a);
+    const seen = await ok(sdk.listPlugins({ client: tenant, query: { shared: true } }));
+    want(seen.plugins?.[0]?.id === inShared.plugin && !seen.plugins[0].granted, seen);
+  }],
+  ['rollbackSharedPlugin', async () => { const a = await ok(sdk.rollbackSharedPlugin({ client: admin, path: inShared })); want(a.serving === made.shared[0], a); }],
+  ['deleteSharedPluginVersion', async () => { const a = await ok(sdk.deleteSharedPluginVersion({ client: admin, path: shared(1) })); want(a.versions?.length === 1, a); }],
+  ['deactivateSharedPlugin', async () => { const a = await ok(sdk.deactivateSharedPlugin({ client: admin, path: inShared })); want(!a.serving, a); }],
+  ['deleteSharedPlugin', () => done(sdk.deleteSharedPlugin({ client: admin, path: inShared }))],
+
+  // Its own plugins.
   ['uploadPlugin', async () => {
     for (const file of ['one.wasm', 'two.wasm']) {
       const a = await ok(sdk.uploadPlugin({ client: tenant, path: inPlugin, body: new Blob([readFileSync(file)]) }));
