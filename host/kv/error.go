@@ -33,7 +33,8 @@ var (
 	ErrDenied = errors.New("store refuses access")
 	// ErrInDoubt is the error of a Tx that may or may not have been written.
 	ErrInDoubt = errors.New("outcome of the commit is unknown")
-	// ErrLocked is the error of opening a store that is open elsewhere.
+	// ErrLocked is the error of opening a store that is open elsewhere, and matches every
+	// *[LockedError].
 	ErrLocked = errors.New("store is in use")
 	// ErrKey is the error of opening an encrypted store, or reading its backup, without
 	// its key.
@@ -120,6 +121,18 @@ func (e *LimitError) Error() string {
 
 // Is makes errors.Is(err, ErrTooLarge) hold.
 func (e *LimitError) Is(target error) bool { return target == ErrTooLarge }
+
+// LockedError is the error of opening a store that another process has open.
+type LockedError struct {
+	Process int // its id
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%v by process %d; stop it, or name another directory", ErrLocked, e.Process)
+}
+
+// Is makes errors.Is(err, ErrLocked) hold.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // invalidf is an ErrInvalid with the reason.
 func invalidf(format string, args ...any) error {

@@ -352,6 +352,10 @@ func TestOpenNamesTheProcess(t *testing.T) {
 		t.Fatalf("child says %q, %v", line, err)
 	}
 	wantOpenError(t, dir, kv.ErrLocked, fmt.Sprintf("process %d", cmd.Process.Pid), "stop it", "another directory")
+	var locked *kv.LockedError
+	if _, err := badgerkv.Open(dir, nil); !errors.As(err, &locked) || locked.Process != cmd.Process.Pid {
+		t.Errorf("Open = %v, want a *kv.LockedError of process %d", err, cmd.Process.Pid)
+	}
 	stdin.Close()
 	_, _ = io.Copy(io.Discard, stdout)
 	if err := cmd.Wait(); err != nil {

@@ -250,6 +250,6 @@ func lockedError(dir string) error {
 	case pid == os.Getpid():
 		return fmt.Errorf("%w by this process; use the store that is open, or close it first", kv.ErrLocked)
 	default:
-		return fmt.Errorf("%w by process %d; stop it, or name another directory", kv.ErrLocked, pid)
+		return &kv.LockedError{Process: pid}
 	}
 }

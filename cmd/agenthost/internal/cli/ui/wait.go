@@ -2,18 +2,17 @@ package ui
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strconv"
 	"strings"
 
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
-
-// process matches the process that the error of a locked data directory names.
-var process = regexp.MustCompile(`\bprocess ([0-9]+)\b`)
 
 // sayWait shows the record of a wait for a data directory: for which command, and for how
 // long.
@@ -22,9 +21,11 @@ func (c *Console) sayWait(r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "error":
-			if pid := process.FindStringSubmatch(a.Value.String()); pid != nil {
-				who = "process " + pid[1]
-				if name := commandOf(pid[1]); name != "" {
+			var locked *kv.LockedError
+			if err, ok := a.Value.Any().(error); ok && errors.As(err, &locked) {
+				pid := strconv.Itoa(locked.Process)
+				who = "process " + pid
+				if name := commandOf(pid); name != "" {
 					who = name + " (" + who + ")"
 				}
 			}
