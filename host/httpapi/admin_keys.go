@@ -99,7 +99,7 @@ func (h *keyHandlers) list(c *call) error {
 
 // checkKey refuses to give an administrator's key with rights that the caller lacks: one that
 // may write keys would have all rights otherwise.
-func (c *call) checkKey(scopes []string) error {
+func (h *keyHandlers) checkKey(c *call, scopes []string) error {
 	if c.ofTenant() {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (c *call) checkKey(scopes []string) error {
 }
 
 // checkNewKey refuses scopes that no route asks for, and those of checkKey.
-func (c *call) checkNewKey(in *NewKey) error {
+func (h *keyHandlers) checkNewKey(c *call, in *NewKey) error {
 	known := AdminScopes()
 	if c.ofTenant() {
 		known = Scopes()
@@ -122,7 +122,7 @@ func (c *call) checkNewKey(in *NewKey) error {
 			return host.Errorf(host.InvalidArgument, "there is no scope %.80q", s).WithHint("the scopes are %s", strings.Join(known, ", "))
 		}
 	}
-	return c.checkKey(in.Scopes)
+	return h.checkKey(c, in.Scopes)
 }
 
 func (h *keyHandlers) create(c *call) error {
@@ -134,7 +134,7 @@ func (h *keyHandlers) create(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkNewKey(&in); err != nil {
+	if err := h.checkNewKey(c, &in); err != nil {
 		return err
 	}
 	if err := c.record(); err != nil {
@@ -174,7 +174,7 @@ func (h *keyHandlers) rotate(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkKey(present.Scopes); err != nil {
+	if err := h.checkKey(c, present.Scopes); err != nil {
 		return err
 	}
 	if err := c.record(); err != nil {

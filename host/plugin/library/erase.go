@@ -85,7 +85,7 @@ func (l *Library) Export(ctx context.Context, tenant string) iter.Seq2[any, erro
 				return
 			}
 			for _, v := range r.Versions {
-				out, err := l.exportVersion(ctx, r, v.Digest)
+				out, err := l.rows.exported(ctx, r, v.Digest)
 				if err != nil {
 					yield(nil, kverror.Wrap(err, "export plugin %q", r.ID))
 					return
@@ -104,12 +104,12 @@ func Exporter(driver kv.Driver, plans Plans) func(ctx context.Context, tenant st
 	return (&Library{rows: &rows{driver: kv.Checked(driver)}, opts: Options{Plans: plans}}).Export
 }
 
-func (l *Library) exportVersion(ctx context.Context, r *record, digest string) (*ExportedVersion, error) {
-	manifest, err := l.rows.manifest(ctx, r.Tenant, digest)
+func (rs *rows) exported(ctx context.Context, r *record, digest string) (*ExportedVersion, error) {
+	manifest, err := rs.manifest(ctx, r.Tenant, digest)
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return nil, err
 	}
 	out := &ExportedVersion{Plugin: r.ID, Digest: digest, Manifest: manifest}
-	out.Module, err = l.rows.modules(r.Tenant).Get(ctx, digest)
+	out.Module, err = rs.modules(r.Tenant).Get(ctx, digest)
 	return out, err
 }
