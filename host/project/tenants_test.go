@@ -87,7 +87,10 @@ func TestPlansOfTenants(t *testing.T) {
 	if r, err := p.Erasures().Prove(t.Context(), "acme"); err != nil || !r.Gone {
 		t.Errorf("Prove = %+v, %v", r, err)
 	}
-	want("without its record", "acme", "")
+	want("behind its deletion", "acme", host.PermissionDenied)
+	if r, err := p.Erasures().Prove(t.Context(), "acme"); err != nil || !r.Gone {
+		t.Errorf("Prove after another request = %+v, %v", r, err)
+	}
 }
 
 // A price that is saved while the host serves is that of the next call, under the new

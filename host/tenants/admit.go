@@ -18,19 +18,27 @@ func (s *Store) known(id string) *Tenant {
 	return s.byID[id]
 }
 
-// admits reports whether a tenant, nil for one without a record, is served.
-func (s *Store) admits(t *Tenant) bool {
-	if t == nil {
-		return s.options.Unregistered
+// admits reports whether the tenant of an id is served; t is its record, or nil. One that
+// was deleted is not served without a record for deletedFor: requests that began before
+// would write rows of it again.
+func (s *Store) admits(id string, t *Tenant) bool {
+	if t != nil {
+		return t.Status == Active
 	}
-	return t.Status == Active
+	if !s.options.Unregistered {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	at, deleted := s.deleted[id]
+	return !deleted || time.Since(at) >= deletedFor
 }
 
 // Admit returns an error of code permission_denied unless a tenant is active, or has no
-// record and Options.Unregistered admits it. It reads no store, and knows of changes by
+// record, Options.Unregistered admits it and it was not deleted in the last 15 minutes. It reads no store, and knows of changes by
 // other hosts within a second.
 func (s *Store) Admit(id string) error {
-	if s.admits(s.known(id)) {
+	if s.admits(id, s.known(id)) {
 		return nil
 	}
 	return fault.Errorf(fault.PermissionDenied, "the tenant is not active").
@@ -40,7 +48,7 @@ func (s *Store) Admit(id string) error {
 // Allows reports whether a tenant is admitted and its plan, if it has one, has a target.
 func (s *Store) Allows(id, target string) bool {
 	t := s.known(id)
-	return s.admits(t) && (t == nil || allows(t.Plan.Targets, target))
+	return s.admits(id, t) && (t == nil || allows(t.Plan.Targets, target))
 }
 
 // Plan returns a copy of a tenant's plan, and whether this host knows the tenant.
@@ -58,7 +66,7 @@ func (s *Store) Plan(id string) (Plan, bool) {
 // host/plugin/library.
 func (s *Store) PluginGrants(id, pluginID string) (granted *plugin.Permissions, has bool) {
 	t := s.known(id)
-	if !s.admits(t) {
+	if !s.admits(id, t) {
 		return nil, false
 	}
 	if t == nil || t.Plan.Plugins == nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
@@ -95,6 +96,9 @@ func (s *Store) Erase(ctx context.Context, id string) error {
 			s.reading.Lock()
 			s.apply(id, nil)
 			s.reading.Unlock()
+			s.mu.Lock()
+			s.noteDeletion(id) // also of a tenant without a record
+			s.mu.Unlock()
 		}
 		return kverror.Wrap(err, "erase tenant %q", id)
 	}
@@ -116,7 +120,7 @@ type Records struct{ store Store }
 
 // NewRecords returns the records on a driver.
 func NewRecords(driver kv.Driver) *Records {
-	return &Records{Store{driver: kv.Checked(driver), byID: map[string]*Tenant{}}}
+	return &Records{Store{driver: kv.Checked(driver), byID: map[string]*Tenant{}, deleted: map[string]time.Time{}}}
 }
 
 // Name implements the Part of package host/erasure.

@@ -24,7 +24,13 @@ const (
 	pollTimeout   = 10 * time.Second
 	cancelTimeout = 30 * time.Second
 	maxAttempts   = 64 // of a change, after other hosts were faster
-	maxWatchers   = 64
+
+	// deletedFor is how long a deleted tenant is not admitted without a record: longer than
+	// any request that began before the deletion, such as an upload, and than credentials
+	// are cached.
+	deletedFor  = 15 * time.Minute
+	maxDeleted  = 4096 // deletions that are kept in memory
+	maxWatchers = 64
 
 	// DefaultListLimit is the limit of a page of tenants that names none, and MaxListLimit
 	// the highest one.
@@ -81,15 +87,16 @@ type Store struct {
 	reading    sync.Mutex     // held while records of other hosts are read and applied
 
 	mu       sync.RWMutex
-	byID     map[string]*Tenant // read-only values
-	seq      uint64             // of the last change that was read
+	byID     map[string]*Tenant   // read-only values
+	deleted  map[string]time.Time // when the last deletions were, of tenants without a record
+	seq      uint64               // of the last change that was read
 	watchers []func(*Tenant)
 }
 
 // Open returns a Store on a driver, which the caller closes after it. It reads all tenants
 // and applies their plans first. Codes are those of the driver.
 func Open(ctx context.Context, driver kv.Driver, opts *Options) (*Store, error) {
-	s := &Store{driver: kv.Checked(driver), byID: map[string]*Tenant{}}
+	s := &Store{driver: kv.Checked(driver), byID: map[string]*Tenant{}, deleted: map[string]time.Time{}}
 	if opts != nil {
 		s.options = *opts
 	}
@@ -438,8 +445,10 @@ func (s *Store) apply(id string, t *Tenant) (ended bool) {
 	}
 	if t == nil {
 		delete(s.byID, id)
+		s.noteDeletion(id)
 	} else {
 		s.byID[id] = t
+		delete(s.deleted, id)
 	}
 	watchers := slices.Clone(s.watchers)
 	s.mu.Unlock()
@@ -454,6 +463,17 @@ func (s *Store) apply(id string, t *Tenant) (ended bool) {
 		fn(t.clone())
 	}
 	return ended
+}
+
+// noteDeletion keeps for a time that a tenant was deleted. s.mu is held.
+func (s *Store) noteDeletion(id string) {
+	now := time.Now()
+	maps.DeleteFunc(s.deleted, func(_ string, at time.Time) bool { return now.Sub(at) >= deletedFor })
+	if len(s.deleted) >= maxDeleted {
+		first := slices.MinFunc(slices.Collect(maps.Keys(s.deleted)), func(a, b string) int { return s.deleted[a].Compare(s.deleted[b]) })
+		delete(s.deleted, first)
+	}
+	s.deleted[id] = now
 }
 
 // set sets a tenant's plan on the ledger and on the runtime of plugins.

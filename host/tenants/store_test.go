@@ -84,6 +84,12 @@ func (s *settings) ResetTenant(id string) error {
 	return nil
 }
 
+func (s *settings) resets() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.reset)
+}
+
 func (s *settings) of(id string) (*usage.Plan, *plugin.Tenant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,16 +171,50 @@ func TestUnregisteredTenantsAreAdmitted(t *testing.T) {
 	if n, err := records.Find(t.Context(), "acme"); err != nil || n != 0 {
 		t.Errorf("Find after Erase = %d, %v", n, err)
 	}
-	for limit := time.Now().Add(10 * time.Second); s.Admit("acme") != nil; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(10 * time.Second); set.resets() == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatal("a tenant whose record has gone is not admitted")
+			t.Fatal("nobody learns that the record has gone")
 		}
 	}
+	wantCode(t, "Admit of a tenant whose record has just gone", s.Admit("acme"), fault.PermissionDenied)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	if len(set.reset) != 1 || set.reset[0] != "acme" || set.plans["acme"] != nil {
 		t.Errorf("reset %q, plan %+v", set.reset, set.plans["acme"])
 	}
+}
+
+// Requests that began before a deletion write nothing of the tenant behind it, on a host
+// that admits tenants without records.
+func TestADeletedTenantIsNotAdmittedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, kv.NewMemory(), &tenants.Options{Unregistered: true})
+		defer s.Close()
+		create(t, s, "acme", full())
+		for _, id := range []string{"acme", "without-a-record"} {
+			if err := s.Erase(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			wantCode(t, "Admit behind the deletion of "+id, s.Admit(id), fault.PermissionDenied)
+			if _, has := s.PluginGrants(id, "search"); has || s.Allows(id, "billing") {
+				t.Errorf("%s has plugins or targets behind its deletion", id)
+			}
+		}
+		if err := s.Admit("other"); err != nil {
+			t.Errorf("another tenant: %v", err)
+		}
+		time.Sleep(16 * time.Minute)
+		if err := s.Admit("without-a-record"); err != nil {
+			t.Errorf("a quarter of an hour later: %v", err)
+		}
+		if err := s.Erase(t.Context(), "acme"); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, "acme", full())
+		if err := s.Admit("acme"); err != nil {
+			t.Errorf("created again: %v", err)
+		}
+	})
 }
 
 func TestPlanSaysWhatAPluginIsGranted(t *testing.T) {

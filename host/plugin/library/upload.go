@@ -213,6 +213,9 @@ func (l *Library) store(ctx context.Context, u *upload) (v *Version, err error) 
 		if err != nil {
 			return nil, doing(err)
 		}
+		if err := l.checkPlan(u.name); err != nil { // the tenant may have been deleted since the upload began
+			return nil, err
+		}
 		if err := l.checkLimits(state, u); err != nil {
 			return nil, err
 		}
