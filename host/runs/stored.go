@@ -48,6 +48,7 @@ const (
 	claimTimeout = 10 * time.Second // for the numbers of a run that is taken over
 	rowBytes     = 256 << 10        // of events in one entry, about
 	txBytes      = 1 << 20          // of entries in one transaction, about
+	maxRemoved   = 512              // entries that one commit removes; later ones remove the rest
 )
 
 // logVersion is the version of a [logRecord].
@@ -448,7 +449,7 @@ func (l *runLog) batch(ctx context.Context) (batch, error) {
 		count, size = count-r.count, size-r.bytes
 		return true
 	}
-	for b.gone < len(kept) && tooMany(kept[b.gone]) {
+	for b.gone < min(len(kept), maxRemoved) && tooMany(kept[b.gone]) {
 		first.Writes = append(first.Writes, kv.Delete(eventKeys.With(l.key.run).WithUint(uint64(kept[b.gone].first))))
 		b.gone++
 	}

@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -360,6 +361,57 @@ func TestStoredEventsAreBounded(t *testing.T) {
 			t.Fatalf("the run: %+v, %v", info, err)
 		}
 		checkNumbers(t, eventsFrom(t, r, "r1", info.Events-runs.MaxStoredEvents/2), info.Events-runs.MaxStoredEvents/2) // the memory has 100
+	})
+}
+
+// paced is a model whose first deltas come one a second.
+type paced struct {
+	host.Model
+	slow int // how many of them
+}
+
+func (m paced) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		n := 0
+		for chunk, err := range m.Model.Generate(ctx, req) {
+			if n++; n < m.slow {
+				time.Sleep(time.Second)
+			}
+			if !yield(chunk, err) {
+				return
+			}
+		}
+	}
+}
+
+// The entries of a run that was slow for long are more than one transaction may remove,
+// and all of them are too old when the run is fast at last.
+func TestManyOldEntriesAreRemovedByMoreThanOneCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		const slow = kv.MaxTxWrites + 200
+		history := threads.New(store, nil)
+		adapter, err := host.NewHistory(history, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent := newAgent(t, "clerk", &host.AgentOptions{Model: paced{words(slow + 2*runs.MaxStoredEvents), slow}})
+		r := newRegistry(t, newHost(t, &host.Options{History: adapter, Limits: host.Limits{RunTimeout: time.Hour}}),
+			&runs.Options{Kept: 100, Journal: history, Target: func(string) (host.Target, error) { return agent, nil }})
+		startDurable(t, r, agent, "r1", "t1")
+		if _, err := r.Wait(t.Context(), "acme", "r1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		info, err := r.Get(t.Context(), "acme", "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := info.Events - runs.MaxStoredEvents/2
+		checkNumbers(t, eventsFrom(t, r, "r1", last), last)
+		if rows := storedRows(t, store); len(rows) >= slow {
+			t.Errorf("the store has %d rows", len(rows))
+		}
 	})
 }
 

@@ -81,17 +81,19 @@ func (s *strandedRuns) continueAll() {
 	for key := range s.waiting {
 		keys = append(keys, key)
 	}
+	s.waiting = map[runKey]bool{} // a run that fails again while it is continued is added again
 	s.mu.Unlock()
+	var failed []runKey
 	for _, key := range keys {
 		if !s.continueRun(key) {
-			continue
+			failed = append(failed, key)
 		}
-		s.mu.Lock()
-		delete(s.waiting, key)
-		s.mu.Unlock()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, key := range failed {
+		s.waiting[key] = true
+	}
 	s.timer = nil
 	s.schedule()
 }
