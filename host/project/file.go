@@ -24,6 +24,10 @@ func Builtins() []string { return configfile.BuiltinNames() }
 // File is a configuration that was read and checked, but not wired.
 type File struct{ c *configfile.Config }
 
+// Mistake is the cause of an error about a place in a configuration: errors of [ReadFile]
+// and [Open] that name one wrap it.
+type Mistake = configfile.Mistake
+
 // ReadFile reads a configuration: a file, or a directory that has an agenthost.yaml. A
 // nil file system is the operating system's. Its errors name the line, the column and
 // the probable intention; codes are not_found, failed_precondition and

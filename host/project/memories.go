@@ -63,8 +63,9 @@ func (s *memorySet) backend(at configfile.KeyPath, mc configfile.Memory) (memory
 		variable := cmp.Or(mc.KeyEnv, configfile.Mem0KeyVariable)
 		key := s.getenv(variable)
 		if key == "" {
-			return nil, host.Errorf(host.Unauthenticated, "%s: Mem0 needs a key, and %s is not set", s.config.Position(at), variable).
-				WithHint("set %s, or use backend: own", variable)
+			e := s.config.ErrorAt(at, "Mem0 needs a key, and %s is not set", variable)
+			e.Code = host.Unauthenticated
+			return nil, e.WithHint("set %s, or use backend: own", variable)
 		}
 		return mem0memory.New(&mem0memory.Options{APIKey: key, BaseURL: mc.BaseURL, Timeout: time.Duration(mc.Timeout)})
 	}

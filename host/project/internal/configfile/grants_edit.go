@@ -27,7 +27,7 @@ func (c *Config) WithGrants(at KeyPath, words []string) ([]byte, error) {
 	p.HTTP, p.Secrets = widest(p.HTTP, plugin.HTTPAccess.Within), widest(p.Secrets, plugin.SecretAccess.Within)
 	file, err := parser.ParseBytes(c.Text, parser.ParseComments)
 	if err != nil || len(file.Docs) == 0 {
-		return nil, host.Errorf(host.InvalidArgument, "%s: %w", c.Name, err)
+		return nil, c.errorAt(nil, "%w", err)
 	}
 	root, isMap := plain(file.Docs[0].Body).(*ast.MappingNode)
 	if !isMap {
@@ -270,7 +270,7 @@ func (e *edit) parse(text string) ast.Node {
 }
 
 func (e *edit) fail(n ast.Node, what string) {
-	e.err = host.Errorf(host.InvalidArgument, "%s: %s", e.config.positionOf(n.GetToken()), what)
+	e.err = e.config.errorAt(n.GetToken(), "%s", what)
 }
 
 func entryOf(m *ast.MappingNode, key string) *ast.MappingValueNode {

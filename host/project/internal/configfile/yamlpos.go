@@ -26,16 +26,44 @@ func Keys(path ...any) KeyPath { return path }
 // To returns the place below p.
 func (p KeyPath) To(path ...any) KeyPath { return slices.Concat(p, path) }
 
-// ErrorAt is an error about a place in the configuration.
-func (c *Config) ErrorAt(at KeyPath, format string, args ...any) *host.Error {
-	return host.Errorf(host.InvalidArgument, "%s: %w", c.Position(at), located{fmt.Errorf(format, args...)})
+// Mistake is the cause of an error about a place in a configuration.
+type Mistake struct {
+	File         string
+	Line, Column int    // from 1; 0 if the place is not known
+	Message      string // without the place
+	Err          error
 }
 
-// located is the cause of an error that names a place in the configuration.
-type located struct{ error }
+func (m *Mistake) Error() string { return m.place() + ": " + m.Message }
 
-// Unwrap returns the error without a place.
-func (l located) Unwrap() error { return l.error }
+// Unwrap returns the cause.
+func (m *Mistake) Unwrap() error { return m.Err }
+
+func (m *Mistake) place() string {
+	if m.Line == 0 {
+		return m.File
+	}
+	return fmt.Sprintf("%s:%d:%d", m.File, m.Line, m.Column)
+}
+
+// mistake returns the mistake at a token; nil is one of the whole file.
+func (c *Config) mistake(tk *token.Token, message string, err error) *Mistake {
+	m := &Mistake{File: c.Name, Message: message, Err: err}
+	if tk != nil && tk.Position != nil {
+		m.Line, m.Column = tk.Position.Line, tk.Position.Column
+	}
+	return m
+}
+
+// ErrorAt is an error about a place in the configuration. It wraps a *[Mistake].
+func (c *Config) ErrorAt(at KeyPath, format string, args ...any) *host.Error {
+	return c.errorAt(c.tokenOf(at), format, args...)
+}
+
+func (c *Config) errorAt(tk *token.Token, format string, args ...any) *host.Error {
+	err := fmt.Errorf(format, args...)
+	return host.Errorf(host.InvalidArgument, "%w", c.mistake(tk, err.Error(), err))
+}
 
 // Unknown is the error for a name that refers to nothing.
 func (c *Config) Unknown(at KeyPath, kind, name string, have []string) *host.Error {
@@ -57,9 +85,10 @@ func (c *Config) Wrap(err error, at KeyPath) error {
 		return nil
 	}
 	e := *fault.AsError(err)
-	var named located
+	var named *Mistake
 	if !errors.As(err, &named) {
-		e.Message, err = c.Position(at)+": "+e.Message, located{err}
+		named = c.mistake(c.tokenOf(at), e.Message, err)
+		e.Message, err = named.Error(), named
 	}
 	switch e.Code {
 	case host.NotFound, host.AlreadyExists, host.ResourceExhausted, host.DeadlineExceeded:
@@ -69,12 +98,11 @@ func (c *Config) Wrap(err error, at KeyPath) error {
 	return &e
 }
 
-// Position returns the file with the line and column of a place, as far as that
-// exists.
-func (c *Config) Position(at KeyPath) string {
+// tokenOf returns the token of a place, as far as that exists; nil without any of it.
+func (c *Config) tokenOf(at KeyPath) *token.Token {
 	file, err := parser.ParseBytes(c.Text, 0)
-	if err != nil || len(file.Docs) == 0 || len(at) == 0 {
-		return c.Name
+	if err != nil || len(file.Docs) == 0 {
+		return nil
 	}
 	node := file.Docs[0].Body
 	var found *token.Token
@@ -85,14 +113,7 @@ func (c *Config) Position(at KeyPath) string {
 		}
 		node, found = next, tk
 	}
-	return c.positionOf(found)
-}
-
-func (c *Config) positionOf(tk *token.Token) string {
-	if tk == nil || tk.Position == nil {
-		return c.Name
-	}
-	return fmt.Sprintf("%s:%d:%d", c.Name, tk.Position.Line, tk.Position.Column)
+	return found
 }
 
 // child returns the value at a key or index of a node, and the token of the key.
@@ -143,13 +164,13 @@ func badValue(n ast.Node, format string, args ...any) error {
 func (c *Config) yamlError(err error) error {
 	var at yaml.Error
 	if !errors.As(err, &at) {
-		return host.Errorf(host.InvalidArgument, "%s: %w", c.Name, err)
+		return c.errorAt(nil, "%w", err)
 	}
 	var unknown *yaml.UnknownFieldError
 	if errors.As(err, &unknown) {
 		return c.unknownKey(unknown.GetToken())
 	}
-	return host.Errorf(host.InvalidArgument, "%s: %s", c.positionOf(at.GetToken()), c.shapeOf(at))
+	return c.errorAt(at.GetToken(), "%s", c.shapeOf(at))
 }
 
 // shapeOf rewrites the decoder's message about Go types in the configuration's words.
@@ -183,9 +204,9 @@ func (c *Config) unknownKey(tk *token.Token) error {
 	name := tk.Value
 	in := c.structAt(tk)
 	if hint := replacementOf(in, name); hint != "" {
-		return host.Errorf(host.InvalidArgument, "%s: the key %q exists no more", c.positionOf(tk), name).WithHint("%s", hint)
+		return c.errorAt(tk, "the key %q exists no more", name).WithHint("%s", hint)
 	}
-	e := host.Errorf(host.InvalidArgument, "%s: unknown key %q", c.positionOf(tk), name)
+	e := c.errorAt(tk, "unknown key %q", name)
 	have := fieldsOf(in)
 	if near := termtext.Nearest(name, have); near != "" {
 		return e.WithHint("did you mean %q?", near)

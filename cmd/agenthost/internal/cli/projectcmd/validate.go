@@ -2,10 +2,9 @@ package projectcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -134,18 +133,13 @@ func (v *validation) print(t *ui.Terminal) {
 func printProblem(t *ui.Terminal, where string, err error) error {
 	e := fault.AsError(err)
 	p := problem{Code: e.Code, Message: e.Message, Hint: e.Hint}
-	if at := place.FindStringSubmatch(e.Message); at != nil {
-		p.File, p.Message = at[1], at[4]
-		p.Line, _ = strconv.Atoi(at[2])
-		p.Column, _ = strconv.Atoi(at[3])
-		where = p.File
+	var at *project.Mistake
+	if errors.As(err, &at) {
+		p.File, p.Line, p.Column, p.Message = at.File, at.Line, at.Column, at.Message
+		where = at.File
 	}
 	if err := ui.PrintJSON(t.Out, validation{File: where, Problems: []problem{p}}); err != nil {
 		return err
 	}
 	return cli.QuietExit(cli.ExitCode(err))
 }
-
-// place matches the place that every error of [project.ReadFile] and [project.Open] about
-// a configuration begins with.
-var place = regexp.MustCompile(`(?s)^(.+?):([0-9]+):([0-9]+): (.*)$`)
