@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -120,6 +121,7 @@ type API struct {
 	authenticate Authenticate
 	routes       []*route
 	mux          *http.ServeMux
+	unknown      *route          // of paths that no route has
 	document     json.RawMessage // OpenAPI
 	origins      map[string]bool
 	denials      denials // of changes, which are written to the audit log
@@ -170,4 +172,11 @@ func (a *API) logMasked(c *call, err error) {
 	}
 	a.options.Logger.LogAttrs(c.ctx, slog.LevelError, "request failed",
 		slog.String("request", c.id), slog.String("route", c.route.id), slog.String("tenant", c.principal.Tenant), slog.Any("error", err))
+}
+
+// isClean reports whether a path is written without empty elements, "." and "..": the mux
+// would redirect others, which no client of an API follows with a body.
+func isClean(escaped string) bool {
+	clean := path.Clean("/" + escaped)
+	return escaped == clean || escaped == clean+"/"
 }

@@ -218,13 +218,24 @@ func TestFuzzedPathsShowNothing(t *testing.T) {
 		method := rapid.SampledFrom([]string{op.method, "GET", "POST", "HEAD", "OPTIONS", "TRACE"}).Draw(rt, "method")
 		path := rapid.SampledFrom(pieces).Draw(rt, "prefix") + with.replace(op.path)
 		raw := s.raw(method, "/"+strings.TrimPrefix(path, "/"), rapid.SampledFrom([]string{"acmex", "umbrella", "@root"}).Draw(rt, "credential"), with.replace(exampleOf(t, op.id).body))
-		checkBlind(rt, method+" "+path, "acme", own, path+with.replace(exampleOf(t, op.id).body), raw)
+		sent := path + strings.ReplaceAll(path, "%61", "a") + with.replace(exampleOf(t, op.id).body) // an answer may repeat it
+		checkBlind(rt, method+" "+path, "acme", own, sent, raw)
 		if strings.Contains(string(raw), " 500 ") {
 			rt.Errorf("%s %s: %s", method, path, raw)
 		}
 	})
 	if after := s.state("acme", own); after != before {
 		t.Errorf("the requests changed\n%s to\n%s", before, after)
+	}
+}
+
+func TestPathsThatAreNotCleanAreNotFound(t *testing.T) {
+	s := newServer(t, nil)
+	for _, path := range []string{"//v1/me", "/v1//me", "/v1/threads/../me", "/v1/./me", "/..", "/v1/me//"} {
+		raw := string(s.raw("GET", path, "acmex", ""))
+		if !strings.Contains(raw, " 404 ") || !strings.Contains(raw, "application/problem+json") {
+			t.Errorf("GET %s: %s", path, raw)
+		}
 	}
 }
 

@@ -115,15 +115,22 @@ func (a *API) mount() {
 		}}
 		a.mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, wrong) })
 	}
-	unknown := &route{id: "unknown", handle: func(c *call) error {
-		return host.Errorf(host.NotFound, "there is no such path").WithHint("GET /v1/openapi.json lists the paths")
-	}}
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, unknown) })
+	a.unknown = &route{id: "unknown", handle: unknownPath}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) { a.serve(w, req, a.unknown) })
+}
+
+// unknownPath answers requests whose path is that of no route.
+func unknownPath(c *call) error {
+	return host.Errorf(host.NotFound, "there is no such path").WithHint("GET /v1/openapi.json lists the paths")
 }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.cors(w, r) {
+		return
+	}
+	if !isClean(r.URL.EscapedPath()) {
+		a.serve(w, r, a.unknown)
 		return
 	}
 	a.mux.ServeHTTP(w, r)

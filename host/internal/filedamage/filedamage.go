@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/internal/longtest"
 )
@@ -110,6 +111,7 @@ func (test *Test) runChild(t *testing.T, child string) {
 	}
 	if child == "fill" {
 		closeAll := test.Fill(t, os.Getenv(dirVariable), c)
+		waitForInventories(t, os.Getenv(dirVariable))
 		fmt.Println("filled")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		if err := closeAll(); err != nil {
@@ -121,6 +123,31 @@ func (test *Test) runChild(t *testing.T, child string) {
 		outcome, reason := test.Open(t, dirs.Text(), c)
 		fmt.Println("answer", outcome, strings.ReplaceAll(reason, "\n", " "))
 	}
+}
+
+// waitForInventories waits until the inventories of the open stores below a directory name
+// their newest logs, as they do within a second: before that, Open cannot miss the log.
+func waitForInventories(t *testing.T, dir string) {
+	t.Helper()
+	eachFile(t, dir, func(name string, _ fs.FileInfo) {
+		if filepath.Base(name) != "INVENTORY" {
+			return
+		}
+		path := filepath.Join(dir, name)
+		for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			logs, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.mem"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			inventory, err := os.ReadFile(path)
+			if len(logs) == 0 || err == nil && bytes.Contains(inventory, []byte(filepath.Base(slices.Max(logs)))) {
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("%s does not name %s", name, slices.Max(logs))
+			}
+		}
+	})
 }
 
 // process is a process of the test's binary.

@@ -99,8 +99,9 @@
 // to [Store.Verify].
 //
 // [Open] does not find damage of the last commit before a crash, which looks like one
-// that did not reach the disk, nor changed bits of a table with an unchanged time:
-// Options.Verify and [Store.Verify] find the latter. On systems without a lock on
+// that did not reach the disk; that a log is missing which was made in the last second
+// before a crash, because the inventory does not name it yet; nor changed bits of a table
+// with an unchanged time: Options.Verify and [Store.Verify] find the latter. On systems without a lock on
 // directories, such as Windows, the files are not examined before Badger reads them.
 //
 // # Rough edges
