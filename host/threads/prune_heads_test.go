@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/search"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // stored is how many bytes of keys and values a driver has.
@@ -403,8 +404,8 @@ func TestPruneHeadsIsInterruptedBetweenTurns(t *testing.T) {
 		threadtest.Rewind(t, s, "t1", threads.At{Message: stays.ID})
 	}
 	want := threadtest.IDs(threadtest.Load(t, s, "t1").Messages)
-	failing := 1
-	for failed := true; failed; failing += 3 {
+	failing, step := 1, longtest.Rounds(23, 5) // each is a call that reads the whole thread
+	for failed := true; failed; failing += step {
 		commits := 0
 		_, err := threads.New(&spy{Driver: d, before: func(kv.Tx) error {
 			if commits++; commits == failing {
