@@ -110,7 +110,7 @@ func (c *call) file(name, media string, write func(io.Writer) error) error {
 	if !out.begun {
 		return err
 	}
-	c.recordEnd(err)
+	c.audit.end(err)
 	c.api.logMasked(c, err)
 	panic(http.ErrAbortHandler)
 }
@@ -141,7 +141,7 @@ func (d *download) Write(b []byte) (int, error) {
 
 func backupHandler(backup func(context.Context, io.Writer) error) func(*call) error {
 	return func(c *call) error {
-		if err := c.record(); err != nil {
+		if err := c.audit.record(); err != nil {
 			return err
 		}
 		return c.file("agenthost.backup", "application/octet-stream", func(w io.Writer) error { return backup(c.ctx, w) })

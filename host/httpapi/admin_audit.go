@@ -3,7 +3,6 @@ package httpapi
 import (
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/audit"
@@ -41,18 +40,18 @@ func (h *auditHandlers) routes() []*route {
 }
 
 func (h *auditHandlers) list(c *call) error {
-	f := &audit.Filter{Tenant: c.query("tenant"), Actor: c.query("actor"), Action: c.query("action"), Object: c.query("object")}
+	f := &audit.Filter{Tenant: c.query.text("tenant"), Actor: c.query.text("actor"), Action: c.query.text("action"), Object: c.query.text("object")}
 	var err error
-	if f.Limit, err = c.queryInt("limit"); err != nil {
+	if f.Limit, err = c.query.integer("limit"); err != nil {
 		return err
 	}
-	if f.From, err = c.queryTime("from"); err != nil {
+	if f.From, err = c.query.time("from"); err != nil {
 		return err
 	}
-	if f.To, err = c.queryTime("to"); err != nil {
+	if f.To, err = c.query.time("to"); err != nil {
 		return err
 	}
-	if cursor := c.query("cursor"); cursor != "" {
+	if cursor := c.query.text("cursor"); cursor != "" {
 		if f.Before, err = strconv.ParseUint(cursor, 10, 64); err != nil || f.Before == 0 {
 			return host.Errorf(host.InvalidArgument, "the cursor is not that of a page: %.60q", cursor)
 		}
@@ -68,21 +67,9 @@ func (h *auditHandlers) list(c *call) error {
 	return c.answer(answer)
 }
 
-// queryTime returns a parameter that is a time; the zero time if it is absent.
-func (c *call) queryTime(name string) (t time.Time, err error) {
-	text := c.query(name)
-	if text == "" {
-		return t, nil
-	}
-	if t, err = time.Parse(time.RFC3339, text); err != nil {
-		return t, host.Errorf(host.InvalidArgument, "parameter %q is no time: %.60q", name, text).WithHint("write it as 2026-01-31T00:00:00Z")
-	}
-	return t, nil
-}
-
 // head returns the head that the request names; the zero Head without one.
 func (h *auditHandlers) head(c *call) (head audit.Head, err error) {
-	seq, sum := c.query("seq"), c.query("sum")
+	seq, sum := c.query.text("seq"), c.query.text("sum")
 	if seq == "" && sum == "" {
 		return head, nil
 	}
@@ -113,7 +100,7 @@ func (h *auditHandlers) export(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	return c.file("audit.ndjson", "application/x-ndjson", func(w io.Writer) error {

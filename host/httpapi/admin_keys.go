@@ -86,11 +86,11 @@ func (h *keyHandlers) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	page, next, err := ring.List(c.ctx, c.query("cursor"), limit)
+	page, next, err := ring.List(c.ctx, c.query.text("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -137,14 +137,14 @@ func (h *keyHandlers) create(c *call) error {
 	if err := h.checkNewKey(c, &in); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	credential, key, err := ring.Create(c.ctx, &keys.Spec{Name: in.Name, Scopes: in.Scopes, Expires: in.Expires})
 	if err != nil {
 		return err
 	}
-	c.made("key", key.ID)
+	c.audit.made("key", key.ID)
 	c.w.Header().Set("Location", c.r.URL.EscapedPath()+"/"+url.PathEscape(key.ID))
 	return c.answer(IssuedKey{credential, key})
 }
@@ -177,7 +177,7 @@ func (h *keyHandlers) rotate(c *call) error {
 	if err := h.checkKey(c, present.Scopes); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	credential, key, err := ring.Rotate(c.ctx, id, time.Duration(in.Overlap))
@@ -192,7 +192,7 @@ func (h *keyHandlers) revoke(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if err := ring.Revoke(c.ctx, id); err != nil {

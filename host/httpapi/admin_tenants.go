@@ -77,11 +77,11 @@ func erasureRoutes(store *tenants.Store, erasures Erasures) []*route {
 }
 
 func (h *tenantHandlers) list(c *call) error {
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	page, next, err := h.store.List(c.ctx, c.query("cursor"), limit)
+	page, next, err := h.store.List(c.ctx, c.query.text("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (h *tenantHandlers) create(c *call) error {
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	if err := c.recordOf(in.ID, objectOf("tenant", in.ID)); err != nil {
+	if err := c.audit.recordOf(in.ID, objectOf("tenant", in.ID)); err != nil {
 		return err
 	}
 	t, err := h.store.Create(c.ctx, in.ID, &tenants.Spec{Name: in.Name, Plan: in.Plan})
@@ -152,7 +152,7 @@ func (h *tenantHandlers) change(c *call) error {
 	if in.Name == nil && in.Plan == nil {
 		return host.Errorf(host.InvalidArgument, "the request changes nothing").WithHint("send a name, a plan, or both")
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, err := h.store.Change(c.ctx, id, func(t *tenants.Tenant) error {
@@ -190,7 +190,7 @@ func (h *tenantHandlers) update(c *call, change func(id string) (*tenants.Tenant
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, err := change(id)
@@ -208,7 +208,7 @@ func (h *tenantHandlers) export(c *call) error {
 	if _, err := h.store.Get(c.ctx, id); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	return c.file("tenant.ndjson", "application/x-ndjson", func(w io.Writer) error { return h.store.Export(c.ctx, id, w, h.exports...) })
@@ -222,7 +222,7 @@ func (h *tenantHandlers) delete(c *call) error {
 	if err := host.ValidateTenant(id); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if err := h.erase(c, id); err != nil {

@@ -30,48 +30,55 @@ const (
 	auditTimeout     = 10 * time.Second // of an entry after the change
 )
 
-// record writes the change that the request makes before it is made: no change is without
-// an entry, and an entry that cannot be written is the answer to the request. The object
-// is that of the path.
-func (c *call) record() error { return c.recordOf(c.tenant(), c.object()) }
+// changeAudit writes the change that a call makes to the audit log.
+type changeAudit struct {
+	call       *call
+	entry      *audit.Entry // of the change, once it is in the log
+	madeObject string       // by the change
+}
+
+// record writes the change before it is made: no change is without an entry, and an entry
+// that cannot be written is the answer to the request. The object is that of the path.
+func (a *changeAudit) record() error { return a.recordOf(a.call.tenant(), a.object()) }
 
 // recordOf is record for an object that is not in the path.
-func (c *call) recordOf(tenant, object string) error {
-	log := c.api.options.Audit
-	if log == nil || c.route.audit == "" || c.entry != nil {
+func (a *changeAudit) recordOf(tenant, object string) error {
+	log := a.call.api.options.Audit
+	if log == nil || a.call.route.audit == "" || a.entry != nil {
 		return nil
 	}
-	c.entry = c.entryOf(tenant, object, outcomeAllowed)
-	if _, err := log.Append(c.ctx, c.entry); err != nil {
-		c.entry = nil
+	a.entry = a.entryOf(tenant, object, outcomeAllowed)
+	if _, err := log.Append(a.call.ctx, a.entry); err != nil {
+		a.entry = nil
 		return host.Errorf(host.CodeOf(err), "write the change to the audit log: %w", err)
 	}
 	return nil
 }
 
 // made names the object that the change has made, for its entry.
-func (c *call) made(kind, id string) { c.madeObject = objectOf(kind, id) }
+func (a *changeAudit) made(kind, id string) { a.madeObject = objectOf(kind, id) }
 
-// recordEnd writes how a change that record has written ended, if that says more than the
-// first entry: it failed, or it has made an object. A change without a first entry is
-// written now, and a change that was denied, of each caller a few in a minute.
-func (c *call) recordEnd(err error) {
+// end writes how a change that record has written ended, if that says more than the first
+// entry: it failed, or it has made an object. A change without a first entry is written
+// now, and a change that was denied, of each caller a few in a minute.
+func (a *changeAudit) end(err error) {
+	c := a.call
 	if c.api.options.Audit == nil || c.route.audit == "" || c.principal.Tenant == "" && !c.principal.Admin { // the caller is not known
 		return
 	}
 	if errors.Is(err, errAnswered) {
 		err = nil
 	}
-	end := c.entry
+	end := a.entry
 	if end == nil {
-		end = c.entryOf(c.tenant(), c.object(), outcomeDone)
+		end = a.entryOf(a.call.tenant(), a.object(), outcomeDone)
 	}
 	switch {
-	case err == nil && c.madeObject != "":
-		end.Object, end.Outcome = c.madeObject, outcomeDone
-	case err == nil && c.entry != nil:
+	case err == nil && a.madeObject != "":
+		end.Object, end.Outcome = a.madeObject, outcomeDone
+	case err == nil && a.entry != nil:
 		return // the first entry says it all
-	case err != nil && c.entry != nil:
+	case err != nil && a.entry != nil:
 		end.Outcome = string(host.CodeOf(err))
 	case err != nil && host.CodeOf(err) == host.PermissionDenied && c.api.denials.take(end.Actor, time.Now()):
 		end.Outcome = outcomeDenied
@@ -86,30 +93,21 @@ func (c *call) recordEnd(err error) {
 	}
 }
 
-func (c *call) entryOf(tenant, object, outcome string) *audit.Entry {
-	return &audit.Entry{Actor: actor(c.principal), Action: c.route.audit, Tenant: plain(tenant), Object: object, Outcome: outcome, Request: c.id}
-}
-
-// tenant returns whose data or rights the request is about: the tenant in an
-// administrator's path, or that of the credential. It is "" for what is the host's.
-func (c *call) tenant() string {
-	if of := c.r.PathValue("tenant"); of != "" || c.route.admin && c.principal.Admin {
-		return of
-	}
-	return c.principal.Tenant
+func (a *changeAudit) entryOf(tenant, object, outcome string) *audit.Entry {
+	return &audit.Entry{Actor: actor(a.call.principal), Action: a.call.route.audit, Tenant: plain(tenant), Object: object, Outcome: outcome, Request: a.call.id}
 }
 
 // object returns what the path names: the first of its variables that is no tenant, or the
 // tenant.
-func (c *call) object() string {
-	names := c.route.pathNames()
+func (a *changeAudit) object() string {
+	names := a.call.route.pathNames()
 	for _, name := range names {
 		if name != "tenant" {
-			return objectOf(name, c.r.PathValue(name))
+			return objectOf(name, a.call.r.PathValue(name))
 		}
 	}
 	if len(names) > 0 {
-		return objectOf("tenant", c.r.PathValue("tenant"))
+		return objectOf("tenant", a.call.r.PathValue("tenant"))
 	}
 	return ""
 }

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/keys"
@@ -38,14 +37,14 @@ type call struct {
 	ctx       context.Context // the lifetime of the request
 	id        string          // of the request
 	principal *keys.Principal
-
-	entry      *audit.Entry // of the change, once it is in the audit log
-	madeObject string       // by the change
+	query     query
+	audit     changeAudit
 }
 
 // begin makes the call of a request, with its deadlines.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, context.CancelFunc) {
 	c := &call{api: a, route: of, w: w, r: r, id: requestID(r), principal: &keys.Principal{}}
+	c.audit.call = c
 	h := w.Header()
 	h.Set("X-Request-Id", c.id)
 	h.Set("Cache-Control", "no-store")
@@ -68,6 +67,15 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, c
 	ctx, cancel := context.WithTimeout(c.ctx, whole)
 	c.ctx = ctx
 	return c, cancel
+}
+
+// tenant returns whose data or rights the request is about: the tenant in an
+// administrator's path, or that of the credential. It is "" for what is the host's.
+func (c *call) tenant() string {
+	if of := c.r.PathValue("tenant"); of != "" || c.route.admin && c.principal.Admin {
+		return of
+	}
+	return c.principal.Tenant
 }
 
 // sending gives the next bytes of an answer their deadline, where the route has none for
@@ -101,71 +109,6 @@ func (c *call) checkCondition() error {
 		return nil
 	}
 	return host.Errorf(host.InvalidArgument, "%s %s has no header If-Match", c.route.method, c.route.path).WithHint("leave it out: the change is not conditional")
-}
-
-// checkQuery refuses parameters that the route does not have, or that come twice.
-func (c *call) checkQuery() error {
-	if len(c.r.URL.RawQuery) > maxQueryBytes {
-		return &statusError{http.StatusRequestURITooLong, host.Errorf(host.InvalidArgument, "the query is more than %d bytes", maxQueryBytes)}
-	}
-	if c.r.URL.RawQuery == "" || c.route.method == "" {
-		return nil
-	}
-	values, err := parseQuery(c.r.URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	for name, list := range values {
-		switch {
-		case !c.route.known(name):
-			return host.Errorf(host.InvalidArgument, "%s has no parameter %.60q", c.route.path, name).WithHint("GET /v1/openapi.json lists the parameters")
-		case len(list) > 1:
-			return host.Errorf(host.InvalidArgument, "parameter %q is given %d times", name, len(list))
-		case !utf8.ValidString(list[0]):
-			return host.Errorf(host.InvalidArgument, "parameter %q is not UTF-8", name)
-		}
-	}
-	return nil
-}
-
-// query returns a parameter; "" if it is absent.
-func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
-
-// queryInt returns a parameter that is a number; 0 if it is absent.
-func (c *call) queryInt(name string) (int, error) {
-	text := c.query(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, host.Errorf(host.InvalidArgument, "parameter %q is not a number: %.60q", name, text)
-	}
-	return n, nil
-}
-
-// queryBool returns a parameter that is true or false; false if it is absent.
-func (c *call) queryBool(name string) (bool, error) {
-	switch text := c.query(name); text {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
-	default:
-		return false, host.Errorf(host.InvalidArgument, "parameter %q is neither true nor false: %.60q", name, text)
-	}
-}
-
-// limit returns the limit of a page; most if the request names none.
-func (c *call) limit(most int) (int, error) {
-	n, err := c.queryInt("limit")
-	if err == nil && n > most {
-		err = host.Errorf(host.InvalidArgument, "the limit is %d, more than %d", n, most)
-	}
-	if n == 0 {
-		n = most
-	}
-	return n, err
 }
 
 // path returns a variable of the path.

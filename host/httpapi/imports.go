@@ -26,7 +26,7 @@ func (h *threadHandlers) importThreads(c *call) error {
 	if err := c.bodyIs(octets, "application/json", "application/x-ndjson"); err != nil {
 		return err
 	}
-	if err := c.recordOf(c.tenant(), objectOf("thread", c.query("thread"))); err != nil {
+	if err := c.audit.recordOf(c.tenant(), objectOf("thread", c.query.text("thread"))); err != nil {
 		return err
 	}
 	body := c.upload(c.api.options.MaxFileBytes)
@@ -53,7 +53,7 @@ type importSource struct {
 // sources yields the threads of a file.
 func (h *threadHandlers) sources(c *call, body io.Reader) iter.Seq2[importSource, error] {
 	return func(yield func(importSource, error) bool) {
-		format, thread, err := transfer.Format(c.query("format")), c.query("thread"), error(nil)
+		format, thread, err := transfer.Format(c.query.text("format")), c.query.text("thread"), error(nil)
 		if format == "" {
 			format, body, err = transfer.Detect(body)
 		}

@@ -101,7 +101,7 @@ func (h *memoryHandlers) routes() []*route {
 
 // memories returns the scope of the query, for a credential that reaches the whole tenant.
 func (c *call) memories() (memory.Scope, error) {
-	return memory.Scope{Tenant: c.principal.Tenant, Application: c.query("application"), User: c.query("user"), Agent: c.query("agent"), Run: c.query("run")}, c.whole()
+	return memory.Scope{Tenant: c.principal.Tenant, Application: c.query.text("application"), User: c.query.text("user"), Agent: c.query.text("agent"), Run: c.query.text("run")}, c.whole()
 }
 
 // memory is memories, with the id in the path.
@@ -133,11 +133,11 @@ func (h *memoryHandlers) searchMemories(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	hits, err := h.store.Search(c.ctx, scope, c.query("q"), &memory.SearchOptions{Limit: limit})
+	hits, err := h.store.Search(c.ctx, scope, c.query.text("q"), &memory.SearchOptions{Limit: limit})
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (h *memoryHandlers) changeMemories(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	changed, err := h.store.Apply(c.ctx, scope, in.Changes...)
@@ -174,11 +174,11 @@ func (h *memoryHandlers) listMemories(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, err := c.limit(memory.MaxListed)
+	limit, err := c.query.limit(memory.MaxListed)
 	if err != nil {
 		return err
 	}
-	list, err := h.store.List(c.ctx, scope, &memory.ListOptions{After: c.query("cursor"), Limit: limit})
+	list, err := h.store.List(c.ctx, scope, &memory.ListOptions{After: c.query.text("cursor"), Limit: limit})
 	if err != nil {
 		return err
 	}
@@ -201,14 +201,14 @@ func (h *memoryHandlers) addMemory(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.recordOf(c.tenant(), objectOf("memory", in.ID)); err != nil {
+	if err := c.audit.recordOf(c.tenant(), objectOf("memory", in.ID)); err != nil {
 		return err
 	}
 	m, err := h.store.Add(c.ctx, scope, in.Text, &memory.AddOptions{ID: in.ID, Metadata: in.Metadata, Expires: in.Expires})
 	if err != nil {
 		return err
 	}
-	c.made("memory", m.ID)
+	c.audit.made("memory", m.ID)
 	c.w.Header().Set("Location", "/v1/memories/"+url.PathEscape(m.ID))
 	return c.answer(m)
 }
@@ -218,7 +218,7 @@ func (h *memoryHandlers) forgetMemories(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if err := h.store.DeleteAll(c.ctx, scope); err != nil {
@@ -248,7 +248,7 @@ func (h *memoryHandlers) updateMemory(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	changed, err := h.store.Apply(c.ctx, scope, memory.Change{Kind: memory.Update, ID: id, Text: in.Text, Metadata: in.Metadata, Expires: in.Expires})
@@ -263,7 +263,7 @@ func (h *memoryHandlers) deleteMemory(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if err := h.store.Delete(c.ctx, scope, id); err != nil {

@@ -2,10 +2,7 @@ package httpapi
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
-
-	"github.com/agenthost/agenthost/host"
 )
 
 // Me is the answer of GET /v1/me.
@@ -84,15 +81,6 @@ func (h *hostHandlers) listTargets(c *call) error {
 	}
 	slices.Sort(names)
 	return c.answer(TargetList{names})
-}
-
-// parseQuery parses a query string, and refuses what url.URL.Query would leave out.
-func parseQuery(raw string) (url.Values, error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "the query cannot be read").WithHint("escape its values by percent signs")
-	}
-	return values, nil
 }
 
 // corsAge is how many seconds a browser keeps the answer to a preflight request.

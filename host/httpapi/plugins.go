@@ -144,7 +144,7 @@ func (h *pluginHandlers) ofPlugin(change func(ctx context.Context, tenant, id st
 		if err != nil {
 			return err
 		}
-		if err := c.record(); err != nil {
+		if err := c.audit.record(); err != nil {
 			return err
 		}
 		p, err := change(c.ctx, h.owner(c), id)
@@ -172,11 +172,11 @@ func (h *pluginHandlers) listPlugins(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	shared, err := c.queryBool("shared")
+	shared, err := c.query.boolean("shared")
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (h *pluginHandlers) listPlugins(c *call) error {
 	if shared {
 		list = h.plugins.Shared
 	}
-	page, next, err := list(c.ctx, h.owner(c), c.query("cursor"), limit)
+	page, next, err := list(c.ctx, h.owner(c), c.query.text("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (h *pluginHandlers) uploadPlugin(c *call) error {
 	if err := c.bodyIs(wasmType, octets); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	file := c.upload(c.api.options.MaxModuleBytes)
@@ -218,7 +218,7 @@ func (h *pluginHandlers) deletePlugin(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if err := h.plugins.Remove(c.ctx, h.owner(c), id); err != nil {
@@ -265,7 +265,7 @@ func (h *pluginHandlers) grantPlugin(c *call) error {
 			return err
 		}
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	p, err := h.plugins.Grant(c.ctx, h.owner(c), id, granted)

@@ -146,7 +146,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, of *route) {
 	if err == nil {
 		err = of.handle(c)
 	}
-	c.recordEnd(err)
+	c.audit.end(err)
 	switch {
 	case err == nil || errors.Is(err, errAnswered):
 	case of.refuse != nil:
@@ -174,5 +174,7 @@ func (a *API) admit(c *call) error {
 	if err := c.checkCondition(); err != nil {
 		return err
 	}
-	return c.checkQuery()
+	var err error
+	c.query, err = readQuery(c.route, c.r)
+	return err
 }

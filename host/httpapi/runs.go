@@ -241,16 +241,16 @@ func wantsEvents(r *http.Request) bool {
 }
 
 func (h *runHandlers) listRuns(c *call) error {
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	thread := c.query("thread")
+	thread := c.query.text("thread")
 	if c.principal.Thread != "" {
 		thread = c.principal.Thread
 	}
 	page, err := h.runs.List(c.ctx, &runs.ListRequest{
-		Tenant: c.principal.Tenant, Thread: thread, Status: runs.Status(c.query("status")), Limit: limit, Cursor: c.query("cursor"),
+		Tenant: c.principal.Tenant, Thread: thread, Status: runs.Status(c.query.text("status")), Limit: limit, Cursor: c.query.text("cursor"),
 	})
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func (h *runHandlers) runEvents(c *call) error {
 	if err != nil {
 		return err
 	}
-	from, err := c.queryInt("from")
+	from, err := c.query.integer("from")
 	if err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (h *runHandlers) cancelRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if run, err = h.runs.Cancel(c.ctx, c.principal.Tenant, run.ID); err != nil {
@@ -358,7 +358,7 @@ func (h *runHandlers) answerRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if run, err = h.runs.Answer(c.ctx, c.principal.Tenant, run.ID, in.Answers, &runs.StartOptions{OnLeave: in.OnLeave}); err != nil {

@@ -100,7 +100,7 @@ func (h *sessionHandlers) handle(path string) func(*call) error {
 		if err != nil {
 			return err
 		}
-		if err := c.record(); err != nil {
+		if err := c.audit.record(); err != nil {
 			return err
 		}
 		r := c.r.WithContext(context.WithValue(c.ctx, callerKey{}, sessions.Caller{Tenant: c.principal.Tenant, Key: c.principal.Key}))

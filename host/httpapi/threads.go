@@ -147,11 +147,11 @@ func (h *threadHandlers) listThreads(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	page, err := h.tenant(c).List(c.ctx, &threads.ListOptions{Limit: limit, Cursor: c.query("cursor")})
+	page, err := h.tenant(c).List(c.ctx, &threads.ListOptions{Limit: limit, Cursor: c.query.text("cursor")})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (h *threadHandlers) createThread(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, created, err := h.tenant(c).Create(c.ctx, &threads.CreateOptions{ID: in.ID, Title: in.Title, Metadata: in.Metadata})
@@ -176,7 +176,7 @@ func (h *threadHandlers) createThread(c *call) error {
 	if !created {
 		return c.answerThread(http.StatusOK, t)
 	}
-	c.made("thread", t.ID)
+	c.audit.made("thread", t.ID)
 	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
 	return c.answerThread(http.StatusCreated, t)
 }
@@ -213,7 +213,7 @@ func (h *threadHandlers) updateThread(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, err := h.tenant(c).Update(c.ctx, id, threads.Change{Title: in.Title, Metadata: in.Metadata})
@@ -231,7 +231,7 @@ func (h *threadHandlers) deleteThread(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	if err := h.tenant(c).Delete(c.ctx, id); err != nil {
@@ -245,11 +245,11 @@ func (h *threadHandlers) threadMessages(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	shown, err := h.tenant(c).ShowAt(c.ctx, id, threads.At{Branch: c.query("branch"), Snapshot: c.query("snapshot")}, limit)
+	shown, err := h.tenant(c).ShowAt(c.ctx, id, threads.At{Branch: c.query.text("branch"), Snapshot: c.query.text("snapshot")}, limit)
 	if err != nil {
 		return err
 	}
@@ -320,7 +320,7 @@ func (h *threadHandlers) editMessage(c *call) error {
 	if m.Role == host.System {
 		return errNoSystem()
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, err := h.tenant(c).EditMessage(c.ctx, id, message, &m, guard)
@@ -332,7 +332,7 @@ func (h *threadHandlers) deleteMessage(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, err := h.tenant(c).DeleteMessage(c.ctx, id, message, guard)
@@ -348,7 +348,7 @@ func (h *threadHandlers) rewindThread(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, err := h.tenant(c).Rewind(c.ctx, id, in.at(), guard)
@@ -367,14 +367,14 @@ func (h *threadHandlers) forkThread(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
-	if err := c.record(); err != nil {
+	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, err := h.tenant(c).Fork(c.ctx, id, &threads.ForkOptions{ID: in.ID, At: in.At.at(), Title: in.Title, Metadata: in.Metadata})
 	if err != nil {
 		return err
 	}
-	c.made("thread", t.ID)
+	c.audit.made("thread", t.ID)
 	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
 	return c.answerThread(c.route.status, t)
 }
@@ -462,7 +462,7 @@ func (h *threadHandlers) exportThread(c *call) error {
 	if h.view != nil {
 		return host.Errorf(host.PermissionDenied, "this host hides parts of threads from clients, and exports none").WithHint("export with the command agenthost thread export")
 	}
-	format := transfer.Format(c.query("format"))
+	format := transfer.Format(c.query.text("format"))
 	if format == "" {
 		format = transfer.FormatThread
 	}
@@ -473,11 +473,11 @@ func (h *threadHandlers) searchMessages(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
-	hits, err := search.New(h.store).Messages(c.ctx, c.principal.Tenant, c.query("q"), &search.Options{Limit: limit})
+	hits, err := search.New(h.store).Messages(c.ctx, c.principal.Tenant, c.query.text("q"), &search.Options{Limit: limit})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (h *tokenHandlers) mint(c *call) error {
 	if c.principal.Key == "" {
 		return host.Errorf(host.PermissionDenied, "the credential is no API key, and has no tokens").WithHint("use a key of the tenant")
 	}
-	if err := c.recordOf(c.principal.Tenant, objectOf("thread", in.Thread)); err != nil {
+	if err := c.audit.recordOf(c.principal.Tenant, objectOf("thread", in.Thread)); err != nil {
 		return err
 	}
 	token, expires, err := h.store.Of(c.principal.Tenant).Mint(c.ctx, c.principal.Key, &keys.Token{

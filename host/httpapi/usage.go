@@ -68,7 +68,7 @@ func (h *usageHandlers) routesAt(path, group, whose, bill, records, limits strin
 
 // period returns the day or month that the request names.
 func (h *usageHandlers) period(c *call) (name string, p usage.Period, err error) {
-	name = c.query("period")
+	name = c.query.text("period")
 	if name == "" {
 		name = time.Now().UTC().Format("2006-01")
 	}
@@ -88,7 +88,7 @@ func (h *usageHandlers) getUsage(c *call) error {
 	if err != nil {
 		return err
 	}
-	switch by := c.query("by"); by {
+	switch by := c.query.text("by"); by {
 	case "":
 	case "key":
 		bill.Items = bill.ByKey()
@@ -102,17 +102,17 @@ func (h *usageHandlers) usageRecords(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
-	limit, err := c.queryInt("limit")
+	limit, err := c.query.integer("limit")
 	if err != nil {
 		return err
 	}
 	var after uint64
-	if cursor := c.query("cursor"); cursor != "" {
+	if cursor := c.query.text("cursor"); cursor != "" {
 		if after, err = strconv.ParseUint(cursor, 10, 64); err != nil {
 			return host.Errorf(host.InvalidArgument, "the cursor is not that of a page: %.60q", cursor)
 		}
 	}
-	records, more, err := h.ledger.Export(c.ctx, c.tenant(), c.query("key"), after, limit)
+	records, more, err := h.ledger.Export(c.ctx, c.tenant(), c.query.text("key"), after, limit)
 	if err != nil {
 		return err
 	}
