@@ -138,14 +138,14 @@ func (t *runThread) storedArtifacts(ctx context.Context) ([]ArtifactRef, error) 
 	if t.history == nil || t.history.artifacts == nil || t.scope.Thread == "" {
 		return nil, nil
 	}
-	return callHistory(ctx, t, historyCall[[]ArtifactRef]{method: "ThreadArtifacts", limit: t.limits.history(), call: t.history.artifacts})
+	return callHistory(ctx, t, historyCall[[]ArtifactRef]{method: "ThreadArtifacts", limit: historyLimit(t.limits), call: t.history.artifacts})
 }
 
 // boundRef applies the limits of a history call to the reading of an artifact.
 func (t *runThread) boundRef(ref ArtifactRef) ArtifactRef {
 	open := ref.Open
 	ref.Open = func(ctx context.Context) (*Artifact, error) {
-		a, err := callHistory(ctx, t, historyCall[*Artifact]{method: "Open of an artifact", limit: t.limits.history(), call: func(ctx context.Context, _ *HistoryRequest) (*Artifact, error) { return open(ctx) }})
+		a, err := callHistory(ctx, t, historyCall[*Artifact]{method: "Open of an artifact", limit: historyLimit(t.limits), call: func(ctx context.Context, _ *HistoryRequest) (*Artifact, error) { return open(ctx) }})
 		if err == nil && (a == nil || slices.Contains(a.Parts, nil)) {
 			err = Errorf(DataLoss, "history adapter returned a damaged artifact")
 		}

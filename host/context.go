@@ -70,7 +70,7 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	if json.Valid(arguments) {
 		arguments = schema.CanonicalIntegers(arguments)
 	}
-	limits := Limits{}.withDefaults()
+	limits := Limits{}.WithDefaults()
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,
 		limits: &limits, emit: func(EventData) error { return nil }, steps: replay.NewSteps(), spent: &spent{},

@@ -34,8 +34,11 @@ type timeLimit struct {
 	of   time.Duration
 }
 
-func (l *Limits) history() timeLimit { return timeLimit{"HistoryTimeout", l.HistoryTimeout} }
-func (l *Limits) commit() timeLimit  { return timeLimit{"CommitTimeout", l.CommitTimeout} }
+// historyLimit bounds a call of a history adapter before the model is asked.
+func historyLimit(l *Limits) timeLimit { return timeLimit{"HistoryTimeout", l.HistoryTimeout} }
+
+// commitLimit bounds a call that stores the results of a run.
+func commitLimit(l *Limits) timeLimit { return timeLimit{"CommitTimeout", l.CommitTimeout} }
 
 // callHistory calls a method of the adapter with a copy of the run's request.
 func callHistory[T any](ctx context.Context, t *runThread, c historyCall[T]) (T, error) {

@@ -57,7 +57,7 @@ func (t *runThread) checkHead(ctx context.Context) error {
 	if t.history == nil || t.history.threadHead == nil || t.head == "" {
 		return nil
 	}
-	head, err := callHistory(ctx, t, historyCall[string]{method: "ThreadHead", limit: t.limits.history(), call: t.history.threadHead})
+	head, err := callHistory(ctx, t, historyCall[string]{method: "ThreadHead", limit: historyLimit(t.limits), call: t.history.threadHead})
 	if err != nil {
 		return wrapError(err, "read the head of thread %q", t.scope.Thread)
 	}

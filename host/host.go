@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/host/runlimit"
 )
 
 // Host runs agents and networks. It holds the defaults and limits of every run
@@ -58,16 +59,22 @@ type Options struct {
 	Queue Enqueuer
 }
 
+// Limits bounds a run: see [runlimit.Limits].
+type Limits = runlimit.Limits
+
+// DefaultLimits returns the limits of a host whose options name none.
+func DefaultLimits() Limits { return runlimit.Default() }
+
 // New returns a host. Code invalid_argument for a negative limit.
 func New(opts *Options) (*Host, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
 	h := &Host{opts: *opts}
-	if err := opts.Limits.check(); err != nil {
+	if err := opts.Limits.Check(); err != nil {
 		return nil, err
 	}
-	h.opts.Limits = opts.Limits.withDefaults()
+	h.opts.Limits = opts.Limits.WithDefaults()
 	if h.opts.Logger == nil {
 		h.opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -282,5 +289,5 @@ func (h *Host) limitsOf(tenant string) *Limits {
 	if h.opts.TenantLimits == nil {
 		return &h.opts.Limits
 	}
-	return h.opts.TenantLimits(tenant).within(&h.opts.Limits)
+	return h.opts.TenantLimits(tenant).Within(&h.opts.Limits)
 }

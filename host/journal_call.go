@@ -21,9 +21,9 @@ type guardedJournal struct {
 // callJournal calls a method of the journal.
 func callJournal[T any](ctx context.Context, g *guardedJournal, method, run string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
-	limit := g.limits.commit()
+	limit := commitLimit(g.limits)
 	if method == "ReadRun" || method == "WaitingRuns" {
-		limit = g.limits.history()
+		limit = historyLimit(g.limits)
 	}
 	callCtx, cancel := context.WithTimeoutCause(ctx, limit.of, journalTimeout(limit))
 	defer cancel()

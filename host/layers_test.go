@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/providerstate", "host/runevent", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -52,6 +52,8 @@ var layers = []layer{
 		"a schema and JSON in, faults out; it knows nothing of tools and states"},
 	{"host/internal/statedoc", []string{"host/fault", "host/internal/jsondoc", "host/internal/schema"},
 		"an object that several writers patch; it knows nothing of runs, tools and events"},
+	{"host/runlimit", []string{"host/fault"},
+		"numbers and their defaults: stores, plans and configurations name them without the loop"},
 	{"host/runlog", []string{"host/fault", "host/internal/jsondoc"},
 		"the contract of journals: a store that implements it needs nothing of the loop"},
 	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/statedoc", "host/runlog"},

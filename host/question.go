@@ -56,8 +56,8 @@ const MaxQuestionTimeout = runlog.MaxTimeout
 // all that an answer must show.
 func newQuestionID() string { return chat.RandomID() }
 
-// forAnswers returns the bounds of answers to questions.
-func (l *Limits) forAnswers() runlog.AnswerLimits {
+// answerLimits returns the bounds of answers to questions.
+func answerLimits(l *Limits) runlog.AnswerLimits {
 	return runlog.AnswerLimits{Arguments: l.ArgumentBytes, Value: l.ResultBytes}
 }
 
@@ -79,7 +79,7 @@ func (tc *toolCalls) setTerms(ctx context.Context, c *toolCall) error {
 			return wrapError(err, "key of a question about %s", c.part.Name)
 		}
 	}
-	return terms.Apply(c.question, time.Now(), tc.limits.forAnswers())
+	return terms.Apply(c.question, time.Now(), answerLimits(tc.limits))
 }
 
 func (tc *toolCalls) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, error) {

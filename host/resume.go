@@ -299,7 +299,7 @@ func (r *run) restoreWithAnswers(ctx context.Context, c *replay.Checkpoint, give
 		r.startFailure = runlog.ErrExpired(r.journal.resumes, over)
 		return r.restoreCheckpoint(c)
 	}
-	answers, err := runlog.Match(r.journal.resumes, replay.QuestionsOf(c.Calls), given, r.limits.forAnswers())
+	answers, err := runlog.Match(r.journal.resumes, replay.QuestionsOf(c.Calls), given, answerLimits(r.limits))
 	if err != nil {
 		return err
 	}

@@ -92,8 +92,8 @@ func (r *routing) askRouters(ctx context.Context, state *State) error {
 // addAgents returns the names of the agents of a route. Agents that the router has
 // brought become agents of the run.
 func (r *routing) addAgents(router Router, route *Route) ([]string, error) {
-	if len(r.stack)+len(route.Next)+len(route.Agents) > maxScheduledAgents {
-		return nil, Errorf(ResourceExhausted, "router %q schedules more than %d agents", router.Name(), maxScheduledAgents)
+	if len(r.stack)+len(route.Next)+len(route.Agents) > replay.MaxScheduledAgents {
+		return nil, Errorf(ResourceExhausted, "router %q schedules more than %d agents", router.Name(), replay.MaxScheduledAgents)
 	}
 	if name, ok := r.unknownAgent(route.Next); ok {
 		return nil, r.net.stranger(router.Name(), name)

@@ -88,7 +88,7 @@ func (t *runThread) enter(ctx context.Context) (created bool, err error) {
 // openWithInput makes sure that the thread exists and stores the user's message in it, in
 // one call of the adapter.
 func (t *runThread) openWithInput(ctx context.Context) (created bool, err error) {
-	opened, err := callHistory(ctx, t, historyCall[OpenedThread]{method: "OpenThread", limit: t.limits.history(), call: t.history.openThread})
+	opened, err := callHistory(ctx, t, historyCall[OpenedThread]{method: "OpenThread", limit: historyLimit(t.limits), call: t.history.openThread})
 	switch {
 	case err != nil && t.scope.Thread == "":
 		return false, wrapError(err, "create a thread with the user's message")
@@ -130,7 +130,7 @@ func (t *runThread) create(ctx context.Context) (created bool, err error) {
 		id      string
 		created bool
 	}
-	a, err := callHistory(ctx, t, historyCall[answer]{method: "CreateThread", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (answer, error) {
+	a, err := callHistory(ctx, t, historyCall[answer]{method: "CreateThread", limit: historyLimit(t.limits), call: func(ctx context.Context, req *HistoryRequest) (answer, error) {
 		id, created, err := t.history.createThread(ctx, req)
 		return answer{id, created}, err
 	}})
@@ -144,7 +144,7 @@ func (t *runThread) storeInput(ctx context.Context) error {
 	if t.history == nil || t.history.appendUser == nil || t.conv.input == nil {
 		return nil
 	}
-	head, err := callHistory(ctx, t, historyCall[string]{method: "AppendUserMessage", limit: t.limits.history(), call: t.history.appendUser})
+	head, err := callHistory(ctx, t, historyCall[string]{method: "AppendUserMessage", limit: historyLimit(t.limits), call: t.history.appendUser})
 	if err != nil {
 		return wrapError(err, "store the user's message in thread %q", t.scope.Thread)
 	}
@@ -167,7 +167,7 @@ func (t *runThread) load(ctx context.Context, created bool) (*Loaded, error) {
 		t.loaded = &Loaded{}
 		return t.loaded, nil
 	}
-	loaded, err := callHistory(ctx, t, historyCall[*Loaded]{method: "Get", limit: t.limits.history(), call: t.history.get})
+	loaded, err := callHistory(ctx, t, historyCall[*Loaded]{method: "Get", limit: historyLimit(t.limits), call: t.history.get})
 	if err != nil {
 		return nil, wrapError(err, "load thread %q", t.scope.Thread)
 	}
@@ -304,7 +304,7 @@ func (t *runThread) storeRound(ctx context.Context, current *Result) error {
 	if len(round.Messages) == 0 {
 		return nil
 	}
-	head, err := callHistory(ctx, t, historyCall[string]{method: "AppendRound", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
+	head, err := callHistory(ctx, t, historyCall[string]{method: "AppendRound", limit: historyLimit(t.limits), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
 		return t.history.appendRound(ctx, req, round)
 	}})
 	if err != nil {
@@ -357,7 +357,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 // storeTurn stores the turn of a run, with a timeout of its own, also after a
 // cancel.
 func (t *runThread) storeTurn(ctx context.Context, turn *Turn) error {
-	_, err := callHistory(context.WithoutCancel(ctx), t, historyCall[struct{}]{method: "AppendResults", limit: t.limits.commit(), call: func(ctx context.Context, req *HistoryRequest) (struct{}, error) {
+	_, err := callHistory(context.WithoutCancel(ctx), t, historyCall[struct{}]{method: "AppendResults", limit: commitLimit(t.limits), call: func(ctx context.Context, req *HistoryRequest) (struct{}, error) {
 		return struct{}{}, t.history.appendResult(ctx, req, turn.copyOf())
 	}})
 	return wrapError(err, "store the results of the run in thread %q", t.scope.Thread)

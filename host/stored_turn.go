@@ -42,7 +42,7 @@ func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 	if t.history == nil || t.history.readTurn == nil || t.scope.Thread == "" || t.req.Input == nil || t.req.Input.ID == "" {
 		return nil, nil
 	}
-	stored, err := callHistory(ctx, t, historyCall[*StoredTurn]{method: "ReadTurn", limit: t.limits.history(), call: t.history.readTurn})
+	stored, err := callHistory(ctx, t, historyCall[*StoredTurn]{method: "ReadTurn", limit: historyLimit(t.limits), call: t.history.readTurn})
 	if err != nil || stored == nil {
 		return nil, wrapError(err, "look in thread %q for an answer to message %q", t.scope.Thread, t.conv.input.ID)
 	}

@@ -176,7 +176,7 @@ func (t *runThread) lockThread(ctx context.Context) (func(), error) {
 
 // beginBranch begins a branch, which the run then works on.
 func (t *runThread) beginBranch(ctx context.Context) error {
-	branch, err := callHistory(ctx, t, historyCall[string]{method: "Branch", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
+	branch, err := callHistory(ctx, t, historyCall[string]{method: "Branch", limit: historyLimit(t.limits), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
 		return t.history.branch(ctx, req, t.req.Regenerate)
 	}})
 	if err == nil && branch == "" {
@@ -198,7 +198,7 @@ func (t *runThread) takeAnswerBack(ctx context.Context) error {
 	if t.req.NewBranch { // the history has no locks
 		return t.beginBranch(ctx)
 	}
-	head, err := callHistory(ctx, t, historyCall[string]{method: "Regenerate", limit: t.limits.history(), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
+	head, err := callHistory(ctx, t, historyCall[string]{method: "Regenerate", limit: historyLimit(t.limits), call: func(ctx context.Context, req *HistoryRequest) (string, error) {
 		return t.history.regenerate(ctx, req, message)
 	}})
 	if err != nil {

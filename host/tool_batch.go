@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
@@ -49,8 +50,8 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	if ctx.Err() != nil {
 		return fault.ContextError(ctx)
 	}
-	if len(t.run.routes.stack) > maxScheduledAgents {
-		return Errorf(ResourceExhausted, "tools schedule more than %d agents", maxScheduledAgents)
+	if len(t.run.routes.stack) > replay.MaxScheduledAgents {
+		return Errorf(ResourceExhausted, "tools schedule more than %d agents", replay.MaxScheduledAgents)
 	}
 	return nil
 }

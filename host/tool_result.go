@@ -56,8 +56,8 @@ func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
 
 func (tc *toolCalls) checkSchedule(c *toolCall, out *ToolOutput) error {
 	names := slices.Concat(c.attempt.scheduled(), out.Schedule)
-	if len(names) > maxScheduledAgents {
-		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, maxScheduledAgents)
+	if len(names) > replay.MaxScheduledAgents {
+		return Errorf(ResourceExhausted, "The tool %s schedules more than %d agents.", c.part.Name, replay.MaxScheduledAgents)
 	}
 	if name, ok := tc.routes.unknownAgent(names); ok {
 		return Errorf(InvalidArgument, "The tool %s schedules the agent %q, which does not exist.", c.part.Name, name)

@@ -1,19 +1,15 @@
-package host
+package runlimit
 
 import (
 	"cmp"
 	"time"
 
-	"github.com/agenthost/agenthost/host/internal/replay"
-)
-
-const (
-	maxScheduledAgents = replay.MaxScheduledAgents
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Limits bounds a run. A zero field is its default; there is no way to say
 // "unlimited". An agent that reaches MaxRounds or MaxConsecutiveToolFailures ends
-// as its [OnMaxRounds] says, by default with an answer. Breaking another one ends
+// as its host.OnMaxRounds says, by default with an answer. Breaking another one ends
 // the run, or the call, with an error of code resource_exhausted (deadline_exceeded
 // for times) that names the limit.
 type Limits struct {
@@ -43,8 +39,8 @@ type Limits struct {
 	CommitTimeout    time.Duration // storing a run's results, after a cancel too (15 s)
 }
 
-// DefaultLimits returns the limits of a host whose options name none.
-func DefaultLimits() Limits {
+// Default returns the limits of a host whose options name none.
+func Default() Limits {
 	return Limits{
 		MaxIterations:              50,
 		MaxRounds:                  50,
@@ -70,9 +66,9 @@ func DefaultLimits() Limits {
 	}
 }
 
-// withDefaults returns the limits with the default of each zero field.
-func (l Limits) withDefaults() Limits {
-	d := DefaultLimits()
+// WithDefaults returns the limits with the default of each zero field.
+func (l Limits) WithDefaults() Limits {
+	d := Default()
 	return Limits{
 		MaxIterations:              cmp.Or(l.MaxIterations, d.MaxIterations),
 		MaxRounds:                  cmp.Or(l.MaxRounds, d.MaxRounds),
@@ -98,9 +94,9 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// within returns the smaller of each limit of l and of the host's; a zero field of l is
+// Within returns the smaller of each limit of l and of the host's; a zero field of l is
 // the host's.
-func (l Limits) within(of *Limits) *Limits {
+func (l Limits) Within(of *Limits) *Limits {
 	return &Limits{
 		MaxIterations:              tighter(l.MaxIterations, of.MaxIterations),
 		MaxRounds:                  tighter(l.MaxRounds, of.MaxRounds),
@@ -134,7 +130,8 @@ func tighter[N ~int | ~int64](own, of N) N {
 	return min(own, of)
 }
 
-func (l Limits) check() error {
+// Check returns an error of code invalid_argument for a negative limit.
+func (l Limits) Check() error {
 	for _, f := range []struct {
 		name string
 		v    int64
@@ -149,7 +146,7 @@ func (l Limits) check() error {
 		{"ToolTimeout", int64(l.ToolTimeout)}, {"HistoryTimeout", int64(l.HistoryTimeout)}, {"CommitTimeout", int64(l.CommitTimeout)},
 	} {
 		if f.v < 0 {
-			return Errorf(InvalidArgument, "limit %s is %d", f.name, f.v).WithHint("leave it out for the default")
+			return fault.Errorf(fault.InvalidArgument, "limit %s is %d", f.name, f.v).WithHint("leave it out for the default")
 		}
 	}
 	return nil
