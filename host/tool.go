@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/schema"
@@ -80,6 +81,7 @@ const MaxToolRetries = replay.MaxToolRetries
 // ToolOutput is the answer of a tool.
 type ToolOutput struct {
 	Content   json.RawMessage // any JSON; absent, the result says that the tool was executed
+	Media     []*chat.Media   // shown to models that take it; with Content within [Limits].ResultBytes
 	State     []PatchOp       // applied to the run's state, all or nothing
 	Artifacts []Artifact
 	Schedule  []string   // agents to run next

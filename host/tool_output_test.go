@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +20,7 @@ func TestNewToolWithAToolOutputDoesWhatItSays(t *testing.T) {
 	picture := &host.Media{MediaType: "image/png", Data: []byte{1}}
 	whole := &host.ToolOutput{
 		Content:   json.RawMessage(`{"n":1}`),
+		Media:     []*chat.Media{picture},
 		State:     []host.PatchOp{{Op: "add", Path: "/seen", Value: json.RawMessage(`true`)}},
 		Artifacts: []host.Artifact{{Name: "picture", Parts: []host.Part{picture}}},
 		Cost:      &host.Cost{Instructions: 7},
@@ -33,8 +35,8 @@ func TestNewToolWithAToolOutputDoesWhatItSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := result.Results[0].ToolResults()[0]; string(got.Content) != `{"n":1}` || got.IsError {
-				t.Errorf("the model is told %s", got.Content)
+			if got := result.Results[0].ToolResults()[0]; string(got.Content) != `{"n":1}` || got.IsError || !cmp.Equal(got.Media, []*chat.Media{picture}) {
+				t.Errorf("the model is told %s, and shown %v", got.Content, got.Media)
 			}
 			if string(result.State) != `{"seen":true}` || result.Cost.Instructions != 7 {
 				t.Errorf("state %s, cost %+v", result.State, result.Cost)
@@ -73,5 +75,26 @@ func TestNewToolInterrupts(t *testing.T) {
 	}
 	if result.FinishReason != chat.FinishInterrupted || len(result.Questions) != 1 || result.Questions[0].Reason != "which colour?" {
 		t.Errorf("the run ends with %s and asks %+v", result.FinishReason, result.Questions)
+	}
+}
+
+func TestToolsMediaIsCheckedAndBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		media *chat.Media
+		says  string
+	}{
+		"nil":                  {nil, "media 0 has no type"},
+		"no type":              {&chat.Media{Data: []byte("x")}, "media 0 has no type"},
+		"no data":              {&chat.Media{MediaType: "image/png"}, "neither data nor an address"},
+		"longer than a result": {&chat.Media{MediaType: "image/png", Data: make([]byte, 1<<20)}, "more than the 1048576"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tool := host.NewTool("draw", "", func(context.Context, *host.Call, struct{}) (*host.ToolOutput, error) {
+				return &host.ToolOutput{Media: []*chat.Media{c.media}}, nil
+			}, nil)
+			if got := call(t, tool, `{}`); !got.IsError || !strings.Contains(string(got.Content), c.says) || got.Media != nil {
+				t.Errorf("the model is told %s, want an error that says %q", got.Content, c.says)
+			}
+		})
 	}
 }

@@ -23,7 +23,11 @@ func (o *ToolOutput) own() *ToolOutput {
 // applyOutput checks an answer and then applies its effects to the state and the
 // run: all or none.
 func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
-	if n := len(out.Content); n > tc.limits.ResultBytes {
+	n, err := chat.MediaBytes(out.Media)
+	if err != nil {
+		return wrapError(err, "the result of %s", c.part.Name)
+	}
+	if n += len(out.Content); n > tc.limits.ResultBytes {
 		return Errorf(ResourceExhausted, "The result of %s is %d bytes, more than the %d that are allowed.", c.part.Name, n, tc.limits.ResultBytes)
 	}
 	if len(out.Content) == 0 {
@@ -152,7 +156,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 		c.open = &replay.OpenCall{Question: c.question, Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments},
 			Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed}
 	default:
-		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil})
+		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil, Media: c.output.Media})
 		c.message.Agent = tc.agent.name
 	}
 	tc.recordCallDone(ctx, c)

@@ -32,7 +32,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	write := func(messages []*host.Message) {
-		if _, err := m.request(&llm.Request{Messages: messages}, false); err != nil {
+		if err := (&question{model: m, req: &llm.Request{Messages: messages}}).write(); err != nil {
 			b.Fatal(err)
 		}
 	}

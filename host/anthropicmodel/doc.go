@@ -27,6 +27,9 @@
 // unchanged. When they take long the provider pauses its answer; the agent asks
 // again, as a round of its own, and the answer continues.
 //
+// Images (PNG, JPEG, GIF, WebP) and PDF that tools have returned go into their results;
+// a sentence stands for other media, and for all of it if the provider refuses one.
+//
 // The protocol has no field for the schema of an output: the system prompt
 // states it in words.
 //

@@ -14,7 +14,8 @@ import (
 // wireForm is the key of the encodings that messages cache. An encoding must
 // depend only on the message and its wireForm.
 type wireForm struct {
-	bare bool // without thinking
+	bare    bool // without earlier thinking; the model does not think about the request either
+	noMedia bool // sentences in the place of tools' media
 }
 
 // blockWriter writes the content blocks of one message, separated by commas. The
@@ -56,20 +57,49 @@ func (w *blockWriter) content(msg *chat.Message) error {
 		w.assistant(msg)
 	case chat.ToolRole:
 		for _, r := range msg.ToolResults() {
-			w.begin("tool_result")
-			w.member("tool_use_id", modelhttp.ToolID(r.ID))
-			if text := r.ContentText(); text != "" {
-				w.member("content", text)
+			if err := w.result(r); err != nil {
+				return err
 			}
-			if r.IsError {
-				w.b = append(w.b, `,"is_error":true`...)
-			}
-			w.end()
 		}
 	default:
 		return fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
 	}
 	return nil
+}
+
+// result writes a tool's result: a text, or blocks where media is shown.
+func (w *blockWriter) result(r *chat.ToolResult) error {
+	w.begin("tool_result")
+	w.member("tool_use_id", modelhttp.ToolID(r.ID))
+	shown, rest := modelhttp.SplitMedia(r, w.shows)
+	text := r.ContentText() + rest
+	if r.IsError { // the provider takes nothing but text in one
+		w.b = append(w.b, `,"is_error":true`...)
+	}
+	if len(shown) == 0 {
+		if text != "" {
+			w.member("content", text)
+		}
+		w.end()
+		return nil
+	}
+	blocks := &blockWriter{model: w.model, form: w.form}
+	if text != "" {
+		blocks.text(text)
+	}
+	for _, m := range shown {
+		if err := blocks.media(m); err != nil {
+			return err
+		}
+	}
+	w.b = append(append(append(w.b, `,"content":[`...), blocks.b...), ']')
+	w.end()
+	return nil
+}
+
+// shows reports whether media of a tool's result is shown.
+func (w *blockWriter) shows(m *chat.Media) bool {
+	return !w.form.noMedia && (modelhttp.IsRasterImage(m) || modelhttp.IsPDF(m))
 }
 
 func (w *blockWriter) next() {

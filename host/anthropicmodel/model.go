@@ -114,32 +114,49 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 			yield(llm.Chunk{}, modelhttp.NoConversations(m.name))
 			return
 		}
-		bare := false
-		body, err := m.request(req, bare)
-		if err != nil {
+		q := &question{model: m, req: req, hasMedia: modelhttp.HasToolMedia(req)}
+		if err := q.write(); err != nil {
 			yield(llm.Chunk{}, err)
 			return
 		}
-		m.server.Ask(ctx, yield, func(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
-			if m.server.AnswersWhole(req) {
-				x.ExpectWhole()
-			}
-			f := m.try(c, x, body)
-			if f != nil && !bare && f.Says("signature") {
-				bare = true
-				body, err = m.request(req, bare)
-				f.AtOnce = err == nil
-			}
-			return f
-		})
+		m.server.Ask(ctx, yield, q.try)
 	}
+}
+
+// question is one request, which attempts may change.
+type question struct {
+	model    *Model
+	req      *llm.Request
+	body     modelhttp.Body
+	form     wireForm
+	hasMedia bool // a tool's result has
+}
+
+// try sends the request once. A part that the provider refuses is changed for the next
+// attempt, which follows at once.
+func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
+	f := q.answer(c, x)
+	switch {
+	case f == nil:
+	case !q.form.bare && f.Says("signature"):
+		q.form.bare = true
+		f.AtOnce = q.write() == nil
+	case q.hasMedia && !q.form.noMedia && f.AboutMedia():
+		q.form.noMedia = true
+		f.AtOnce = q.write() == nil
+	}
+	return f
 }
 
 const messagesPath = "/v1/messages"
 
-// try sends the request once and passes the answer on.
-func (m *Model) try(c *modelhttp.Call, x *modelhttp.Exchange, body modelhttp.Body) *modelhttp.Fault {
-	if err := x.Post(messagesPath, body, m.headers); err != nil {
+// answer sends the request and passes the answer on.
+func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
+	m := q.model
+	if m.server.AnswersWhole(q.req) {
+		x.ExpectWhole()
+	}
+	if err := x.Post(messagesPath, q.body, m.headers); err != nil {
 		return x.Fault(err)
 	}
 	got := answer{raw: m.server.NewRaw()}

@@ -46,23 +46,23 @@ type piece struct {
 	blocks []byte
 }
 
-// request writes a question in the protocol's words. Each message is written
-// once in its life, but for the last one. A bare request omits earlier
-// thinking, and the model does not think about it.
-func (m *Model) request(req *llm.Request, bare bool) (modelhttp.Body, error) {
-	d, err := m.draft(req, wireForm{bare})
+// write writes the request. Each message is written once in its life, but for the
+// last one.
+func (q *question) write() error {
+	m, req := q.model, q.req
+	d, err := m.draft(req, q.form)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(d.turns) == 0 {
-		return nil, fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
 	if err := m.finish(d); err != nil {
-		return nil, err
+		return err
 	}
 	head, err := modelhttp.AddHeadParameters(m.head(req, d), "messages", req.Parameters, reserved...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	body := append(make(modelhttp.Body, 0, 2*len(d.pieces)+2*len(d.turns)+2), head)
 	for i, t := range d.turns {
@@ -78,7 +78,8 @@ func (m *Model) request(req *llm.Request, bare bool) (modelhttp.Body, error) {
 		}
 		body = append(body, turnEnd)
 	}
-	return append(body, bodyEnd), nil
+	q.body = append(body, bodyEnd)
+	return nil
 }
 
 // The text between the pieces, never modified.

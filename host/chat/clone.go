@@ -48,7 +48,7 @@ func deepClonePart(p Part) Part {
 	case *ToolCall:
 		return &ToolCall{ID: p.ID, Name: p.Name, Arguments: slices.Clone(p.Arguments), Extra: p.Extra.clone()}
 	case *ToolResult:
-		return &ToolResult{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError, Extra: p.Extra.clone()}
+		return &ToolResult{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError, Media: deepCloneMedia(p.Media), Extra: p.Extra.clone()}
 	case *Media:
 		return &Media{MediaType: p.MediaType, URL: p.URL, Data: slices.Clone(p.Data), Extra: p.Extra.clone()}
 	case *Data:
@@ -57,6 +57,14 @@ func deepClonePart(p Part) Part {
 		return &Unknown{Kind: p.Kind, JSON: slices.Clone(p.JSON)}
 	}
 	return p // the set is closed
+}
+
+func deepCloneMedia(list []*Media) []*Media {
+	out := slices.Clone(list)
+	for i, m := range list {
+		out[i] = deepClonePart(m).(*Media)
+	}
+	return out
 }
 
 func (e Extra) clone() Extra {

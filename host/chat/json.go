@@ -178,7 +178,11 @@ func partStrings(p Part) []string {
 	case *ToolCall:
 		return []string{p.ID, p.Name}
 	case *ToolResult:
-		return []string{p.ID, p.Name}
+		list := []string{p.ID, p.Name}
+		for _, m := range p.Media {
+			list = append(list, partStrings(m)...)
+		}
+		return list
 	case *Media:
 		return []string{p.MediaType, p.URL}
 	}
@@ -254,7 +258,7 @@ func decodePart(b []byte) (Part, error) {
 		return p, cmp.Or(err, needed(kind, p.ID, p.Name))
 	case "tool_result":
 		p := &ToolResult{}
-		err := decodeFields(b, &p.Extra, field{"id", &p.ID}, field{"name", &p.Name}, field{"content", &p.Content}, field{"is_error", &p.IsError})
+		err := decodeFields(b, &p.Extra, field{"id", &p.ID}, field{"name", &p.Name}, field{"content", &p.Content}, field{"is_error", &p.IsError}, field{"media", &p.Media})
 		return p, cmp.Or(err, needed(kind, p.ID, p.Name))
 	case "media":
 		p := &Media{}
@@ -274,7 +278,7 @@ func needed(kind, id, name string) error {
 }
 
 // field binds one JSON member to where it goes: *string, *bool, *[]byte
-// (base64) or *json.RawMessage.
+// (base64), *[]*Media or *json.RawMessage.
 type field struct {
 	name string
 	into any
@@ -309,12 +313,30 @@ func (f field) set(v []byte) error {
 	case *json.RawMessage:
 		*into = v
 		return nil
+	case *[]*Media:
+		return decodeMedia(v, into)
 	default: // *bool, *[]byte
 		if err := json.Unmarshal(v, into); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		return nil
 	}
+}
+
+// decodeMedia reads a list of media parts.
+func decodeMedia(b []byte, into *[]*Media) error {
+	var parts []Part
+	if err := decodeParts(b, &parts); err != nil {
+		return fmt.Errorf("media: %w", err)
+	}
+	for _, p := range parts {
+		m, ok := p.(*Media)
+		if !ok {
+			return fmt.Errorf("media: a part of type %q", p.Type())
+		}
+		*into = append(*into, m)
+	}
+	return nil
 }
 
 // The parts write themselves as the plugin contract has them, with their type, so
@@ -379,6 +401,17 @@ func AppendPartJSON(dst []byte, p Part) []byte {
 		dst = jsondoc.AppendRaw(dst, p.Content)
 		if p.IsError {
 			dst = append(dst, `,"is_error":true`...)
+		}
+		for i, m := range p.Media {
+			if i == 0 {
+				dst = append(dst, `,"media":[`...)
+			} else {
+				dst = append(dst, ',')
+			}
+			dst = AppendPartJSON(dst, m)
+		}
+		if len(p.Media) > 0 {
+			dst = append(dst, ']')
 		}
 	case *Media:
 		dst = appendMedia(dst, p)

@@ -31,6 +31,7 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 		"no parts":             `{"id":"","role":"system","parts":[]}`,
 		"reasoning":            `{"id":"m","role":"assistant","agent":"a","parts":[{"type":"reasoning","text":"hm","signature":"c2ln"}]}`,
 		"big integers":         `{"id":"m","role":"assistant","parts":[{"type":"tool_call","id":"c","name":"n","arguments":{"a":9007199254740993,"b":[1.50,-0]}}]}`,
+		"tool result's media":  `{"id":"m","role":"tool","parts":[{"type":"tool_result","id":"c","name":"n","content":1,"media":[{"type":"media","media_type":"image/png","data":"UE5H","alt":"a cat"},{"type":"media","media_type":"image/png","url":"https://a.example/b"}],"more":2}]}`,
 		"tool result":          `{"id":"m","role":"tool","parts":[{"type":"tool_result","id":"c","name":"n","content":{"z":1,"a":"<"},"is_error":true}]}`,
 		"media":                `{"id":"m","role":"user","parts":[{"type":"media","media_type":"image/png","url":"https://x.example/a.png"},{"type":"media","media_type":"audio/wav","data":"AAEC"}]}`,
 		"data":                 `{"id":"m","role":"user","parts":[{"type":"data","value":[null,{"k":18446744073709551616}]}]}`,
@@ -57,27 +58,28 @@ func TestWhiteSpaceAndOrderDoNotMatter(t *testing.T) {
 
 func TestMessagesRefused(t *testing.T) {
 	for name, c := range map[string]struct{ raw, says string }{
-		"not JSON":                   {`{"id":"m"`, "not valid JSON"},
-		"not UTF-8":                  {"{\"id\":\"\xff\"}", "UTF-8"},
-		"an array":                   {`[]`, "not an object"},
-		"null":                       {`null`, "not an object"},
-		"unknown role":               {`{"role":"boss","parts":[]}`, `"boss"`},
-		"no role":                    {`{"id":"m","parts":[]}`, "role"},
-		"role of another type":       {`{"role":1}`, "role is not a string"},
-		"parts of another type":      {`{"role":"user","parts":{}}`, "not an array"},
-		"part of another type":       {`{"role":"user","parts":[1]}`, "part 0: not an object"},
-		"part without a type":        {`{"role":"user","parts":[{"text":"a"}]}`, "no type"},
-		"part with two types":        {`{"role":"user","parts":[{"type":"x","type":"tool_call"}]}`, "type is given twice"},
-		"call without an id":         {`{"role":"assistant","parts":[{"type":"tool_call","name":"n"}]}`, "needs an id and a name"},
-		"result without a name":      {`{"role":"tool","parts":[{"type":"tool_result","id":"c"}]}`, "needs an id and a name"},
-		"two ids":                    {`{"id":"a","role":"user","id":"b"}`, "id is given twice"},
-		"two roles by escape":        {`{"role":"user","\u0072ole":"system"}`, "role is given twice"},
-		"two texts":                  {`{"role":"user","parts":[{"type":"text","text":"a","text":"b"}]}`, "text is given twice"},
-		"a time that is none":        {`{"role":"user","created_at":"yesterday"}`, "RFC 3339"},
-		"a time beyond year 9999":    {`{"role":"user","created_at":"9999-12-31T23:59:59-01:00"}`, "RFC 3339"},
-		"a time before year 0":       {`{"role":"user","created_at":"0000-01-01T00:00:00+01:00"}`, "RFC 3339"},
-		"metadata that is no object": {`{"role":"user","metadata":[]}`, "metadata is not an object"},
-		"data that is no base64":     {`{"role":"user","parts":[{"type":"media","media_type":"a/b","data":"?"}]}`, "data"},
+		"not JSON":                      {`{"id":"m"`, "not valid JSON"},
+		"not UTF-8":                     {"{\"id\":\"\xff\"}", "UTF-8"},
+		"an array":                      {`[]`, "not an object"},
+		"null":                          {`null`, "not an object"},
+		"unknown role":                  {`{"role":"boss","parts":[]}`, `"boss"`},
+		"no role":                       {`{"id":"m","parts":[]}`, "role"},
+		"role of another type":          {`{"role":1}`, "role is not a string"},
+		"parts of another type":         {`{"role":"user","parts":{}}`, "not an array"},
+		"part of another type":          {`{"role":"user","parts":[1]}`, "part 0: not an object"},
+		"part without a type":           {`{"role":"user","parts":[{"text":"a"}]}`, "no type"},
+		"part with two types":           {`{"role":"user","parts":[{"type":"x","type":"tool_call"}]}`, "type is given twice"},
+		"call without an id":            {`{"role":"assistant","parts":[{"type":"tool_call","name":"n"}]}`, "needs an id and a name"},
+		"result without a name":         {`{"role":"tool","parts":[{"type":"tool_result","id":"c"}]}`, "needs an id and a name"},
+		"two ids":                       {`{"id":"a","role":"user","id":"b"}`, "id is given twice"},
+		"two roles by escape":           {`{"role":"user","\u0072ole":"system"}`, "role is given twice"},
+		"two texts":                     {`{"role":"user","parts":[{"type":"text","text":"a","text":"b"}]}`, "text is given twice"},
+		"a time that is none":           {`{"role":"user","created_at":"yesterday"}`, "RFC 3339"},
+		"a time beyond year 9999":       {`{"role":"user","created_at":"9999-12-31T23:59:59-01:00"}`, "RFC 3339"},
+		"a time before year 0":          {`{"role":"user","created_at":"0000-01-01T00:00:00+01:00"}`, "RFC 3339"},
+		"metadata that is no object":    {`{"role":"user","metadata":[]}`, "metadata is not an object"},
+		"a result's media that is text": {`{"role":"tool","parts":[{"type":"tool_result","id":"c","name":"n","media":[{"type":"text","text":"a"}]}]}`, `media: a part of type "text"`},
+		"data that is no base64":        {`{"role":"user","parts":[{"type":"media","media_type":"a/b","data":"?"}]}`, "data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := new(chat.Message).UnmarshalJSON([]byte(c.raw))
@@ -190,7 +192,11 @@ func anyPart() *rapid.Generator[chat.Part] {
 		case 2:
 			return &chat.ToolCall{ID: name, Name: name, Arguments: raw}
 		case 3:
-			return &chat.ToolResult{ID: name, Name: name, Content: raw, IsError: rapid.Bool().Draw(t, "error")}
+			r := &chat.ToolResult{ID: name, Name: name, Content: raw, IsError: rapid.Bool().Draw(t, "error")}
+			for range rapid.IntRange(0, 2).Draw(t, "media") {
+				r.Media = append(r.Media, &chat.Media{MediaType: name, Data: []byte(text)})
+			}
+			return r
 		case 4:
 			return &chat.Media{MediaType: name, Data: []byte(text)}
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Role is the kind of speaker of a message.
@@ -94,12 +96,14 @@ type (
 	}
 
 	// ToolResult answers the call with the same ID. Content is any JSON; with
-	// IsError it is a sentence for the model.
+	// IsError it is a sentence for the model. Media is shown beside it to models
+	// that take it; the others read a sentence in its place.
 	ToolResult struct {
 		ID      string
 		Name    string
 		Content json.RawMessage
 		IsError bool
+		Media   []*Media
 		Extra   Extra
 	}
 
@@ -288,4 +292,16 @@ func CheckForm(messages []*Message) error {
 		}
 	}
 	return nil
+}
+
+// MediaBytes returns how many bytes the media of a tool's result has. Code
+// invalid_argument for media without a type, without data and address, or that is nil.
+func MediaBytes(list []*Media) (n int, err error) {
+	for i, m := range list {
+		if m == nil || m.MediaType == "" || len(m.Data) == 0 && m.URL == "" {
+			return 0, fault.Errorf(fault.InvalidArgument, "media %d has no type, or neither data nor an address", i)
+		}
+		n += len(m.MediaType) + len(m.URL) + len(m.Data)
+	}
+	return n, nil
 }

@@ -29,6 +29,7 @@ const foreignSignature = "skip_thought_signature_validator"
 type wireForm struct {
 	signing signing
 	host    string // of the server, whose own files are not shown
+	noMedia bool   // sentences in the place of tools' media
 }
 
 // partWriter writes the parts of one message, separated by commas.
@@ -160,6 +161,7 @@ func (w *partWriter) result(r *chat.ToolResult, tool string) {
 	w.b = append(w.b, `{"functionResponse":{`...)
 	w.id(r.ID)
 	w.b = chat.AppendJSONString(append(w.b, `"name":`...), modelhttp.ToolName(tool))
+	inside, beside, rest := w.splitMedia(r)
 	w.b = append(w.b, `,"response":{`...)
 	switch {
 	case r.IsError:
@@ -169,7 +171,50 @@ func (w *partWriter) result(r *chat.ToolResult, tool string) {
 	default: // absent, or made by a program
 		w.b = chat.AppendJSONString(append(w.b, `"output":`...), string(r.Content))
 	}
-	w.b = append(w.b, "}}}"...)
+	if rest != "" {
+		w.b = chat.AppendJSONString(append(w.b, `,"media":`...), rest)
+	}
+	w.b = append(w.b, '}')
+	if len(inside) > 0 {
+		parts := &partWriter{model: w.model, form: w.form}
+		for _, m := range inside {
+			parts.inline(m)
+			parts.end("")
+		}
+		w.b = append(append(append(w.b, `,"parts":[`...), parts.b...), ']')
+	}
+	w.b = append(w.b, "}}"...)
+	for _, m := range beside {
+		if len(m.Data) > 0 {
+			w.inline(m)
+			w.end("")
+		} else {
+			w.file(m)
+		}
+	}
+}
+
+// splitMedia divides the media of a tool's result: models of generation 3 and later take
+// images and documents in the result, the others, and other media, beside it. Sentences
+// stand for the rest.
+func (w *partWriter) splitMedia(r *chat.ToolResult) (inside, beside []*chat.Media, rest string) {
+	shown, rest := modelhttp.SplitMedia(r, func(m *chat.Media) bool {
+		return !w.form.noMedia && takes(m) && (len(m.Data) > 0 || w.model.checkAddress(m.URL) == nil)
+	})
+	for _, m := range shown {
+		if w.model.generation >= 3 && len(m.Data) > 0 && !strings.HasPrefix(m.MediaType, "audio/") && !strings.HasPrefix(m.MediaType, "video/") {
+			inside = append(inside, m)
+		} else {
+			beside = append(beside, m)
+		}
+	}
+	return inside, beside, strings.TrimPrefix(rest, "\n")
+}
+
+// takes reports whether models take media of a type.
+func takes(m *chat.Media) bool {
+	return modelhttp.IsRasterImage(m) && m.MediaType != "image/gif" || modelhttp.IsPDF(m) ||
+		strings.HasPrefix(m.MediaType, "audio/") || strings.HasPrefix(m.MediaType, "video/")
 }
 
 // inline writes media as data, up to the end of the part.
@@ -207,6 +252,12 @@ func (w *partWriter) media(p *chat.Media) error {
 	if err := w.model.checkAddress(p.URL); err != nil {
 		return err
 	}
+	w.file(p)
+	return nil
+}
+
+// file writes media as its address.
+func (w *partWriter) file(p *chat.Media) {
 	w.next()
 	w.b = append(w.b, `{"fileData":{`...)
 	if p.MediaType != "" {
@@ -214,7 +265,6 @@ func (w *partWriter) media(p *chat.Media) error {
 	}
 	w.b = chat.AppendJSONString(append(w.b, `"fileUri":`...), p.URL)
 	w.b = append(w.b, "}}"...)
-	return nil
 }
 
 // checkAddress refuses addresses outside the web: any tenant that guesses a name

@@ -61,6 +61,8 @@ type Model struct {
 	path    string // of the model, without a method
 	host    string // of the server
 
+	generation int // of the model, by its name; 0 if that does not say
+
 	missesSignatures atomic.Bool // the server has refused calls without one
 }
 
@@ -89,7 +91,7 @@ func New(model string, opts *Options) (*Model, error) {
 		return nil, fault.Errorf(fault.InvalidArgument, "model %q has both an effort and a number of thinking tokens", model).
 			WithHint("models of generation 3 and later take the effort, those before the number")
 	}
-	m := &Model{name: model, opts: *opts, server: server, path: path, headers: server.Header()}
+	m := &Model{name: model, opts: *opts, server: server, path: path, headers: server.Header(), generation: generationOf(model)}
 	if u, err := url.Parse(server.BaseURL()); err == nil {
 		m.host = u.Hostname()
 	}
@@ -121,6 +123,18 @@ func pathOf(model string) (string, error) {
 			WithHint("it looks like gemini-2.5-flash")
 	}
 	return "/" + kind + name, nil
+}
+
+// generationOf returns the number in a name such as gemini-3-pro.
+func generationOf(model string) (n int) {
+	_, after, _ := strings.Cut(model, "gemini-")
+	for _, r := range after {
+		if r < '0' || r > '9' || n > 99 {
+			break
+		}
+		n = 10*n + int(r-'0')
+	}
+	return n
 }
 
 // Name returns the model's name as given to [New].
@@ -175,6 +189,9 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 		f.AtOnce = q.write() == nil
 	case q.req.Output != nil && !q.inWords && f.Says(aboutFormats...):
 		q.inWords = true // the caller checks the answer anyway
+		f.AtOnce = q.write() == nil
+	case !q.form.noMedia && f.AboutMedia() && modelhttp.HasToolMedia(q.req):
+		q.form.noMedia = true
 		f.AtOnce = q.write() == nil
 	}
 	return f

@@ -31,7 +31,7 @@ func (s *Server) PartText(model string, p chat.Part) string {
 	case *chat.Data:
 		return string(p.Value)
 	case *chat.Media:
-		return "[" + p.MediaType + " not shown]"
+		return NotShown(p)
 	case *chat.Unknown:
 		s.Logger().Debug("part not sent to model", "model", model, "type", p.Kind)
 	}

@@ -51,8 +51,10 @@
 //
 // # Missing on purpose
 //
-// Of media only images are sent, and only in user's messages. There is one
-// choice an answer. Environment variables are the command's business.
+// Of media only images are sent: those of users, and PNG, JPEG, GIF and WebP images that
+// tools have returned, which stand in a user's message behind the results, because the
+// protocol has no place for them there. A server that refuses a tool's image is asked
+// again without it. There is one choice an answer. Environment variables are the command's business.
 //
 // go-openai itself refuses, before a request is sent, parameters that certain
 // models of OpenAI refuse: a temperature for the o-series, tools in chat

@@ -27,6 +27,7 @@ type encoding struct {
 // encodings are the forms in which a model is sent messages.
 type encodings struct {
 	plain    encoding
+	noMedia  encoding // plain without tools' media
 	own      encoding // plain with the unknown members of the model's calls
 	thoughts encoding // own with the model's reasoning
 }
@@ -35,7 +36,7 @@ func (m *Model) newEncodings() encodings {
 	of := func(form wireForm) encoding {
 		return encoding{form, func(msg *chat.Message) ([]byte, error) { return m.write(msg, form) }}
 	}
-	return encodings{of(wireForm{}), of(wireForm{model: m.name}), of(wireForm{model: m.name, thoughts: true})}
+	return encodings{plain: of(wireForm{}), noMedia: of(wireForm{noMedia: true}), own: of(wireForm{model: m.name}), thoughts: of(wireForm{model: m.name, thoughts: true})}
 }
 
 // write writes a message as the protocol has it, in a form. A tool's message is one
@@ -45,7 +46,7 @@ func (m *Model) write(msg *chat.Message, form wireForm) ([]byte, error) {
 	dst := make([]byte, 0, roomFor(msg))
 	switch msg.Role {
 	case chat.ToolRole:
-		return appendResults(dst, msg), nil
+		return appendResults(dst, msg, form), nil
 	case chat.Assistant:
 		return m.appendAssistant(dst, msg, form), nil
 	case chat.System:
@@ -80,16 +81,55 @@ func appendContent(dst []byte, text string) []byte {
 	return chat.AppendJSONString(append(dst, `,"content":`...), text)
 }
 
-func appendResults(dst []byte, msg *chat.Message) []byte {
+func appendResults(dst []byte, msg *chat.Message, form wireForm) []byte {
 	for i, r := range msg.ToolResults() {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendContent(append(dst, `{"role":"tool"`...), resultText(r))
+		_, rest := modelhttp.SplitMedia(r, shows(form))
+		dst = appendContent(append(dst, `{"role":"tool"`...), resultText(r)+rest)
 		dst = chat.AppendJSONString(append(dst, `,"tool_call_id":`...), r.ID)
 		dst = append(dst, '}')
 	}
 	return dst
+}
+
+// shows reports whether media of a tool's result is shown in a form.
+func shows(form wireForm) func(*chat.Media) bool {
+	return func(m *chat.Media) bool { return !form.noMedia && modelhttp.IsRasterImage(m) }
+}
+
+// toolMedia writes the images that tools have returned as a message of the user's, for
+// the protocol has no place for them in results; nil if there are none. It stands behind
+// all results of an answer's calls, which servers want next to each other.
+func (m *Model) toolMedia(results []*chat.Message, form wireForm) ([]byte, error) {
+	var dst []byte
+	for _, msg := range results {
+		for _, r := range msg.ToolResults() {
+			shown, _ := modelhttp.SplitMedia(r, shows(form))
+			if len(shown) == 0 {
+				continue
+			}
+			if dst == nil {
+				dst = append(dst, `{"role":"user","content":[`...)
+			} else {
+				dst = append(dst, ',')
+			}
+			dst = chat.AppendJSONString(append(dst, `{"type":"text","text":`...), "Returned by the tool "+modelhttp.ToolName(r.Name)+" (call "+r.ID+"), not written by the user:")
+			dst = append(dst, '}')
+			for _, media := range shown {
+				part, err := m.userPart(media)
+				if err != nil {
+					return nil, err
+				}
+				dst = append(append(dst, ','), part...)
+			}
+		}
+	}
+	if dst != nil {
+		dst = append(dst, ']', '}')
+	}
+	return dst, nil
 }
 
 // resultText is the text of a result for the model. An empty string goes as

@@ -42,6 +42,7 @@ type Model struct {
 	encodings  encodings
 	noUsageAsk atomic.Bool
 
+	noToolMedia atomic.Bool                 // the server has refused to be sent it
 	noReasoning atomic.Bool                 // the server has refused to be sent it
 	envelopes   atomic.Pointer[[]*envelope] // the last first
 }
@@ -85,7 +86,7 @@ func (m *Model) CloseIdleConnections() { m.server.CloseIdleConnections() }
 // of [modelhttp.Server.Ask].
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		q, err := m.question(req)
+		q, err := m.question(req, m.noToolMedia.Load())
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
@@ -100,20 +101,21 @@ type question struct {
 	req      *llm.Request
 	body     modelhttp.Body
 	thinks   bool // there is reasoning in the messages
+	hasMedia bool // there is media of tools in them
+	noMedia  bool // there is a sentence in its place
 	envelope *envelope
 }
 
-func (m *Model) question(req *llm.Request) (*question, error) {
+func (m *Model) question(req *llm.Request, noMedia bool) (*question, error) {
 	if req.Conversation != "" {
 		return nil, modelhttp.NoConversations(m.name)
 	}
-	q := &question{model: m, req: req}
+	q := &question{model: m, req: req, noMedia: noMedia}
 	var err error
 	if q.envelope, err = m.envelope(req); err != nil {
 		return nil, err
 	}
-	q.body, q.thinks, err = m.body(req, q.envelope)
-	return q, err
+	return q, q.write()
 }
 
 // try sends the request once. A member that the server refuses is left out from
@@ -132,13 +134,18 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	case q.thinks && f.Says("reasoning"):
 		q.model.noReasoning.Store(true)
 		f.AtOnce = q.rewrite()
+	case q.hasMedia && !q.noMedia && f.AboutMedia():
+		if q.noMedia = true; f.Says("support", "not a multimodal") { // of the model, not of this image
+			q.model.noToolMedia.Store(true)
+		}
+		f.AtOnce = q.rewrite()
 	}
 	return f
 }
 
 // rewrite makes the request again. It reports whether that succeeded.
 func (q *question) rewrite() bool {
-	anew, err := q.model.question(q.req)
+	anew, err := q.model.question(q.req, q.noMedia)
 	if err == nil {
 		*q = *anew
 	}

@@ -10,6 +10,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -226,35 +227,76 @@ func withTools(request []byte, own []openai.Tool, declared []json.RawMessage) ([
 
 var comma = []byte{','}
 
-// body returns a request: its messages within its envelope. thinks reports whether
-// reasoning may be in them.
-func (m *Model) body(req *llm.Request, e *envelope) (out modelhttp.Body, thinks bool, err error) {
-	out = append(make(modelhttp.Body, 0, 2*len(req.Messages)+1), e.head)
-	last := lastUser(req.Messages)
-	for i, msg := range req.Messages {
-		as := &m.encodings.plain
-		switch {
-		case m.sendsReasoning(req.Messages, i, last):
-			as, thinks = &m.encodings.thoughts, true
-		case hasVendorCall(msg):
-			as = &m.encodings.own
+// write writes the request: its messages within its envelope.
+func (q *question) write() error {
+	m, messages := q.model, q.req.Messages
+	q.body = append(make(modelhttp.Body, 0, 2*len(messages)+1), q.envelope.head)
+	last := lastUser(messages)
+	var results []*chat.Message // with media, since the last message of another role
+	for i, msg := range messages {
+		if msg.Role == chat.ToolRole {
+			if hasToolMedia(msg) {
+				results = append(results, msg)
+			}
+		} else if err := q.addToolMedia(&results); err != nil {
+			return err
 		}
-		b, err := msg.Encoded(as.form, as.write)
+		b, err := msg.Encoded(q.encodingOf(i, last))
 		if err != nil {
-			return nil, false, err
+			return err
 		}
-		if len(b) == 0 {
-			continue // servers refuse empty messages
-		}
-		if len(out) > 1 {
-			out = append(out, comma)
-		}
-		out = append(out, b)
+		q.add(b)
 	}
-	if len(out) == 1 {
-		return nil, false, fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+	if err := q.addToolMedia(&results); err != nil {
+		return err
 	}
-	return append(out, e.tail), thinks, nil
+	if len(q.body) == 1 {
+		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+	}
+	q.body = append(q.body, q.envelope.tail)
+	return nil
+}
+
+// encodingOf returns how message i is written; lastUser is the index of the user's last.
+func (q *question) encodingOf(i, lastUser int) (form any, write func(*chat.Message) ([]byte, error)) {
+	m, msg := q.model, q.req.Messages[i]
+	as := &m.encodings.plain
+	switch {
+	case m.sendsReasoning(q.req.Messages, i, lastUser):
+		as, q.thinks = &m.encodings.thoughts, true
+	case hasVendorCall(msg):
+		as = &m.encodings.own
+	case q.noMedia && msg.Role == chat.ToolRole:
+		as = &m.encodings.noMedia
+	}
+	return as.form, as.write
+}
+
+// add adds a message; servers refuse empty ones.
+func (q *question) add(message []byte) {
+	if len(message) == 0 {
+		return
+	}
+	if len(q.body) > 1 {
+		q.body = append(q.body, comma)
+	}
+	q.body = append(q.body, message)
+}
+
+// addToolMedia adds the media of results, and empties their list.
+func (q *question) addToolMedia(results *[]*chat.Message) error {
+	if len(*results) == 0 {
+		return nil
+	}
+	b, err := q.model.toolMedia(*results, wireForm{noMedia: q.noMedia})
+	q.hasMedia = q.hasMedia || len(b) > 0
+	q.add(b)
+	*results = nil
+	return err
+}
+
+func hasToolMedia(msg *chat.Message) bool {
+	return slices.ContainsFunc(msg.ToolResults(), func(r *chat.ToolResult) bool { return len(r.Media) > 0 })
 }
 
 // wireForm is the key of the encodings that messages cache. An encoding must
@@ -262,4 +304,5 @@ func (m *Model) body(req *llm.Request, e *envelope) (out modelhttp.Body, thinks 
 type wireForm struct {
 	model    string // calls of this model include their unknown members; "" for none
 	thoughts bool   // the encoding includes the model's reasoning
+	noMedia  bool   // sentences in the place of tools' media
 }

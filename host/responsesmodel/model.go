@@ -119,6 +119,7 @@ type question struct {
 	encrypted bool // it asks for encrypted reasoning
 	bare      bool // earlier reasoning is left out
 	noFormat  bool
+	noMedia   bool // tools' media is left out
 }
 
 // try sends the request once. A member that the server refuses is left out from
@@ -137,6 +138,9 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 		f.Err.Code, f.Err.Hint = fault.NotFound, "the service no longer has the conversation; send it whole, or begin a new one"
 	case q.req.Output != nil && !q.noFormat && f.Says("text.format", "json_schema"):
 		q.noFormat = true // the caller checks the answer anyway
+		f.AtOnce = q.write() == nil
+	case !q.noMedia && f.AboutMedia() && modelhttp.HasToolMedia(q.req):
+		q.noMedia = true
 		f.AtOnce = q.write() == nil
 	}
 	return f

@@ -41,7 +41,7 @@ func (q *question) write() error {
 			}
 			continue
 		}
-		form := wireForm{stored: m.opts.Store, bare: q.bare}
+		form := wireForm{stored: m.opts.Store, bare: q.bare, noMedia: q.noMedia}
 		b, err := msg.Encoded(form, func(msg *chat.Message) ([]byte, error) { return m.writeMessage(msg, form) })
 		if err != nil {
 			return err
@@ -73,6 +73,8 @@ func (q *question) write() error {
 type wireForm struct {
 	stored bool // the service keeps its items, and a request can refer to them
 	bare   bool // without reasoning
+
+	noMedia bool // sentences in the place of tools' media
 }
 
 // reserved are the members that agents' model parameters may not set: those that
@@ -193,14 +195,38 @@ func (m *Model) writeMessage(msg *chat.Message, form wireForm) ([]byte, error) {
 		return w.b, nil
 	case chat.ToolRole:
 		for _, r := range msg.ToolResults() {
-			w.begin(itemResult)
-			w.member("call_id", r.ID)
-			w.member("output", resultText(r))
-			w.end()
+			if err := m.writeResult(&w, r); err != nil {
+				return nil, err
+			}
 		}
 		return w.b, nil
 	}
 	return nil, fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+}
+
+// writeResult writes a tool's result as an item: its text, or parts where media is shown.
+func (m *Model) writeResult(w *itemWriter, r *chat.ToolResult) error {
+	shown, rest := modelhttp.SplitMedia(r, func(media *chat.Media) bool {
+		return !w.form.noMedia && (modelhttp.IsRasterImage(media) || modelhttp.IsPDF(media))
+	})
+	text := resultText(r) + rest
+	w.begin(itemResult)
+	w.member("call_id", r.ID)
+	if len(shown) == 0 {
+		w.member("output", text)
+		w.end()
+		return nil
+	}
+	w.b = append(chat.AppendJSONString(append(w.b, `,"output":[{"type":"input_text","text":`...), text), '}')
+	for _, media := range shown {
+		part, err := m.inputPart(media)
+		if err != nil {
+			return err
+		}
+		w.b = append(append(w.b, ','), part...)
+	}
+	w.b = append(w.b, ']', '}')
+	return nil
 }
 
 // itemWriter writes items, separated by commas.
