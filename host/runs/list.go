@@ -72,12 +72,7 @@ func (req *ListRequest) check() (position, error) {
 
 // local returns the runs of this registry behind a position, in no order.
 func (r *Registry) local(req *ListRequest, after position) []*Run {
-	r.mu.Lock()
-	found := make([]*liveRun, 0, len(r.byTenant[req.Tenant]))
-	for _, l := range r.byTenant[req.Tenant] {
-		found = append(found, l)
-	}
-	r.mu.Unlock()
+	found := r.runs.of(req.Tenant)
 	out := make([]*Run, 0, len(found))
 	for _, l := range found {
 		info := l.snapshot()

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,23 +75,14 @@ type Registry struct {
 	peers      *peers         // nil unless the journal is one of a cluster
 	serving    sync.WaitGroup // of other hosts
 
-	mu       sync.Mutex
-	byTenant map[string]map[string]*liveRun
-	ended    []endedRun // in the order of their ends; the first is removed first
-	running  int
-	idle     chan struct{} // closed when running becomes 0, if a drain waits for that
-	draining bool
-	joined   bool
-	server   *http.Server  // for other hosts; nil without ServePeers
-	sweep    *time.Timer   // removes ended runs; nil without any
+	runs     *liveRuns
 	woken    chan struct{} // receives when other hosts have handed runs over
 	stranded atomic.Bool   // a run has ended here and not in the journal
-}
 
-// endedRun is a run that is removed at a time.
-type endedRun struct {
-	run   *liveRun
-	until time.Time
+	mu       sync.Mutex
+	draining bool
+	joined   bool
+	server   *http.Server // for other hosts; nil without ServePeers
 }
 
 // New returns a registry of runs of h. A nil *Options means the defaults.
@@ -105,7 +94,8 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 	if opts != nil {
 		o = *opts
 	}
-	r := &Registry{host: h, opts: o.withDefaults(), byTenant: map[string]map[string]*liveRun{}, woken: make(chan struct{}, 1)}
+	r := &Registry{host: h, opts: o.withDefaults(), woken: make(chan struct{}, 1)}
+	r.runs = newLiveRuns(&r.opts)
 	r.stored = newEventStore(&r.opts)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if r.shared, _ = o.Journal.(*Journal); r.shared != nil {
@@ -149,7 +139,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 	}
 	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	l.cancel = cancel
-	if err := r.add(l); err != nil {
+	if err := r.runs.add(l); err != nil {
 		cancel(nil)
 		return nil, err
 	}
@@ -194,29 +184,6 @@ func newRun(o *Options, target host.Target, req *host.Request, opts *StartOption
 	return l, nil
 }
 
-// add registers a run that begins.
-func (r *Registry) add(l *liveRun) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	tenant, id := l.info.Tenant, l.info.ID
-	switch {
-	case r.draining:
-		return host.Errorf(host.Unavailable, "the host is being stopped").WithHint("start the run on another one")
-	case r.byTenant[tenant][id] != nil:
-		return host.Errorf(host.AlreadyExists, "there is a run %.100q", id)
-	case r.running >= r.opts.MaxRuns:
-		e := host.Errorf(host.ResourceExhausted, "%d runs are live, as many as the limit MaxRuns allows", r.running).WithHint("try again when one has ended")
-		e.Limit, e.RetryAfter = "MaxRuns", time.Second
-		return e
-	}
-	if r.byTenant[tenant] == nil {
-		r.byTenant[tenant] = map[string]*liveRun{}
-	}
-	r.byTenant[tenant][id] = l
-	r.running++
-	return nil
-}
-
 // retire keeps a run that has ended for some time; one that was refused is removed.
 func (r *Registry) retire(l *liveRun) {
 	refused := l.refused() || r.lost(l)
@@ -225,19 +192,7 @@ func (r *Registry) retire(l *liveRun) {
 	} else {
 		l.storedLog().end(l.last)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.running--; r.running == 0 && r.idle != nil {
-		close(r.idle)
-		r.idle = nil
-	}
-	if refused {
-		r.remove(l)
-		return
-	}
-	now := time.Now()
-	r.ended = append(r.ended, endedRun{l, now.Add(r.opts.KeptFor)})
-	r.removeExpired(now)
+	r.runs.retire(l, refused)
 }
 
 // lost reports whether a run has ended here and not in the journal: another host has it,
@@ -254,44 +209,6 @@ func (r *Registry) lost(l *liveRun) bool {
 	return true
 }
 
-// removeExpired removes the ended runs whose time is over, or that are too many. r.mu
-// is held.
-func (r *Registry) removeExpired(now time.Time) {
-	n := max(len(r.ended)-r.opts.MaxEnded, 0)
-	for n < len(r.ended) && !r.ended[n].until.After(now) {
-		n++
-	}
-	for i := range r.ended[:n] {
-		r.remove(r.ended[i].run)
-		r.ended[i] = endedRun{}
-	}
-	r.ended = r.ended[n:]
-	if len(r.ended) == 0 {
-		r.ended = nil
-		return
-	}
-	if r.sweep == nil && !r.draining {
-		r.sweep = time.AfterFunc(r.ended[0].until.Sub(now), func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.sweep = nil
-			r.removeExpired(time.Now())
-		})
-	}
-}
-
-// remove takes a run out. r.mu is held.
-func (r *Registry) remove(l *liveRun) {
-	of := r.byTenant[l.info.Tenant]
-	if of[l.info.ID] != l {
-		return
-	}
-	if delete(of, l.info.ID); len(of) == 0 {
-		delete(r.byTenant, l.info.Tenant)
-	}
-	l.storedLog().forget()
-}
-
 // awaitStart waits until it is known whether a run was refused.
 func (r *Registry) awaitStart(ctx context.Context, l *liveRun) (*Run, error) {
 	wait := time.NewTimer(r.opts.StartWait)
@@ -302,9 +219,7 @@ func (r *Registry) awaitStart(ctx context.Context, l *liveRun) (*Run, error) {
 	case <-ctx.Done():
 	}
 	if err := l.accept(); err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.remove(l) // retire does that as well, and maybe later
+		r.runs.remove(l) // retire does that as well, and maybe later
 		return nil, err
 	}
 	return l.snapshot(), nil
@@ -316,9 +231,7 @@ func (r *Registry) find(tenant, id string) (*liveRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.byTenant[tenant][id]; l != nil {
+	if l := r.runs.find(tenant, id); l != nil {
 		return l, nil
 	}
 	return nil, errNoRun(id)
@@ -487,9 +400,7 @@ func (r *Registry) answerStored(ctx context.Context, tenant, id string, answers 
 // DropTenant cancels the live runs of a tenant that is being erased, waits for their ends,
 // and forgets all runs of the tenant with their events. The error is that of ctx.
 func (r *Registry) DropTenant(ctx context.Context, tenant string) error {
-	r.mu.Lock()
-	all := slices.Collect(maps.Values(r.byTenant[tenant]))
-	r.mu.Unlock()
+	all := r.runs.of(tenant)
 	for _, l := range all {
 		l.cancel(host.Errorf(host.Canceled, "the tenant of the run is deleted"))
 	}
@@ -499,9 +410,7 @@ func (r *Registry) DropTenant(ctx context.Context, tenant string) error {
 		case <-ctx.Done():
 			return fault.AsError(fault.ContextError(ctx))
 		}
-		r.mu.Lock()
-		r.remove(l)
-		r.mu.Unlock()
+		r.runs.remove(l)
 	}
 	r.alone.dropTenant(tenant)
 	r.stored.dropTenant(tenant)
@@ -549,19 +458,11 @@ func (r *Registry) stop() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.draining = true
-	if r.idle == nil {
-		r.idle = make(chan struct{})
-	}
-	idle := r.idle
-	if r.running == 0 {
-		close(idle)
-		r.idle = nil
-	}
-	return idle
+	return r.runs.stop()
 }
 
 func (r *Registry) cancelAll() (n int) {
-	for _, l := range r.all() {
+	for _, l := range r.runs.all() {
 		if !l.snapshot().Status.Ended() {
 			l.cancel(host.Errorf(host.Canceled, "the host is being stopped"))
 			n++
@@ -570,30 +471,14 @@ func (r *Registry) cancelAll() (n int) {
 	return n
 }
 
-func (r *Registry) all() []*liveRun {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var out []*liveRun
-	for _, of := range r.byTenant {
-		for _, l := range of {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 // Close cancels all runs, waits for their ends and forgets them. It may be called
 // twice.
 func (r *Registry) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := r.Drain(ctx)
+	r.runs.forget()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.sweep != nil {
-		r.sweep.Stop()
-	}
-	r.byTenant, r.ended = map[string]map[string]*liveRun{}, nil // their stored events stay for other hosts
 	server := r.server
 	r.mu.Unlock()
 	if server != nil {
@@ -604,7 +489,6 @@ func (r *Registry) Close() error {
 		r.peers.close()
 	}
 	r.stored.close(context.Background())
-	r.mu.Lock()
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

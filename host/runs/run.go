@@ -263,6 +263,12 @@ func (l *liveRun) waitForReader() {
 	}
 }
 
+// isEnd reports whether an event is the last of its run.
+func isEnd(ev host.Event) bool {
+	_, ended := ev.Data.(*runevent.RunFinished)
+	return ended
+}
+
 func errUnread(grace time.Duration) error {
 	return host.Errorf(host.Canceled, "the run had no reader for %s, and was started to be canceled then", grace)
 }

@@ -206,7 +206,7 @@ func (r *Registry) handOver(ctx context.Context) {
 		return
 	}
 	var released []*liveRun
-	for _, l := range r.all() {
+	for _, l := range r.runs.all() {
 		if info := l.snapshot(); r.shared.owns(info.Tenant, info.ID) && !info.Status.Ended() {
 			r.shared.release(info.Tenant, info.ID)
 			l.storedLog().stop()
