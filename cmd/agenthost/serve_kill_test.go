@@ -15,14 +15,17 @@ import (
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
 
-func TestADurableRunContinuesAfterItsServerWasKilled(t *testing.T) {
+// waitingModel writes a project to a directory whose model says on asked that it was asked,
+// and answers once answers is closed.
+func waitingModel(t *testing.T, dir string) (asked chan struct{}, answers chan struct{}) {
+	t.Helper()
 	handler, err := scriptedmodel.New(&scriptedmodel.Options{Otherwise: func(*scriptedmodel.Conversation) *scriptedmodel.Reply {
 		return &scriptedmodel.Reply{Text: "it is zebrafinch"}
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, answers := make(chan struct{}, 10), make(chan struct{})
+	asked, answers = make(chan struct{}, 10), make(chan struct{})
 	models := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
 		select {
@@ -32,11 +35,16 @@ func TestADurableRunContinuesAfterItsServerWasKilled(t *testing.T) {
 		}
 	}))
 	t.Cleanup(models.Close)
-	dir := t.TempDir()
 	text := fmt.Sprintf("version: 1\nagents: {clerk: {instructions: Answer., model: m}}\nmodels: {m: {provider: openai, name: m, base_url: %s/v1}}\n", models.URL)
 	if err := os.WriteFile(filepath.Join(dir, "agenthost.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return asked, answers
+}
+
+func TestADurableRunContinuesAfterItsServerWasKilled(t *testing.T) {
+	dir := t.TempDir()
+	asked, answers := waitingModel(t, dir)
 	m := newMachine(t, filepath.Join(dir, "data"))
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
 	defer http.DefaultClient.CloseIdleConnections()
@@ -64,4 +72,38 @@ func TestADurableRunContinuesAfterItsServerWasKilled(t *testing.T) {
 		}
 	}
 	again.end()
+}
+
+// Decisions 9, 10 and 44: a command asks for the thread before a server has started again.
+func TestACommandComesAfterTheDurableRunOfAKilledServer(t *testing.T) {
+	dir := t.TempDir()
+	asked, answers := waitingModel(t, dir)
+	m := newMachine(t, filepath.Join(dir, "data"))
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
+	defer http.DefaultClient.CloseIdleConnections()
+	made, err := m.command("key", "create", "--tenant", "acme").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wants(202, `"durable":true`, string(made), "POST", "/v1/runs", `{"text":"first","thread":"t1","durable":true}`, "Prefer", "respond-async")
+	<-asked
+	if err := s.c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.c.Wait()
+
+	close(answers)
+	m.run(t, 0, "run", dir, "second", "--thread", "t1", "--tenant", "acme")
+	shown := m.run(t, 0, "thread", "show", "t1", "--tenant", "acme")
+	at := 0
+	for _, want := range []string{"first", "zebrafinch", "second", "zebrafinch"} {
+		i := strings.Index(shown[at:], want)
+		if i < 0 {
+			t.Fatalf("the thread lacks %q after %q:\n%s", want, shown[:at], shown)
+		}
+		at += i + len(want)
+	}
+	if got := m.run(t, 0, "thread", "runs", "--tenant", "acme"); strings.Contains(got, "open") {
+		t.Errorf("a run is left: %s", got)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -70,13 +71,14 @@ func (h *hosts) close() error {
 }
 
 // lockThreads gives the options of the threads the locks that hosts share, and what tells
-// other hosts of a repair.
-func (h *hosts) lockThreads(data *datadir.Dir, opts *threads.Options) *threads.Options {
-	if h.member == nil {
-		return opts
-	}
+// other hosts of a repair; those of a process that is alone get interrupted.
+func (h *hosts) lockThreads(data *datadir.Dir, opts *threads.Options, interrupted func(context.Context, *host.RunRecord) error) *threads.Options {
 	if opts == nil {
 		opts = &threads.Options{}
+	}
+	if h.member == nil {
+		opts.Interrupted = interrupted
+		return opts
 	}
 	opts.Locks = cluster.NewLocks(h.member)
 	opts.Repaired = data.AnnounceRepair
@@ -118,16 +120,19 @@ func (p *Project) openRuns(ctx context.Context) (err error) {
 	return h.registry.Join(ctx)
 }
 
-// ContinueRun continues a durable run whose process has ended, for a process that has the data
-// to itself. Codes are those of [runs.Registry.Start], and resource_exhausted for a run during
-// which [runs.MaxOwners] processes have ended.
-func (p *Project) ContinueRun(ctx context.Context, rec *host.RunRecord) error {
-	if rec.Fence >= runs.MaxOwners {
-		return host.Errorf(host.ResourceExhausted, "continue run %q: %d processes have ended while they ran it", rec.Run, rec.Fence)
+// continueRun continues a durable run that a turn has found on its thread and that no process
+// has, for one that has the data to itself: see threads.Options.Interrupted. A turn in the
+// background is left to the order of its session.
+func (p *Project) continueRun(ctx context.Context, rec *host.RunRecord) error {
+	background, err := sessions.InBackground(ctx, p.threads.Driver(), rec.Tenant, rec.Run)
+	if err == nil && background {
+		return host.Errorf(host.FailedPrecondition, "run %q is a turn in the background", rec.Run)
 	}
-	target, err := p.Target(rec.Target)
 	if err == nil {
-		_, err = p.Runs().Start(ctx, target, &host.Request{Tenant: rec.Tenant, Run: rec.Run, Resume: rec.Run}, nil)
+		err = p.Runs().Continue(ctx, rec)
+	}
+	if err != nil {
+		p.logger.WarnContext(ctx, "an interrupted run does not continue: a turn of its thread goes first, which ends it", "run", rec.Run, "tenant", rec.Tenant, "error", err)
 	}
 	return err
 }

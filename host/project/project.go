@@ -255,7 +255,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	if p.traces, dataErr = data.OpenTraces(p.logger); dataErr != nil {
 		return errors.Join(dataErr, pluginErr)
 	}
-	p.threads = threads.New(data.Driver, p.hosts.lockThreads(data, data.ThreadOptions(p.traces)))
+	p.threads = threads.New(data.Driver, p.hosts.lockThreads(data, data.ThreadOptions(p.traces), p.continueRun))
 	p.openQueue(data)
 	p.memories.driver, p.memories.queue = p.data, p.queue
 	p.messages.threads = p.threads

@@ -184,29 +184,33 @@ func newRun(o *Options, target host.Target, req *host.Request, opts *StartOption
 	return l, nil
 }
 
-// retire keeps a run that has ended for some time; one that was refused is removed.
+// retire keeps a run that has ended for some time; one that was refused, or continues, is
+// removed.
 func (r *Registry) retire(l *liveRun) {
-	refused := l.refused() || r.lost(l)
-	if refused {
+	where := continues
+	if !l.refused() {
+		where = r.fateOf(l)
+	}
+	switch where {
+	case continues:
 		l.storedLog().stop()
-	} else {
+	case hasEnded:
 		l.storedLog().end(l.last)
 	}
-	r.runs.retire(l, refused)
+	r.runs.retire(l, where == continues)
 }
 
-// lost reports whether a run has ended here and not in the journal: another host has it,
-// or will.
-func (r *Registry) lost(l *liveRun) bool {
+// fateOf says whether a run that has ended here has ended in the journal as well.
+func (r *Registry) fateOf(l *liveRun) fate {
 	if r.shared == nil {
 		return r.alone.add(l)
 	}
 	if !r.shared.owns(l.info.Tenant, l.info.ID) {
-		return false
+		return hasEnded
 	}
 	r.shared.setOpen(host.RunRef{Tenant: l.info.Tenant, Run: l.info.ID}, false)
 	r.stranded.Store(true)
-	return true
+	return continues
 }
 
 // awaitStart waits until it is known whether a run was refused.

@@ -175,15 +175,26 @@ func TestAReaderAheadOfTheStoreReadsWhatIsProducedAgain(t *testing.T) {
 // alone is a registry whose journal is a store that no other process has.
 func alone(t *testing.T, driver kv.Driver, model host.Model, opts *runs.Options) (*runs.Registry, *host.Agent) {
 	t.Helper()
-	store := threads.New(driver, nil)
+	var registry *runs.Registry
+	store := threads.New(driver, &threads.Options{Interrupted: func(ctx context.Context, rec *host.RunRecord) error {
+		return registry.Continue(ctx, rec)
+	}})
 	history, err := host.NewHistory(store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	agent := newAgent(t, "clerk", &host.AgentOptions{Model: model})
 	own := *opts
-	own.Journal, own.Target = store, func(string) (host.Target, error) { return agent, nil }
-	return newRegistry(t, newHost(t, &host.Options{History: history}), &own), agent
+	if journal, ok := own.Journal.(*silentJournal); ok {
+		journal.Store = store
+	} else {
+		own.Journal = store
+	}
+	if own.Target == nil {
+		own.Target = func(string) (host.Target, error) { return agent, nil }
+	}
+	registry = newRegistry(t, newHost(t, &host.Options{History: history}), &own)
+	return registry, agent
 }
 
 func startDurable(t *testing.T, r *runs.Registry, agent *host.Agent, run, thread string) {

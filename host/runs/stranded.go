@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,19 +17,20 @@ const (
 	strandedTimeout = 5 * time.Second
 )
 
-// strandedRuns are durable runs that have ended in a process which is alone, and that its
-// journal still has: their last commits failed, since the device was full or the store did
-// not answer. The members of a cluster continue theirs in their sweeps. It is safe for
-// concurrent use.
+// strandedRuns are durable runs of a process which is alone, that do not run and that its
+// journal has: their last commits failed, since the device was full or the store did not
+// answer, or an earlier process was killed and they cannot be continued yet. The members of a
+// cluster continue theirs in their sweeps. It is safe for concurrent use.
 type strandedRuns struct {
-	journal host.Journal
-	resume  func(ctx context.Context, rec *host.RunRecord) error
-	logger  *slog.Logger
-	timers  sync.WaitGroup
+	journal  host.Journal
+	takeOver func(ctx context.Context, rec *host.RunRecord) error
+	runs     *liveRuns
+	logger   *slog.Logger
+	timers   sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[runKey]bool
-	timer   *time.Timer // nil if no run waits
+	waiting map[runKey]*liveRun // with the run that has ended here, if the journal did not answer then
+	timer   *time.Timer         // nil if no run waits
 	closed  bool
 }
 
@@ -37,29 +39,71 @@ func newStrandedRuns(r *Registry) *strandedRuns {
 	if r.shared != nil || r.opts.Journal == nil || r.opts.Target == nil {
 		return nil
 	}
-	return &strandedRuns{journal: r.opts.Journal, resume: r.takeOver, logger: r.opts.Logger, waiting: map[runKey]bool{}}
+	return &strandedRuns{journal: r.opts.Journal, takeOver: r.takeOver, runs: r.runs, logger: r.opts.Logger, waiting: map[runKey]*liveRun{}}
 }
 
-// add reports whether the journal still has a run that has failed here, and has it continued.
-func (s *strandedRuns) add(l *liveRun) bool {
+// fate says where a run stands that has ended here.
+type fate int
+
+const (
+	hasEnded  fate = iota
+	continues      // it is open in the journal: another host has it, or this one continues it
+	unknown        // the journal does not answer
+)
+
+// add returns the fate of a run that has failed here, and has it continued if the journal has
+// it as open, or may have.
+func (s *strandedRuns) add(l *liveRun) fate {
 	info := l.snapshot()
 	if s == nil || !info.Durable || info.Status != Failed {
-		return false
+		return hasEnded
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), strandedTimeout)
 	defer cancel()
-	rec, err := s.journal.ReadRun(ctx, info.Tenant, info.ID)
-	if host.CodeOf(err) == host.NotFound || err == nil && rec.Status != host.RunOpen {
-		return false
+	key := runKey{info.Tenant, info.ID}
+	rec, err := s.journal.ReadRun(ctx, key.tenant, key.run)
+	switch {
+	case host.CodeOf(err) == host.NotFound || err == nil && rec.Status != host.RunOpen:
+		return hasEnded
+	case err == nil && s.tryLater(key, nil):
+		return continues
+	case err != nil && s.tryLater(key, l):
+		return unknown
 	}
+	return hasEnded
+}
+
+// tryLater has a run continued soon, unless the registry is being closed.
+func (s *strandedRuns) tryLater(key runKey, ended *liveRun) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.waiting[runKey{info.Tenant, info.ID}] = true
+	s.waiting[key] = ended
 	s.schedule()
 	return true
+}
+
+// continueNow continues a run, or tries it again soon where that may succeed later. A run
+// that waits for its next try is left alone.
+func (s *strandedRuns) continueNow(ctx context.Context, rec *host.RunRecord) error {
+	key := runKey{rec.Tenant, rec.Run}
+	s.mu.Lock()
+	_, waits := s.waiting[key]
+	s.mu.Unlock()
+	if waits || s.runs.find(key.tenant, key.run) != nil {
+		return nil
+	}
+	err := s.takeOver(ctx, rec)
+	switch host.CodeOf(err) {
+	case host.Unavailable, host.ResourceExhausted, host.DeadlineExceeded:
+		s.logger.WarnContext(ctx, "an interrupted run does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
+		if s.tryLater(key, nil) {
+			return nil
+		}
+	}
+	return err
 }
 
 // schedule has the runs looked at soon. s.mu is held.
@@ -77,53 +121,49 @@ func (s *strandedRuns) schedule() {
 // continueAll tries to continue each run.
 func (s *strandedRuns) continueAll() {
 	s.mu.Lock()
-	keys := make([]runKey, 0, len(s.waiting))
-	for key := range s.waiting {
-		keys = append(keys, key)
-	}
-	s.waiting = map[runKey]bool{} // a run that fails again while it is continued is added again
+	tries := s.waiting
+	s.waiting = map[runKey]*liveRun{} // a run that fails again while it is continued is added again
 	s.mu.Unlock()
-	var failed []runKey
-	for _, key := range keys {
-		if !s.continueRun(key) {
-			failed = append(failed, key)
+	for key, ended := range tries {
+		if s.continueRun(key, ended) {
+			delete(tries, key)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range failed {
-		s.waiting[key] = true
-	}
+	maps.Copy(s.waiting, tries)
 	s.timer = nil
 	s.schedule()
 }
 
 // continueRun reports whether a run continues, or need not.
-func (s *strandedRuns) continueRun(key runKey) bool {
+func (s *strandedRuns) continueRun(key runKey, ended *liveRun) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), strandedTimeout)
 	defer cancel()
-	err := s.resumeOpen(ctx, key)
+	err := s.resumeOpen(ctx, key, ended)
 	if err != nil {
 		s.logger.WarnContext(ctx, "a durable run whose last commit failed does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
 	}
 	return err == nil
 }
 
-// resumeOpen continues a run unless it has ended, or failed too often.
-func (s *strandedRuns) resumeOpen(ctx context.Context, key runKey) error {
+// resumeOpen continues a run unless it has ended.
+func (s *strandedRuns) resumeOpen(ctx context.Context, key runKey, ended *liveRun) error {
 	rec, err := s.journal.ReadRun(ctx, key.tenant, key.run)
 	switch {
-	case host.CodeOf(err) == host.NotFound:
+	case host.CodeOf(err) == host.NotFound || err == nil && rec.Status != host.RunOpen:
+		if ended != nil {
+			ended.storedLog().end(ended.last)
+		}
 		return nil
 	case err != nil:
 		return err
-	case rec.Status != host.RunOpen:
-		return nil
-	case rec.Fence >= MaxOwners:
-		s.logger.ErrorContext(ctx, "a durable run does not continue: its last commits failed too often", "run", key.run, "tenant", key.tenant, "times", rec.Fence)
-		return nil
 	}
-	return s.resume(ctx, rec)
+	if ended != nil {
+		ended.storedLog().stop()
+		s.runs.remove(ended)
+	}
+	return s.takeOver(ctx, rec)
 }
 
 // close ends the tries.

@@ -184,13 +184,29 @@ func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
 	return host.Errorf(host.CodeOf(err), "take over run %q: %w", rec.Run, err)
 }
 
+// Continue continues a durable run that no process runs, in a process that has the journal to
+// itself: after a restart, and as threads.Options.Interrupted. Where that fails for a reason
+// that passes, the registry tries it again every few seconds and Continue returns nil. A run
+// that runs here is left alone; one during which [MaxOwners] processes have ended is ended in
+// the journal.
+//
+// Codes: failed_precondition in a cluster, whose members do that by themselves, and without
+// Options.Journal or Options.Target; those of Options.Target and of [Registry.Start].
+func (r *Registry) Continue(ctx context.Context, rec *host.RunRecord) error {
+	if r.alone == nil {
+		return host.Errorf(host.FailedPrecondition, "continue run %.100q: the registry is one of a cluster, or has no journal or no targets", rec.Run).
+			WithHint("give it Options.Journal and Options.Target; in a cluster, Join")
+	}
+	return r.alone.continueNow(r.ctx, rec)
+}
+
 // giveUp ends a run during which too many hosts have ended.
 func (r *Registry) giveUp(ctx context.Context, rec *host.RunRecord) error {
 	ref := rec.Ref
-	fence, err := r.shared.TakeRun(ctx, ref)
+	fence, err := r.opts.Journal.TakeRun(ctx, ref)
 	if err == nil {
 		ref.Fence = fence
-		err = r.shared.EndRun(ctx, ref, host.RunEnded, nil)
+		err = r.opts.Journal.EndRun(ctx, ref, host.RunEnded, nil)
 	}
 	if code := host.CodeOf(err); code == host.Conflict || code == host.NotFound {
 		return nil

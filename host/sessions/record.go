@@ -101,6 +101,17 @@ func (r *records) read(ctx context.Context, tenant, run string) (*record, uint64
 	return p, e.Revision, err
 }
 
+// InBackground reports whether a run is a turn in the background that has not ended, of any
+// service on a driver. Codes are those of the driver, and data_loss for a damaged record.
+func InBackground(ctx context.Context, driver kv.Driver, tenant, run string) (bool, error) {
+	partition, err := host.TenantPartition(tenant)
+	if err != nil {
+		return false, err
+	}
+	p, _, err := (&records{driver: driver}).read(ctx, partition, run)
+	return p != nil && !p.Status.Settled(), err
+}
+
 func decodeTurnRecord(value []byte, run string) (*record, error) {
 	p := &record{}
 	if err := kv.DecodeRecord(value, p); err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // How a turn waits for a run that came before it on the thread, and whose host has died or
-// has lost the store: another host continues that run soon. A turn that had the thread
-// before it would end it, since its conversation is another one then.
+// has lost the store: another host, or this one, continues that run soon. A turn that had the
+// thread before it would end it, since its conversation is another one then.
 
 const (
 	interruptedPoll  = 50 * time.Millisecond // between two looks at the run
@@ -45,47 +45,70 @@ func (o *overtaken) add(run kv.Key) {
 type interruptedRuns struct {
 	place *Place
 	run   string    // the one that the turn waits for
-	since time.Time // it does
+	fence int64     // of its present owner
+	since time.Time // when the turn began to wait for another owner
 }
 
-// next returns a run that comes before the turn, which has the thread's lock; "" if none
-// does. A process that is alone knows the runs that are not finished: it has continued them.
-func (w *interruptedRuns) next(ctx context.Context) (string, error) {
+// next returns a run that comes before the turn, which has the thread's lock; nil if none
+// does.
+func (w *interruptedRuns) next(ctx context.Context) (*runRecord, error) {
 	p := w.place
-	if p.key.branch != "" || w.run == "" && len(p.store.locks.fence(p.key)) == 0 {
-		return "", nil
+	if p.key.branch != "" || w.run == "" && p.store.unfinished == nil && len(p.store.locks.fence(p.key)) == 0 {
+		return nil, nil
 	}
-	j := journal{partition{p.store.driver, p.key.partition}, p.store.now}
-	run, err := j.interrupted(ctx, p.key, p.own, &p.store.overtaken)
-	if err != nil || run == "" {
-		return "", err
+	r, err := p.interruptedRun(ctx)
+	if err != nil || r == nil {
+		return nil, err
 	}
-	if run != w.run {
-		w.run, w.since = run, time.Now()
+	if r.Run != w.run || r.Fence != w.fence {
+		w.run, w.fence, w.since = r.Run, r.Fence, time.Now()
 	}
 	if time.Since(w.since) > interruptedLimit {
-		p.store.overtaken.add(overtakenKey(p.key, run))
-		return "", nil
+		p.store.overtaken.add(overtakenKey(p.key, r.Run))
+		return nil, nil
 	}
-	return run, nil
+	return r, nil
+}
+
+// wait has a run continued that comes before the turn, and waits a moment. The thread is not
+// locked.
+func (w *interruptedRuns) wait(ctx context.Context, r *runRecord) error {
+	p := w.place
+	if p.store.unfinished != nil {
+		if p.store.unfinished(ctx, r.public(p.key.partition)) != nil {
+			p.store.overtaken.add(overtakenKey(p.key, r.Run))
+			return nil
+		}
+	}
+	if !p.wait {
+		return host.Errorf(host.Conflict, "run %q on thread %q was interrupted and continues first", r.Run, p.key.thread)
+	}
+	select {
+	case <-time.After(interruptedPoll):
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx, "wait for run %q on thread %q, which was interrupted", r.Run, p.key.thread)
+	}
 }
 
 func overtakenKey(key lockKey, run string) kv.Key { return kv.NewKey(key.partition, run) }
 
-// interrupted returns an open run of a host on a thread's own line: one that does not run,
-// since its turn would have the lock. own are left out.
-func (j journal) interrupted(ctx context.Context, key lockKey, own [2]string, passed *overtaken) (string, error) {
-	t, err := j.part.open(ctx, key.thread)
-	if err != nil || t == nil {
-		return "", err
+// interruptedRun returns an open run on the thread's own line that is not the place's: one
+// that does not run, since its turn would have the lock. nil if there is none.
+func (p *Place) interruptedRun(ctx context.Context) (*runRecord, error) {
+	j := journal{partition{p.store.driver, p.key.partition}, p.store.now}
+	root, err := p.threadRoot(ctx, j.part)
+	if err != nil || root == "" {
+		return nil, err
 	}
-	for e, err := range j.part.all(ctx, kv.Range{Prefix: t.root().journals()}) {
+	journals := contentOf(root).journals()
+	for e, err := range j.part.all(ctx, kv.Range{Prefix: journals}) {
 		if err != nil {
-			return "", wrap(err, "look for interrupted runs on thread %q", key.thread)
+			return nil, wrap(err, "look for interrupted runs on thread %q", p.key.thread)
 		}
-		rest, _ := e.Key.CutPrefix(t.root().journals())
+		rest, _ := e.Key.CutPrefix(journals)
 		run, _, ok := rest.CutString()
-		if !ok || run == own[0] || run == own[1] || passed.has(overtakenKey(key, run)) {
+		if !ok || run == p.own[0] || run == p.own[1] || p.store.overtaken.has(overtakenKey(p.key, run)) {
 			continue
 		}
 		r, err := j.find(ctx, run)
@@ -93,11 +116,26 @@ func (j journal) interrupted(ctx context.Context, key lockKey, own [2]string, pa
 			continue
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if r.rec.open() && r.rec.Host != "" && r.rec.Branch == "" {
-			return run, nil
+		if r.rec.open() && r.rec.Branch == "" && (r.rec.Host != "" || p.store.unfinished != nil) {
+			return &r.rec, nil
 		}
 	}
-	return "", nil
+	return nil, nil
+}
+
+// threadRoot returns the content that keeps the index of the thread's runs, "" for a thread
+// that does not exist. A process that has the store to itself knows it from its last commit.
+func (p *Place) threadRoot(ctx context.Context, part partition) (string, error) {
+	if p.store.shared == nil {
+		if t := p.store.windows.record(p.key.partition, p.key.thread); t != nil {
+			return t.rec.root(), nil
+		}
+	}
+	t, err := part.open(ctx, p.key.thread)
+	if err != nil || t == nil {
+		return "", err
+	}
+	return t.rec.root(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
@@ -82,7 +81,8 @@ func (w threadWriter) takePlace(ctx context.Context, id, branch string, racing h
 // is given up.
 //
 // A run whose host has died or has lost the store comes before turns that have the thread
-// after it, until another host continues it: such turns wait for that, though not for long.
+// after it, until another host or Options.Interrupted continues it: such turns wait for that,
+// though not for long.
 func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 	patience := interruptedRuns{place: p}
 	for {
@@ -91,20 +91,15 @@ func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 			return nil, err
 		}
 		first, err := patience.next(ctx)
-		if first == "" && err == nil {
+		if first == nil && err == nil {
 			return unlock, nil
 		}
 		unlock()
-		switch {
-		case err != nil:
-			return nil, err
-		case !p.wait:
-			return nil, host.Errorf(host.Conflict, "run %q on thread %q was interrupted and continues first", first, p.key.thread)
+		if err == nil {
+			err = patience.wait(ctx, first)
 		}
-		select {
-		case <-time.After(interruptedPoll):
-		case <-ctx.Done():
-			return nil, contextError(ctx, "wait for run %q on thread %q, which was interrupted", first, p.key.thread)
+		if err != nil {
+			return nil, err
 		}
 		p.turn = p.store.locks.enterAgain(p.key, p.ticket)
 	}

@@ -30,7 +30,8 @@ type Store struct {
 	repaired   func(context.Context) error                        // see Options.Repaired; may be nil
 	retries    retryLocks
 	overtaken  overtaken
-	windows    *windowCache // nil if none is kept
+	unfinished func(context.Context, *host.RunRecord) error // see Options.Interrupted; may be nil
+	windows    *windowCache                                 // nil if none is kept
 }
 
 // Options are settings of a store. The zero value of each is its default.
@@ -52,6 +53,14 @@ type Options struct {
 	// Locks lock threads for one of several hosts that share the driver, such as
 	// cluster.Locks; nil leaves that to the driver. See [Store.LockThread].
 	Locks Locks
+	// Interrupted continues a durable run that no process has any more and that a turn finds
+	// on its thread: its process was killed, or the store took no writes at its end. The turn
+	// comes after that run, whose conversation would be another one otherwise: it waits until
+	// the run has ended, and up to 15 s until it is continued. Meanwhile Interrupted is called
+	// again and again; its error lets the turn go first, as does nil for Interrupted. It is for
+	// the process that has the store to itself, such as runs.Registry.Continue: with Locks
+	// other hosts continue such runs, and turns wait for that without the option.
+	Interrupted func(ctx context.Context, run *host.RunRecord) error
 	// Deleted is called after a thread was deleted or pruned and all its entries are gone
 	// from the store. It deletes the data that other stores keep of the thread, such as
 	// traces. Its error becomes the error of the deletion.
@@ -82,7 +91,7 @@ func New(driver kv.Driver, opts *Options) *Store {
 	}
 	driver = kv.Checked(driver)
 	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, retries: retryLocks{seed: maphash.MakeSeed()},
-		deleted: opts.Deleted, repaired: opts.Repaired, shared: opts.Locks, windows: newWindowCache(opts.CacheBytes)}
+		deleted: opts.Deleted, repaired: opts.Repaired, shared: opts.Locks, unfinished: opts.Interrupted, windows: newWindowCache(opts.CacheBytes)}
 	if !opts.SearchDisabled {
 		s.index = wordindex.New()
 	}

@@ -127,7 +127,8 @@ func (v *Served) abort(ctx context.Context, args backgroundArgs) (*turnStatus, e
 
 // Recover continues the turns in the background and the durable runs of a host that has
 // ended: this process owns the directory, so no other one runs them. It reports the turns,
-// and the runs that cannot be continued. Unreadable turns and runs stay, and are reported. On a database it takes over the turns of other hosts that end, until Close.
+// and the runs that cannot be continued. Unreadable turns and runs stay, and are reported.
+// On a database it takes over the turns of other hosts that end, until Close.
 func (v *Served) Recover(ctx context.Context, where string, report func(string, ...any)) error {
 	if v.app.Member() != nil {
 		return v.watchHosts(ctx, report)
@@ -188,7 +189,7 @@ func (v *Served) recoverTenant(ctx context.Context, tenant string, found *interr
 		if r.Status != host.RunOpen || inBackground[r.Run] {
 			continue
 		}
-		if err := v.app.ContinueRun(ctx, r); err != nil {
+		if err := v.app.Runs().Continue(ctx, r); err != nil {
 			report("run %s of tenant %s: %s", termtext.Printable(r.Run), termtext.Printable(tenant), ui.ErrorText(err))
 			n++
 		}
