@@ -55,6 +55,14 @@
 // one that resumes later gets those from its number on, and finds each whole message in its
 // message.done.
 //
+// A process that is alone continues the durable runs of one that was killed with
+// [Registry.Continue]: those that it finds at its start, and the one that a turn finds on its
+// thread and has to come after:
+//
+//	store := threads.New(driver, &threads.Options{Interrupted: func(ctx context.Context, run *host.RunRecord) error {
+//		return registry.Continue(ctx, run) // its Options have Journal: store, and Target
+//	}})
+//
 // A durable run whose last commit fails, because the store takes no writes, stays in the
 // journal. The registry continues it every few seconds, up to [MaxOwners] times, if it has
 // Options.Target; in a cluster any member does.
