@@ -1,0 +1,89 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
+)
+
+// namedTool returns a tool of a name and description.
+func namedTool(t testing.TB, name, description string) mcpserver.Tool {
+	t.Helper()
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: name, Description: description}, func(context.Context, *host.Call) (*host.ToolOutput, error) {
+		return &host.ToolOutput{}, nil
+	}, nil)
+	must(t, err)
+	return mcpserver.Tool{Tool: tool}
+}
+
+func TestChangedOffersReachTheSessionsOfTheirTenant(t *testing.T) {
+	b := newBench(t, nil)
+	for _, version := range versions {
+		changed, other := make(chan struct{}, 10), make(chan struct{}, 10)
+		listen := func(credential string, to chan struct{}) *mcp.ClientSession {
+			return b.connect(credential, version, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { to <- struct{}{} }})
+		}
+		mine, theirs := listen("acme", changed), listen("globex", other)
+		b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{namedTool(t, "one", "One."), namedTool(t, "two", "Two.")}})
+		<-changed
+		if got := toolNames(t, mine); !slices.Equal(got, []string{"one", "two"}) {
+			t.Errorf("%s: tools = %q", version, got)
+		}
+		b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{namedTool(t, "two", "Two, better.")}})
+		<-changed
+		if got := toolNames(t, mine); !slices.Equal(got, []string{"two"}) {
+			t.Errorf("%s: tools = %q", version, got)
+		}
+		if got := toolNames(t, theirs); !slices.Equal(got, []string{"clerk-of-globex"}) || len(other) != 0 {
+			t.Errorf("%s: another tenant sees %q and %d notifications", version, got, len(other))
+		}
+	}
+}
+
+func TestOffersThatLookTheSameNotifyNobody(t *testing.T) {
+	b := newBench(t, nil)
+	offers := func() *mcpserver.Offers {
+		return &mcpserver.Offers{Tools: []mcpserver.Tool{namedTool(t, "one", "One.")}}
+	}
+	b.catalog.set("acme", offers())
+	changed := make(chan struct{}, 10)
+	s := b.connect("acme", versions[0], &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} }})
+	toolNames(t, s)
+	b.catalog.set("acme", offers()) // another version of the plugin, with the same tool
+	b.Refresh(t.Context())
+	b.catalog.set("acme", &mcpserver.Offers{})
+	<-changed // of the removal
+	if len(changed) != 0 {
+		t.Errorf("%d more notifications", len(changed))
+	}
+}
+
+func TestAToolThatTheProtocolCannotSayIsLeftOut(t *testing.T) {
+	b := newBench(t, nil)
+	bad, err := host.NewRawTool(llm.ToolSpec{Name: "bad", Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"no header"}}}`)},
+		func(context.Context, *host.Call) (*host.ToolOutput, error) { return &host.ToolOutput{}, nil }, nil)
+	must(t, err)
+	b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{{Tool: bad}, namedTool(t, "good", "Good.")}})
+	if got := toolNames(t, b.connect("acme", versions[0], nil)); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("tools = %q", got)
+	}
+}
+
+func TestOfTwoToolsOfOneNameTheFirstIsOffered(t *testing.T) {
+	b := newBench(t, nil)
+	offers := &mcpserver.Offers{Targets: []mcpserver.Target{{Target: echoAgent(t, "the clerk")}}, Tools: []mcpserver.Tool{namedTool(t, "the_clerk", "Another.")}}
+	if got := offers.Clashes(); !slices.Equal(got, []string{"the_clerk"}) {
+		t.Errorf("clashes = %q", got)
+	}
+	b.catalog.set("acme", offers)
+	if got := text(call(t, b.connect("acme", versions[0], nil), "the_clerk", map[string]any{"message": "x"})); got != "the clerk heard: x" {
+		t.Errorf("the_clerk = %q", got)
+	}
+}
