@@ -11,7 +11,7 @@ func (r *run) checkpoint() *replay.Checkpoint {
 	interrupted := r.conv.results[len(r.conv.results)-1]
 	before := slices.Concat(r.conv.earlier, r.conv.results[:len(r.conv.results)-1])
 	c := &replay.Checkpoint{
-		V: replay.Version, Input: r.conv.input, Branch: r.thread.branch, State: r.state.JSON(), Instructions: r.content.instructions, Parameters: r.content.parameters,
+		V: replay.Version, Input: r.conv.input, Branch: r.thread.branch, State: r.state.JSON(), Instructions: r.content.instructions, Parameters: r.content.parameters, Client: r.content.client.terms,
 		Results: before, Iterations: r.routes.iterations - 1, Stack: r.routes.stack,
 		Tokens: r.ledger.spent.tokens.Load(), ToolCalls: r.ledger.spent.toolCalls.Load(), Executed: r.ledger.spent.instructions.Load(),
 		Artifacts: r.ledger.spent.artifacts.Load(), Stored: r.ledger.spent.artifactBytes.Load(),

@@ -36,7 +36,7 @@ func (r *run) beginJournal(ctx context.Context) error {
 	if !r.durable() {
 		return nil
 	}
-	return r.createRecord(ctx, &replay.Begin{Input: r.conv.input, Messages: r.content.messages, Providers: r.content.providers, Artifacts: r.content.artifacts, Instructions: r.content.instructions, Parameters: r.content.parameters,
+	return r.createRecord(ctx, &replay.Begin{Input: r.conv.input, Messages: r.content.messages, Providers: r.content.providers, Artifacts: r.content.artifacts, Instructions: r.content.instructions, Parameters: r.content.parameters, Client: r.content.client.terms,
 		State: r.state.JSON(), Foreign: r.thread.clientOwned, Branch: r.thread.branch, Stopped: r.stoppedAtStart})
 }
 

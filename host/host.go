@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/instrument"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runlimit"
 )
@@ -180,6 +181,11 @@ type Request struct {
 	// Routers that ask a model do without.
 	ModelParameters map[string]any
 
+	// Client are the terms that a client sets for this run, beside the agents' own: tools
+	// that it executes, the form of the answer, and whether anything is stored. A run that
+	// resumes another has that one's.
+	Client *llm.ClientTerms
+
 	State  any    // overlays the network's and the thread's state, member by member
 	Model  Model  // beats the agents' and the network's
 	Router Router // beats the network's
@@ -194,8 +200,8 @@ type Request struct {
 	// of its questions. A durable run whose process ended is resumed in the same
 	// way, without answers and as the same run: its recorded steps are not done
 	// again; the request gives Model and Router again. The target is the interrupted
-	// run's; Thread, Text, Input, Messages, Instructions, ModelParameters and State
-	// stay empty. Nothing happens before the answers are found to fit. Codes:
+	// run's; Thread, Text, Input, Messages, Instructions, ModelParameters, Client
+	// and State stay empty. Nothing happens before the answers are found to fit. Codes:
 	// not_found for a run that is not there (or another tenant's), permission_denied
 	// for an answer to a question that was not asked, conflict if the questions were
 	// answered already or the thread has moved on since, failed_precondition for

@@ -56,7 +56,7 @@ var layers = []layer{
 		"numbers and their defaults: stores, plans and configurations name them without the loop"},
 	{"host/runlog", []string{"host/fault", "host/internal/jsondoc"},
 		"the contract of journals: a store that implements it needs nothing of the loop"},
-	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/statedoc", "host/runlog"},
+	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/statedoc", "host/llm", "host/runlog"},
 		"steps in, a run out: the stored form of runs knows no agents and tools"},
 	{"host/agentthread", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/replay", "host/internal/statedoc", "host/llm", "host/runlog"},
 		"a conversation that the caller holds: runs use it through a few calls and it knows none of them"},

@@ -73,7 +73,7 @@ func (s *Schema) readOutput(text string) (json.RawMessage, error) {
 // goes back to the model once, with its fault: the better answer takes its place,
 // and the exchange about it is not kept.
 func (t *turn) takeOutput(ctx context.Context, req *llm.Request, resp *llm.Response) error {
-	s := t.agent.opts.Output
+	s := t.client.outputOr(t.agent.opts.Output)
 	if s == nil || resp.FinishReason == chat.FinishPaused || len((&Message{Parts: resp.Parts}).ToolCalls()) > 0 {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (t *turn) repairOutput(ctx context.Context, req *llm.Request, resp *llm.Res
 	}
 	again := *req
 	wrong := UserText("That is not the JSON that was asked for: " + redact.Cut(fault.Error()) +
-		". Answer again, with nothing but JSON of this schema: " + string(t.agent.opts.Output.told))
+		". Answer again, with nothing but JSON of this schema: " + string(t.client.outputOr(t.agent.opts.Output).told))
 	if again.Conversation = t.run.service.id; again.Conversation != "" { // the service has the rest
 		again.Messages = withInstructions(t.prompt(), []*Message{wrong})
 	} else {

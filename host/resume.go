@@ -51,7 +51,7 @@ func (r *run) checkResume() error {
 		return nil
 	}
 	conversation := r.resume.checkpoint == nil && (len(req.Messages) > 0 || len(req.Providers) > 0 || req.State != nil)
-	if r.conv.input != nil || conversation || req.Instructions != "" || len(req.ModelParameters) > 0 || req.Thread != "" {
+	if r.conv.input != nil || conversation || req.Instructions != "" || len(req.ModelParameters) > 0 || req.Client != nil || req.Thread != "" {
 		return Errorf(InvalidArgument, "request resumes run %q and says something new", r.resume.run).
 			WithHint("resume it with nothing but the answers, then say the rest")
 	}
@@ -170,16 +170,22 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 func (r *run) restoreBeginning(b *replay.Begin) error {
 	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stoppedAtStart = b.Input, b.Foreign, b.Branch, b.Stopped
 	r.content.messages, r.content.providers = b.Messages, b.Providers
-	if err := r.restoreContent(b.Instructions, b.Parameters); err != nil {
+	if err := r.restoreContent(b.Instructions, b.Parameters, b.Client); err != nil {
 		return err
 	}
 	return r.restoreState(b.State)
 }
 
-// restoreContent takes over the instructions and the model parameters of a request.
-func (r *run) restoreContent(instructions string, parameters map[string]json.RawMessage) (err error) {
+// restoreContent takes over the instructions, the model parameters and the client's terms
+// of a request.
+func (r *run) restoreContent(instructions string, parameters map[string]json.RawMessage, client *llm.ClientTerms) (err error) {
 	r.content.instructions = instructions
-	r.content.parameters, err = llm.EncodeParameters(asParameters(parameters))
+	if r.content.parameters, err = llm.EncodeParameters(asParameters(parameters)); err != nil {
+		return err
+	}
+	if r.content.client, err = compileClientTerms(r.net, client); err == nil && r.content.client.unstored() {
+		r.thread.history, r.journal.storesResults = r.thread.history.withoutStore(), false
+	}
 	return err
 }
 
@@ -320,7 +326,7 @@ func (r *run) restoreWithAnswers(ctx context.Context, c *replay.Checkpoint, give
 func (r *run) restoreCheckpoint(c *replay.Checkpoint) error {
 	r.conv.input, r.conv.inputInHistory, r.thread.inputStored, r.conv.earlier = c.Input, true, true, c.Results
 	r.routes.iterations, r.routes.stack = c.Iterations, c.Stack
-	if err := r.restoreContent(c.Instructions, c.Parameters); err != nil {
+	if err := r.restoreContent(c.Instructions, c.Parameters, c.Client); err != nil {
 		return err
 	}
 	r.ledger.spent.tokens.Store(c.Tokens)

@@ -73,7 +73,17 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if err := r.checkThread(); err != nil {
 		return nil, err
 	}
-	r.journal.guarded, r.journal.storesResults = h.guardJournal(r.thread.history), r.thread.history != nil && r.thread.history.appendResult != nil
+	if r.content, err = contentOf(n, req); err != nil {
+		return nil, err
+	}
+	r.journal.guarded = h.guardJournal(r.thread.history)
+	if r.content.client.unstored() {
+		if req.Thread != "" || req.AgentThread != nil {
+			return nil, Errorf(InvalidArgument, "request names a thread and is not to be stored").WithHint("bring the conversation as Messages")
+		}
+		r.thread.history = r.thread.history.withoutStore()
+	}
+	r.journal.storesResults = r.thread.history != nil && r.thread.history.appendResult != nil
 	if err := r.thread.history.checkDiscard(n); err != nil {
 		return nil, err
 	}
@@ -93,9 +103,6 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		return nil, err
 	}
 	if err := r.thread.checkRequest(); err != nil {
-		return nil, err
-	}
-	if r.content, err = contentOf(req); err != nil {
 		return nil, err
 	}
 	if err := providerstate.Check(req.Providers); err != nil {

@@ -15,17 +15,19 @@ type requestContent struct {
 	artifacts    []Artifact
 	instructions string
 	parameters   map[string]json.RawMessage // for models, encoded
+	client       clientTerms
 }
 
-// contentOf returns the content of a request. Code invalid_argument for model parameters
-// that cannot be sent.
-func contentOf(req *Request) (requestContent, error) {
+// contentOf returns the content of a request to run n. Code invalid_argument for model
+// parameters that cannot be sent, and for terms of a client that do not fit.
+func contentOf(n *Network, req *Request) (requestContent, error) {
 	parameters, err := llm.EncodeParameters(req.ModelParameters)
 	if err != nil {
 		return requestContent{}, wrapError(err, "request")
 	}
+	client, err := compileClientTerms(n, req.Client)
 	return requestContent{messages: req.Messages, providers: req.Providers, artifacts: req.Artifacts,
-		instructions: req.Instructions, parameters: parameters}, nil
+		instructions: req.Instructions, parameters: parameters, client: client}, err
 }
 
 // resumption names the run that a request resumes, and has its answers or

@@ -26,6 +26,7 @@ type turn struct {
 	closing          string   // behind the instructions, for the last answer
 	system           *Message // of the last request
 	startEdits       startEdits
+	client           *clientTerms
 	modelParams      Parameters
 	calls            toolCalls
 	provided         []*Message // before this turn, not stored
@@ -49,7 +50,7 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 	if r.events.depth > 0 {
 		stepsIn = r.keyPrefix
 	}
-	t := &turn{run: r, agent: a, model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
+	t := &turn{run: r, agent: a, client: r.content.clientTermsAt(r.events.depth), model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
 			routes: &r.routes, recorder: r.journal.recorder, stepsIn: stepsIn, clientAnswers: r.clientAnswers}}
 	if t.result == nil {
@@ -87,7 +88,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 	if t.modelParams, err = t.parameters(); err != nil {
 		return err
 	}
-	var tools []*Tool
+	tools := slices.Clone(t.client.tools)
 	var stored []*Message
 	for _, p := range ownedProviders(t.run.net, t.agent) {
 		t.providersAsked++
@@ -346,6 +347,7 @@ func (t *turn) modelRequest(ctx context.Context, view []*Message) *llm.Request {
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 		Conversation: t.run.service.id, Parameters: t.modelParams,
 	}
+	t.client.applyTo(req, !t.called && t.run.routes.iterations == 0)
 	if t.called && req.ToolChoice.Forces() {
 		req.ToolChoice = ToolChoiceAuto
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -22,6 +23,7 @@ type Checkpoint struct {
 	Instructions string                     `json:"instructions,omitempty"`
 	Results      []*chat.Result             `json:"results,omitempty"` // of the agents before
 	Parameters   map[string]json.RawMessage `json:"model_parameters,omitempty"`
+	Client       *llm.ClientTerms           `json:"client,omitempty"`
 	Iterations   int                        `json:"iterations"` // before the agent at work
 	Stack        []string                   `json:"stack,omitempty"`
 	Tokens       int64                      `json:"tokens"`

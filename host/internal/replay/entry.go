@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -39,6 +40,7 @@ type (
 		Artifacts    []chat.Artifact            `json:"artifacts,omitempty"` // likewise
 		Instructions string                     `json:"instructions,omitempty"`
 		Parameters   map[string]json.RawMessage `json:"model_parameters,omitempty"`
+		Client       *llm.ClientTerms           `json:"client,omitempty"`
 		State        json.RawMessage            `json:"state,omitempty"`
 		Foreign      bool                       `json:"foreign,omitempty"` // the state is the client's
 		Head         string                     `json:"head,omitempty"`
