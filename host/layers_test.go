@@ -230,7 +230,7 @@ var layers = []layer{
 		"the tests of models share a question and the servers that answer it; no protocol is known"},
 	{"host/openaimodel", []string{"host/chat", "host/fault", "host/llm", "host/modelhttp"},
 		"one way to ask a model; knows nothing of who asks"},
-	{"host/anthropicmodel", []string{"host/chat", "host/fault", "host/llm", "host/modelhttp"},
+	{"host/anthropicmodel", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/llm", "host/modelhttp"},
 		"another way to ask a model; knows nothing of who asks"},
 	{"host/responsesmodel", []string{"host/chat", "host/fault", "host/llm", "host/modelhttp"},
 		"OpenAI's other protocol; knows nothing of who asks"},

@@ -30,8 +30,11 @@
 // Images (PNG, JPEG, GIF, WebP) and PDF that tools have returned go into their results;
 // a sentence stands for other media, and for all of it if the provider refuses one.
 //
-// The protocol has no field for the schema of an output: the system prompt
-// states it in words.
+// The schema of an output goes into output_config. The provider takes a part of JSON
+// Schema: rules beyond it move to descriptions, objects are closed, and a schema that has
+// no such form (a map, a tuple) stands in the system prompt, in words. So does one that the
+// provider or the model refuses, and one beside a trailing answer. The caller checks each
+// answer against the schema itself.
 //
 // # Answers, retries, bounds
 //

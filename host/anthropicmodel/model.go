@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
@@ -64,6 +65,9 @@ type Model struct {
 	server *modelhttp.Server
 
 	headers http.Header
+	outputs outputs
+
+	noOutputs atomic.Bool // the model takes no schema of its output
 }
 
 var _ llm.Model = (*Model)(nil)
@@ -129,6 +133,7 @@ type question struct {
 	req      *llm.Request
 	body     modelhttp.Body
 	form     wireForm
+	inWords  bool // the schema of the output stands in the system prompt
 	hasMedia bool // a tool's result has
 }
 
@@ -141,11 +146,33 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	case !q.form.bare && f.Says("signature"):
 		q.form.bare = true
 		f.AtOnce = q.write() == nil
+	case q.req.Output != nil && !q.inWords && f.Says(aboutOutputs...):
+		q.refusedOutput(f)
+		f.AtOnce = q.write() == nil
 	case q.hasMedia && !q.form.noMedia && f.AboutMedia():
 		q.form.noMedia = true
 		f.AtOnce = q.write() == nil
 	}
 	return f
+}
+
+// The provider's words about the schema of an output, and those among them that mean the
+// schema, not that the model takes none.
+var (
+	aboutOutputs = []string{"output_config", "output_format", "output format", "structured output", "grammar", "schema"}
+	aboutSchemas = []string{"format.schema", "grammar"}
+)
+
+// refusedOutput has the schema of the output stand in words, and notes that for the next
+// requests: the caller checks the answer anyway.
+func (q *question) refusedOutput(f *modelhttp.Fault) {
+	q.inWords = true
+	switch {
+	case f.Says(aboutSchemas...):
+		q.model.outputs.refuse(q.req.Output.Schema)
+	case f.Says("output"):
+		q.model.noOutputs.Store(true)
+	}
 }
 
 const messagesPath = "/v1/messages"

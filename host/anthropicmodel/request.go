@@ -50,7 +50,8 @@ type piece struct {
 // last one.
 func (q *question) write() error {
 	m, req := q.model, q.req
-	d, err := m.draft(req, q.form)
+	format := q.outputFormat()
+	d, err := m.draft(req, q.form, format == nil)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (q *question) write() error {
 	if err := m.finish(d); err != nil {
 		return err
 	}
-	head, err := modelhttp.AddHeadParameters(m.head(req, d), "messages", req.Parameters, reserved...)
+	head, err := modelhttp.AddHeadParameters(q.head(d, format), "messages", req.Parameters, reserved...)
 	if err != nil {
 		return err
 	}
@@ -98,8 +99,19 @@ func opening(role string) []byte {
 	return assistantOpens
 }
 
-// draft puts messages together as the protocol wants them.
-func (m *Model) draft(req *llm.Request, form wireForm) (*draft, error) {
+// outputFormat returns the schema of the output as the provider takes it; nil where there
+// is none, or where it must stand in words. The provider takes none with a trailing answer.
+func (q *question) outputFormat() []byte {
+	o, messages := q.req.Output, q.req.Messages
+	if o == nil || q.inWords || q.model.noOutputs.Load() || len(messages) > 0 && messages[len(messages)-1].Role == chat.Assistant {
+		return nil
+	}
+	return q.model.outputs.format(o.Schema)
+}
+
+// draft puts messages together as the protocol wants them. With inWords the system prompt
+// has the schema of the output.
+func (m *Model) draft(req *llm.Request, form wireForm, inWords bool) (*draft, error) {
 	d := &draft{form: form, turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
 	var prompt []string
 	for _, msg := range req.Messages {
@@ -117,7 +129,7 @@ func (m *Model) draft(req *llm.Request, form wireForm) (*draft, error) {
 			d.add(piece{msg, blocks})
 		}
 	}
-	if o := req.Output; o != nil {
+	if o := req.Output; o != nil && inWords {
 		prompt = append(prompt, "Answer with nothing but JSON of this schema: "+string(o.Schema))
 	}
 	d.system = strings.Join(prompt, "\n\n")
@@ -169,7 +181,7 @@ func (m *Model) finish(d *draft) error {
 // reserved are the members that agents' model parameters may not set: those that
 // the host writes, those that decide the form of the answer, and the limits that
 // the host counts with.
-var reserved = []string{"model", "messages", "system", "stream", "tools", "tool_choice", "max_tokens", "thinking"}
+var reserved = []string{"model", "messages", "system", "stream", "tools", "tool_choice", "max_tokens", "thinking", "output_config/format", "output_format"}
 
 // thinking is how many tokens the model may think about a request. The provider
 // does not let the model think where it must call a tool, or continues an
@@ -184,8 +196,10 @@ func (m *Model) thinking(req *llm.Request, d *draft) int {
 	return 0
 }
 
-// head writes the request up to its first message.
-func (m *Model) head(req *llm.Request, d *draft) []byte {
+// head writes the request up to its first message; format is the schema of the output, or
+// nil.
+func (q *question) head(d *draft, format []byte) []byte {
+	m, req := q.model, q.req
 	system, thinking := d.system, m.thinking(req, d)
 	tokens := m.opts.MaxOutputTokens
 	if req.MaxOutputTokens > 0 {
@@ -207,6 +221,9 @@ func (m *Model) head(req *llm.Request, d *draft) []byte {
 		b = append(b, '}')
 	case req.Temperature != nil:
 		b = strconv.AppendFloat(append(b, `,"temperature":`...), *req.Temperature, 'g', -1, 64)
+	}
+	if format != nil {
+		b = append(append(append(b, `,"output_config":{"format":{"type":"json_schema","schema":`...), format...), "}}"...)
 	}
 	return append(appendTools(b, req), `,"messages":[`...)
 }
