@@ -87,7 +87,8 @@ type AgentOptions struct {
 	// object is merged with the host's. Models refuse the members that the host has
 	// to write itself (messages, tools, the limit of output) with code
 	// invalid_argument, and services those that they do not know.
-	// [Request].ModelParameters override them. At most [llm.MaxParameterBytes].
+	// [Request].ModelParameters override them. At most [llm.MaxParameterBytes]. One has
+	// no service's name: see [llm.PromptCacheParameter].
 	ModelParameters map[string]any
 
 	// SerialTools makes the agent's tools run one after the other, in the order in

@@ -24,9 +24,9 @@ type blockWriter struct {
 	b       []byte
 	model   *Model
 	form    wireForm
-	last    bool // the message ends an answer that the model continues
-	cached  bool // the prompt is cached up to here
-	canMark bool // the block that is being written can carry the mark of it
+	last    bool   // the message ends an answer that the model continues
+	mark    string // of the end of the cached prompt, if that is here
+	canMark bool   // the block that is being written can carry it
 }
 
 // blocks returns a message's content blocks; none for a message without content
@@ -43,8 +43,8 @@ func (w *blockWriter) message(msg *chat.Message) error {
 	if err := w.content(msg); err != nil {
 		return err
 	}
-	if w.cached && w.canMark {
-		w.b = append(bytes.TrimSuffix(w.b, []byte("}")), `,"cache_control":{"type":"ephemeral"}}`...)
+	if w.mark != "" && w.canMark {
+		w.b = append(append(bytes.TrimSuffix(w.b, []byte("}")), w.mark...), '}')
 	}
 	return nil
 }

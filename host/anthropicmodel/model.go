@@ -53,8 +53,10 @@ type Options struct {
 	// is made without thinking.
 	ThinkingTokens int
 
-	// Cache asks the provider to cache the prompt up to the last message, which
-	// makes long conversations cheaper and the first request a little dearer.
+	// Cache asks the provider to cache the prompt, with marks behind the tools, the
+	// system prompt and the last message, which makes long conversations cheaper and
+	// the first request a little dearer. An llm.PromptCache of a request says
+	// otherwise for that request.
 	Cache bool
 }
 

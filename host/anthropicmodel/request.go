@@ -29,6 +29,7 @@ type draft struct {
 	turns  []turn
 	pieces []piece
 	system string
+	mark   string // of the ends of the cached prompt; "" for none
 }
 
 // turn is a message of the protocol, from the end of the one before up to to.
@@ -50,6 +51,10 @@ type piece struct {
 // last one.
 func (q *question) write() error {
 	m, req := q.model, q.req
+	cache, parameters, err := req.Parameters.PromptCache()
+	if err != nil {
+		return err
+	}
 	format := q.outputFormat()
 	d, err := m.draft(req, q.form, format == nil)
 	if err != nil {
@@ -58,10 +63,13 @@ func (q *question) write() error {
 	if len(d.turns) == 0 {
 		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
-	if err := m.finish(d); err != nil {
+	if d.mark = m.cacheMark(cache); d.mark != "" || d.last().role == roleAssistant {
+		err = m.finish(d)
+	}
+	if err != nil {
 		return err
 	}
-	head, err := modelhttp.AddHeadParameters(q.head(d, format), "messages", req.Parameters, reserved...)
+	head, err := modelhttp.AddHeadParameters(q.head(d, format), "messages", parameters, reserved...)
 	if err != nil {
 		return err
 	}
@@ -163,14 +171,30 @@ func (d *draft) add(p piece) {
 
 func (d *draft) last() *turn { return &d.turns[len(d.turns)-1] }
 
-// finish writes the last message again, if the model continues it, or if it
-// carries the mark at the end of the cached prompt.
+// The marks behind which the provider caches the prompt. A request has up to three: behind
+// its tools, its system prompt and its last message, so that a system prompt that changes
+// leaves the tools in the cache.
+const (
+	shortMark = `,"cache_control":{"type":"ephemeral"}`
+	longMark  = `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
+)
+
+// cacheMark returns the mark of a request; "" for none. c is the request's own wish, or nil.
+func (m *Model) cacheMark(c *llm.PromptCache) string {
+	switch {
+	case c == nil && m.opts.Cache || c != nil && !c.Off && !c.Long:
+		return shortMark
+	case c == nil || c.Off:
+		return ""
+	}
+	return longMark
+}
+
+// finish writes the last message again: if the model continues it, or if it carries
+// the mark at the end of the cached prompt.
 func (m *Model) finish(d *draft) error {
 	t, p := d.last(), &d.pieces[len(d.pieces)-1]
-	if t.role != roleAssistant && !m.opts.Cache {
-		return nil
-	}
-	w := &blockWriter{model: m, form: d.form, last: t.role == roleAssistant, cached: m.opts.Cache}
+	w := &blockWriter{model: m, form: d.form, last: t.role == roleAssistant, mark: d.mark}
 	if err := w.message(p.msg); err != nil {
 		return err
 	}
@@ -210,10 +234,7 @@ func (q *question) head(d *draft, format []byte) []byte {
 	b = strconv.AppendBool(append(b, `,"stream":`...), !m.server.AnswersWhole(req))
 	if system != "" {
 		b = chat.AppendJSONString(append(b, `,"system":[{"type":"text","text":`...), system)
-		if m.opts.Cache {
-			b = append(b, `,"cache_control":{"type":"ephemeral"}`...)
-		}
-		b = append(b, '}', ']')
+		b = append(append(b, d.mark...), '}', ']')
 	}
 	switch {
 	case thinking > 0: // the provider takes no temperature then
@@ -225,7 +246,7 @@ func (q *question) head(d *draft, format []byte) []byte {
 	if format != nil {
 		b = append(append(append(b, `,"output_config":{"format":{"type":"json_schema","schema":`...), format...), "}}"...)
 	}
-	return append(appendTools(b, req), `,"messages":[`...)
+	return append(appendTools(b, req, d.mark), `,"messages":[`...)
 }
 
 const noParameters = `{"type":"object","properties":{}}`
@@ -233,8 +254,9 @@ const noParameters = `{"type":"object","properties":{}}`
 // provider is the name by which agents' provider tools are this provider's.
 const provider = "anthropic"
 
-// appendTools writes the tools that the model may call.
-func appendTools(b []byte, req *llm.Request) []byte {
+// appendTools writes the tools that the model may call, with a mark at the last one of the
+// host's.
+func appendTools(b []byte, req *llm.Request, mark string) []byte {
 	declared := req.ProviderToolsOf(provider)
 	if len(req.Tools)+len(declared) == 0 {
 		return b
@@ -252,7 +274,11 @@ func appendTools(b []byte, req *llm.Request) []byte {
 		if len(parameters) == 0 {
 			parameters = []byte(noParameters)
 		}
-		b = append(append(append(b, `,"input_schema":`...), parameters...), '}')
+		b = append(append(b, `,"input_schema":`...), parameters...)
+		if i == len(req.Tools)-1 {
+			b = append(b, mark...)
+		}
+		b = append(b, '}')
 	}
 	for i, d := range declared {
 		if i+len(req.Tools) > 0 {

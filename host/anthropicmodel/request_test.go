@@ -162,8 +162,13 @@ func TestRequestFields(t *testing.T) {
 			`{"system":[{"type":"text","text":"Answer with nothing but JSON of this schema: {\"type\":\"object\"}"}]}`, nil},
 		{"parameters", anthropicmodel.Options{}, llm.Request{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "top_k": json.RawMessage(`7`), "stop_sequences": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "metadata": json.RawMessage(`{"user_id":"x"}`)}},
 			`{"top_p":0.5,"top_k":7,"stop_sequences":["END"],"temperature":0.1,"metadata":{"user_id":"x"},"model":"m1","stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, nil},
-		{"cache", anthropicmodel.Options{Cache: true}, llm.Request{},
-			`{"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`, nil},
+		{"cache", anthropicmodel.Options{Cache: true}, llm.Request{Tools: []llm.ToolSpec{look, look}},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}],
+			  "tools":[{"name":"look","description":"Looks.","input_schema":{"type":"object"}},{"name":"look","description":"Looks.","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]}`, nil},
+		{"cache of one request", anthropicmodel.Options{}, llm.Request{Parameters: host.Parameters{"prompt_cache": json.RawMessage(`{"key":"a","long":true}`), "top_k": json.RawMessage(`7`)}},
+			`{"top_k":7,"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral","ttl":"1h"}}]}]}`, []string{"prompt_cache"}},
+		{"no cache for one request", anthropicmodel.Options{Cache: true}, llm.Request{Parameters: host.Parameters{"prompt_cache": json.RawMessage(`{"off":true}`)}},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, []string{"prompt_cache"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.req.Messages = []*host.Message{host.UserText("hi")}

@@ -53,7 +53,11 @@ func (q *question) write() error {
 	if len(contents) == 0 {
 		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", q.model.name).WithHint("say something")
 	}
-	head, err := modelhttp.AddHeadParameters(q.head(instruction), "contents", q.req.Parameters, reserved...)
+	_, parameters, err := q.req.Parameters.PromptCache() // the service caches by itself
+	if err != nil {
+		return err
+	}
+	head, err := modelhttp.AddHeadParameters(q.head(instruction), "contents", parameters, reserved...)
 	if err != nil {
 		return err
 	}

@@ -145,6 +145,7 @@ func TestRequestFields(t *testing.T) {
 		{"parameters", geminimodel.Options{}, llm.Request{Temperature: &warm, Parameters: host.Parameters{
 			"generationConfig": json.RawMessage(`{"topP":0.5,"seed":7,"stopSequences":["END"],"temperature":0.1}`), "safetySettings": json.RawMessage(`[]`)}},
 			`{"generationConfig":{"topP":0.5,"seed":7,"stopSequences":["END"],"temperature":0.1},"safetySettings":[],"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, nil},
+		{"a cache, which it has by itself", geminimodel.Options{}, llm.Request{Parameters: host.Parameters{"prompt_cache": json.RawMessage(`{"key":"support"}`)}}, `{}`, []string{"prompt_cache"}},
 		{"parameters alone", geminimodel.Options{}, llm.Request{Parameters: host.Parameters{"labels": json.RawMessage(`{"a":"b"}`)}},
 			`{"labels":{"a":"b"},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, []string{"generationConfig"}},
 		{"no thinking", geminimodel.Options{ThinkingTokens: geminimodel.DoNotThink}, llm.Request{}, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, nil},

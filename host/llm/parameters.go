@@ -8,15 +8,16 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
-// Parameters are members of a request to a model's service, by the service's names.
-// They must not be changed. A model without such a service ignores them.
+// Parameters are members of a request to a model's service, by the service's names;
+// [PromptCacheParameter] alone has a name of its own. They must not be changed. A model without such a service ignores them.
 type Parameters map[string]json.RawMessage
 
 // MaxParameterBytes bounds the model parameters of an agent or a request, as JSON.
 const MaxParameterBytes = 64 << 10
 
 // EncodeParameters returns model parameters as JSON. Code invalid_argument for one that
-// has no name or no JSON, and for more than [MaxParameterBytes].
+// has no name or no JSON, for a [PromptCache] that cannot be read, and for more than
+// [MaxParameterBytes].
 func EncodeParameters(parameters map[string]any) (Parameters, error) {
 	if len(parameters) == 0 {
 		return nil, nil
@@ -34,6 +35,9 @@ func EncodeParameters(parameters map[string]any) (Parameters, error) {
 		if size += len(name) + len(raw); size > MaxParameterBytes {
 			return nil, fault.Errorf(fault.InvalidArgument, "the model parameters have more than %d bytes", MaxParameterBytes)
 		}
+	}
+	if _, _, err := out.PromptCache(); err != nil && string(out[PromptCacheParameter]) != "null" {
+		return nil, err
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // AddParameters writes parameters into a request, a JSON object: each takes the place
@@ -120,4 +121,21 @@ func AddHeadParameters(head []byte, list string, parameters map[string]json.RawM
 		return nil, err
 	}
 	return append(append(bytes.TrimSuffix(with, []byte{'}'}), ','), opening...), nil
+}
+
+// OpenAICache returns parameters with the words of OpenAI's two protocols for an
+// llm.PromptCache among them. The service caches by itself, so that nothing says Off.
+func OpenAICache(parameters llm.Parameters) (llm.Parameters, error) {
+	c, rest, err := parameters.PromptCache()
+	if err != nil || c == nil {
+		return rest, err
+	}
+	words := llm.Parameters{}
+	if c.Key != "" {
+		words["prompt_cache_key"] = chat.AppendJSONString(nil, c.Key)
+	}
+	if c.Long {
+		words["prompt_cache_retention"] = json.RawMessage(`"24h"`)
+	}
+	return words.With(rest), nil
 }

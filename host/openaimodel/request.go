@@ -120,7 +120,11 @@ func (m *Model) envelope(req *llm.Request) (*envelope, error) {
 			return e, nil
 		}
 	}
-	e, err := newEnvelope(m.request(req), req.ProviderToolsOf(provider), req.Parameters)
+	parameters, err := modelhttp.OpenAICache(req.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEnvelope(m.request(req), req.ProviderToolsOf(provider), parameters)
 	if err != nil {
 		return nil, fault.Errorf(fault.InvalidArgument, "write request to model %q: %w", m.name, err)
 	}

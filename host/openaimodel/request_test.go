@@ -151,6 +151,8 @@ func TestRequestFields(t *testing.T) {
 			`{"response_format":{"type":"json_schema","json_schema":{"name":"clerk","schema":{"type":"object"},"strict":true}}}`, nil},
 		{"parameters", "m1", llm.Request{Temperature: &warm, Parameters: host.Parameters{"top_p": json.RawMessage(`0.5`), "seed": json.RawMessage(`7`), "stop": json.RawMessage(`["END"]`), "temperature": json.RawMessage(`0.1`), "messages\":null": json.RawMessage(`{"messages":null}`)}},
 			`{"top_p":0.5,"seed":7,"stop":["END"],"temperature":0.1,"model":"m1","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil},
+		{"a cache", "m1", llm.Request{Parameters: host.Parameters{"prompt_cache": json.RawMessage(`{"key":"support","long":true}`)}},
+			`{"prompt_cache_key":"support","prompt_cache_retention":"24h"}`, []string{"prompt_cache"}},
 		{"output limit", "m1", llm.Request{MaxOutputTokens: 100}, `{"max_tokens":100}`, []string{"max_completion_tokens"}},
 		{"output limit of models that reason", "gpt-5-mini", llm.Request{MaxOutputTokens: 100}, `{"max_completion_tokens":100}`, []string{"max_tokens"}},
 	} {

@@ -53,7 +53,11 @@ func (q *question) write() error {
 	if len(items) == 0 && req.Conversation == "" {
 		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
 	}
-	head, err := modelhttp.AddHeadParameters(append(q.head(strings.Join(instructions, "\n\n")), `,"input":[`...), "input", req.Parameters, reserved...)
+	parameters, err := modelhttp.OpenAICache(req.Parameters)
+	if err != nil {
+		return err
+	}
+	head, err := modelhttp.AddHeadParameters(append(q.head(strings.Join(instructions, "\n\n")), `,"input":[`...), "input", parameters, reserved...)
 	if err != nil {
 		return err
 	}

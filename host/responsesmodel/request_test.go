@@ -128,6 +128,7 @@ func TestFields(t *testing.T) {
 		{"system messages", responsesmodel.Options{}, llm.Request{Messages: []*host.Message{
 			host.NewMessage(host.System, &host.Text{Text: "Be \"brief\"."}), host.NewMessage(host.System), host.NewMessage(host.System, &host.Text{Text: "Be kind."})}},
 			`{"instructions":"Be \"brief\".\n\nBe kind."}`, nil},
+		{"a cache", responsesmodel.Options{}, llm.Request{Parameters: host.Parameters{"prompt_cache": json.RawMessage(`{"key":"support"}`)}}, `{"prompt_cache_key":"support"}`, []string{"prompt_cache", "prompt_cache_retention"}},
 		{"parameters", responsesmodel.Options{Effort: "low"}, llm.Request{Temperature: &warm, Output: &llm.OutputSpec{Name: "o", Schema: json.RawMessage(`{}`)}, Parameters: host.Parameters{
 			"top_p": json.RawMessage(`0.5`), "temperature": json.RawMessage(`0.1`), "text": json.RawMessage(`{"verbosity":"low"}`), "reasoning": json.RawMessage(`{"summary":"auto"}`)}},
 			`{"top_p":0.5,"temperature":0.1,"text":{"format":{"type":"json_schema","name":"o","schema":{},"strict":false},"verbosity":"low"},"reasoning":{"effort":"low","summary":"auto"},"stream":true}`, nil},

@@ -198,7 +198,7 @@ func keyDocs() map[string]keyDoc {
 		"Agent.temperature":       say("The model's temperature."),
 		"Agent.max_output_tokens": say("How long an answer may be."),
 
-		"Agent.model_parameters": say("Members of the requests to its model's service, by the service's names: top_p, seed, stop, anything. Not those that the host writes itself, such as messages, tools and max_output_tokens."),
+		"Agent.model_parameters": say("Members of the requests to its model's service, by the service's names: top_p, seed, stop, anything. prompt_cache: {long: true, key: NAME} or {off: true} says how the service caches the prompt, in the words of each. Not those that the host writes itself, such as messages, tools and max_output_tokens."),
 
 		"Agent.agents":         say("Agents that it may call as tools. Each needs a description, and answers with its last words, or its output."),
 		"Agent.prefill":        say("How the first answer of a run begins: the model goes on from there. Not every provider can."),
