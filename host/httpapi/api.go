@@ -22,7 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host/usage"
 )
 
-// The defaults of [Options].
+// The defaults of [Bounds].
 const (
 	DefaultMaxBodyBytes   = 4 << 20
 	DefaultRequestTimeout = 30 * time.Second
@@ -99,20 +99,36 @@ type Options struct {
 	// https://app.example.com; "*" is each. Default: none.
 	Origins []string
 
-	MaxBodyBytes   int64         // of one request (4 MiB)
-	RequestTimeout time.Duration // of one request that is not a stream (30 s)
-	BodyTimeout    time.Duration // for a client to send its body (30 s)
-	MaxModuleBytes int64         // of an uploaded plugin (16 MiB)
-	MaxFileBytes   int64         // of another file (256 MiB)
-	UploadTimeout  time.Duration // for a client to send a file (5 min)
-	Stream         stream.ServeOptions
-	View           *stream.View // what clients see of states, messages and events; nil is all
+	Bounds Bounds
+	Stream stream.ServeOptions
+	View   *stream.View // what clients see of states, messages and events; nil is all
 
 	// WholeErrors answers with the whole text of errors, which only administrators may
 	// read. The events of runs have what clients may read all the same.
 	WholeErrors bool
 
 	Logger *slog.Logger // receives the errors of which clients see less; nil discards
+}
+
+// Bounds bound requests. A zero field is its default.
+type Bounds struct {
+	MaxBodyBytes   int64         // of one request (4 MiB)
+	RequestTimeout time.Duration // of one request that is not a stream (30 s)
+	BodyTimeout    time.Duration // for a client to send its body (30 s)
+	MaxModuleBytes int64         // of an uploaded plugin (16 MiB)
+	MaxFileBytes   int64         // of another file (256 MiB)
+	UploadTimeout  time.Duration // for a client to send a file (5 min)
+}
+
+// withDefaults returns the bounds with the defaults filled in.
+func (l Bounds) withDefaults() Bounds {
+	defaults.Set(&l.MaxBodyBytes, DefaultMaxBodyBytes)
+	defaults.Set(&l.RequestTimeout, DefaultRequestTimeout)
+	defaults.Set(&l.BodyTimeout, DefaultBodyTimeout)
+	defaults.Set(&l.MaxModuleBytes, DefaultMaxModuleBytes)
+	defaults.Set(&l.MaxFileBytes, DefaultMaxFileBytes)
+	defaults.Set(&l.UploadTimeout, DefaultUploadTimeout)
+	return l
 }
 
 // API is the handler of all routes. It is safe for concurrent use.
@@ -141,12 +157,7 @@ func New(authenticate Authenticate, opts *Options) (*API, error) {
 	if (o.Runs == nil && o.Sessions == nil) != (o.Targets == nil) {
 		return nil, host.Errorf(host.InvalidArgument, "an API with runs or sessions needs targets, and the reverse")
 	}
-	defaults.Set(&o.MaxBodyBytes, DefaultMaxBodyBytes)
-	defaults.Set(&o.RequestTimeout, DefaultRequestTimeout)
-	defaults.Set(&o.BodyTimeout, DefaultBodyTimeout)
-	defaults.Set(&o.MaxModuleBytes, DefaultMaxModuleBytes)
-	defaults.Set(&o.MaxFileBytes, DefaultMaxFileBytes)
-	defaults.Set(&o.UploadTimeout, DefaultUploadTimeout)
+	o.Bounds = o.Bounds.withDefaults()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -14,7 +14,7 @@ import (
 // Scenario: requests that cannot be answered get the right status, code and next step.
 
 func TestBadRequests(t *testing.T) {
-	s := newServer(t, func(o *httpapi.Options) { o.MaxBodyBytes = 4 << 10 })
+	s := newServer(t, func(o *httpapi.Options) { o.Bounds.MaxBodyBytes = 4 << 10 })
 	s.do("acme", "POST", "/v1/threads", `{"id":"t1"}`, 201, nil)
 	deep := strings.Repeat(`{"state":`, 2000) + "1" + strings.Repeat("}", 2000)
 	for name, c := range map[string]struct {

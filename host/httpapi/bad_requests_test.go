@@ -137,7 +137,9 @@ func badBodies(limit int) map[string]string {
 
 func TestEveryRouteRefusesBadBodies(t *testing.T) {
 	const limit = 64 << 10
-	s := newServer(t, func(o *httpapi.Options) { o.MaxBodyBytes, o.MaxModuleBytes, o.MaxFileBytes = limit, limit, limit })
+	s := newServer(t, func(o *httpapi.Options) {
+		o.Bounds.MaxBodyBytes, o.Bounds.MaxModuleBytes, o.Bounds.MaxFileBytes = limit, limit, limit
+	})
 	own := s.fill("acme")
 	before := s.state("acme", own)
 	for _, op := range operationsOfTenants(t, s) {
@@ -255,7 +257,7 @@ func (s *server) raw(method, path, credential, body string) []byte {
 // TestSlowRequestsEnd sends a header or a body that does not come to its end.
 func TestSlowRequestsEnd(t *testing.T) {
 	const short = 50 * time.Millisecond
-	s := newServer(t, func(o *httpapi.Options) { o.BodyTimeout, o.UploadTimeout = short, short })
+	s := newServer(t, func(o *httpapi.Options) { o.Bounds.BodyTimeout, o.Bounds.UploadTimeout = short, short })
 	own := s.fill("acme")
 	strict := httptest.NewUnstartedServer(s.api)
 	strict.Config.MaxHeaderBytes = 16 << 10

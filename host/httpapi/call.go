@@ -51,9 +51,9 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, c
 	h.Set("X-Content-Type-Options", "nosniff")
 	control := http.NewResponseController(w)
 	c.ctx = r.Context()
-	forBody, whole := a.options.BodyTimeout, a.options.RequestTimeout
+	forBody, whole := a.options.Bounds.BodyTimeout, a.options.Bounds.RequestTimeout
 	if of.takes != "" {
-		forBody = a.options.UploadTimeout
+		forBody = a.options.Bounds.UploadTimeout
 		whole += forBody
 	}
 	if r.Body != nil && r.Body != http.NoBody { // without one, the server would take it for the client's leaving
@@ -63,7 +63,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, c
 		_ = control.SetWriteDeadline(time.Time{}) // the connection's last request may have left one
 		return c, func() {}
 	}
-	_ = control.SetWriteDeadline(time.Now().Add(a.options.RequestTimeout + forBody))
+	_ = control.SetWriteDeadline(time.Now().Add(a.options.Bounds.RequestTimeout + forBody))
 	ctx, cancel := context.WithTimeout(c.ctx, whole)
 	c.ctx = ctx
 	return c, cancel
@@ -82,7 +82,7 @@ func (c *call) tenant() string {
 // the whole.
 func (c *call) sending() {
 	if c.route.stream {
-		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.options.RequestTimeout))
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.options.Bounds.RequestTimeout))
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *call) body(into any) error {
 	if err := c.bodyIs("application/json"); err != nil {
 		return err
 	}
-	limit := c.api.options.MaxBodyBytes
+	limit := c.api.options.Bounds.MaxBodyBytes
 	raw, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
 	if err != nil {
 		return badBody(err, limit)

@@ -17,7 +17,7 @@ import (
 func TestARunOutlivesTheDeadlineOfItsBody(t *testing.T) {
 	const short = 20 * time.Millisecond
 	s := newServer(t, func(o *httpapi.Options) {
-		o.BodyTimeout = short
+		o.Bounds.BodyTimeout = short
 		o.Targets.(targets)["slow"] = agentOf(t, "slow", func(ctx context.Context, _ *llm.Request) hosttest.Reply {
 			late, cancel := context.WithTimeout(ctx, 5*short)
 			defer cancel()

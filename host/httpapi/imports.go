@@ -29,7 +29,7 @@ func (h *threadHandlers) importThreads(c *call) error {
 	if err := c.audit.recordOf(c.tenant(), objectOf("thread", c.query.text("thread"))); err != nil {
 		return err
 	}
-	body := c.upload(c.api.options.MaxFileBytes)
+	body := c.upload(c.api.options.Bounds.MaxFileBytes)
 	answer := Imports{Threads: []*transfer.Imported{}}
 	for src, err := range h.sources(c, body) {
 		var got *transfer.Imported

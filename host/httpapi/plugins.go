@@ -204,7 +204,7 @@ func (h *pluginHandlers) uploadPlugin(c *call) error {
 	if err := c.audit.record(); err != nil {
 		return err
 	}
-	file := c.upload(c.api.options.MaxModuleBytes)
+	file := c.upload(c.api.options.Bounds.MaxModuleBytes)
 	v, err := h.plugins.Upload(c.ctx, h.owner(c), id, file)
 	if err != nil {
 		return file.fault(err)

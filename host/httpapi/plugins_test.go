@@ -162,7 +162,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	var plugins *library.Library
 	s := newServer(t, func(o *httpapi.Options) {
 		plugins = o.Plugins.(*library.Library)
-		o.MaxModuleBytes = 64 << 10
+		o.Bounds.MaxModuleBytes = 64 << 10
 	})
 	const path = "/v1/plugins/p/versions"
 	header := "\x00asm\x01\x00\x00\x00"

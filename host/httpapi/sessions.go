@@ -106,7 +106,7 @@ func (h *sessionHandlers) handle(path string) func(*call) error {
 		r := c.r.WithContext(context.WithValue(c.ctx, callerKey{}, sessions.Caller{Tenant: c.principal.Tenant, Key: c.principal.Key}))
 		r.URL = &url.URL{Path: path, RawQuery: c.r.URL.RawQuery}
 		if c.route.takes != "" {
-			r.Body = c.upload(c.api.options.MaxFileBytes)
+			r.Body = c.upload(c.api.options.Bounds.MaxFileBytes)
 		}
 		own.ServeHTTP(&slowAnswer{ResponseWriter: c.w, call: c}, r)
 		return errAnswered
