@@ -310,7 +310,7 @@ var layers = []layer{
 		"keys come in and lines go out: it knows nothing of what is said"},
 	{"cmd/agenthost/internal/cli/talk", []string{"cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/ui", "host", "host/llm", "host/runevent", "host/trace", "internal/termtext"},
 		"a conversation is held in one way, whoever the other side is"},
-	{"cmd/agenthost/internal/cli/ui", []string{"host", "host/kv", "host/plugin", "host/runevent", "internal/termtext"},
+	{"cmd/agenthost/internal/cli/ui", []string{"host", "host/kv", "host/plugin", "host/runevent", "host/trace", "internal/termtext"},
 		"values in, text out: how a command shows something does not depend on the command"},
 }
 

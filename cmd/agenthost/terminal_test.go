@@ -6,6 +6,7 @@ package main
 // said, interrupt a turn, and read what fits their window.
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -271,6 +272,89 @@ func TestLinesFitTheWindow(t *testing.T) {
 	if !colours.MatchString(p.shown()) {
 		t.Errorf("a run has no colours on a terminal: %q", p.shown())
 	}
+}
+
+// on runs a command whose output is a terminal that has so many columns.
+func on(t *testing.T, columns int, env []string, args ...string) (code int, shown string) {
+	t.Helper()
+	var out bytes.Buffer
+	code = run(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &out, stderr: io.Discard,
+		stdoutTerminal: true, columns: func() int { return columns }, getenv: func(name string) string {
+			for _, v := range env {
+				if value, found := strings.CutPrefix(v, name+"="); found {
+					return value
+				}
+			}
+			return ""
+		}})
+	return code, out.String()
+}
+
+func TestWhatIsListedFitsAnyWidth(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	data := filepath.Join(dir, "data")
+	for _, args := range [][]string{
+		{"run", dir, "one"},
+		{"tenant", "create", "acme-of-the-north", "--name", "Acme, the shop for everything"},
+		{"tenant", "suspend", "acme-of-the-north", "--reason", "the invoice of March is open"},
+		{"key", "create", "--name", "the browser of the shop", "--expires", "720h"},
+		{"key", "create", "--admin"},
+	} {
+		args = append(args, "--data", data)
+		if code, shown := on(t, 0, env, args...); code != 0 {
+			t.Fatalf("%q: exit code %d and\n%s", args, code, shown)
+		}
+	}
+	for want, args := range map[string][]string{
+		"the browser":       {"key", "list", "--data", data},
+		"tenants:":          {"key", "list", "--admin", "--data", data},
+		"acme-of-the-north": {"tenant", "list", "--data", data},
+		"tenant.suspend":    {"audit", "list", "--data", data},
+		"clerk":             {"usage", "bill", "--data", data},
+		"TOKENS":            {"usage", "records", "--data", data},
+		"stdin is no":       {"doctor", "--data", data},
+		"exports":           {"plugin", "inspect", "builtin:tokenlimiter"},
+		"model scripted":    {"trace", "show", "--data", data},
+	} {
+		for _, columns := range []int{40, 80} {
+			code, shown := on(t, columns, append(env, "NO_COLOR=1"), args...)
+			if code != 0 {
+				t.Errorf("%q: exit code %d", args, code)
+			}
+			for line := range strings.Lines(shown) {
+				if n := ui.TextWidth(strings.TrimSuffix(line, "\n")); n > columns {
+					t.Errorf("%q in %d columns has a line of %d: %q", args, columns, n, line)
+				}
+			}
+			if words := strings.Join(strings.Fields(shown), " "); !strings.Contains(words, want) {
+				t.Errorf("%q in %d columns lacks %q:\n%s", args, columns, want, shown)
+			}
+		}
+	}
+}
+
+func TestHelpAndWhyFitANarrowWindow(t *testing.T) {
+	t.Parallel()
+	const columns = 40
+	dir, env := talkProject(t)
+	p := atTerminal(t, columns, append(env, "NO_COLOR=1"), "run", dir)
+	p.types("", greeting)
+	p.types("", prompt)
+	p.types("one"+enter, "it is the first")
+	p.types("", prompt)
+	p.types("/help"+enter, "/cost")
+	for _, want := range []string{"tokens, time and", "turn and of all", "ctrl-R searches them. Ctrl-C ends"} {
+		p.window.waitFor(want) // each on a line of its own
+	}
+	p.types("", prompt)
+	p.types("/why"+enter, "run ")
+	p.window.waitFor("└ agent clerk")
+	p.window.waitFor("model scripted")
+	p.window.waitFor("tokens")
+	p.types("", prompt)
+	p.types("/quit"+enter, "not from an LLM")
+	p.leaves(0)
 }
 
 func TestALongWaitShowsWhatItIsFor(t *testing.T) {

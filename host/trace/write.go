@@ -12,21 +12,45 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
+// Line is a line of a run as people read it: a step, behind the branches of its tree, and
+// what it took. It has no control characters.
+type Line struct {
+	Took, Tokens, Instructions string // "" if there is none
+
+	Tree string // the branches
+	Text string
+}
+
 // Write writes a run as a tree for people: before each line how long it took,
 // how many tokens went in and out, and how many instructions the sandbox ran.
 // Control characters are replaced.
 func (r *Run) Write(w io.Writer) error {
-	t := &treeWriter{w: bufio.NewWriter(w)}
-	t.line("TIME", "TOKENS", "INSTRUCTIONS", "run "+r.Run)
-	t.line(duration(r.DurationUS), tokens(&r.Usage), instructions(&r.Cost), r.headline())
+	out := bufio.NewWriter(w)
+	for _, l := range r.Lines() {
+		fmt.Fprintln(out, l)
+	}
+	return out.Flush()
+}
+
+// String returns a line as [Run.Write] writes it. The columns are as wide as people's runs
+// need.
+func (l Line) String() string {
+	return strings.TrimRight(padded(l.Took, 9)+"  "+padded(l.Tokens, 13)+"  "+padded(l.Instructions, 13)+"  "+l.Tree+l.Text, " ")
+}
+
+// Lines returns the lines that [Run.Write] writes. The first has the names of the columns.
+func (r *Run) Lines() []Line {
+	t := &tree{}
+	t.line("TIME", "TOKENS", "INSTRUCTIONS", "", "run "+r.Run)
+	t.line(duration(r.DurationUS), tokens(&r.Usage), instructions(&r.Cost), "", r.headline())
 	t.children(r.Spans, "")
 	if r.Error != nil {
-		t.line("", "", "", "✗ "+errorText(r.Error))
+		t.line("", "", "", "", "✗ "+errorText(r.Error))
 	}
 	if r.Damaged > 0 {
-		t.line("", "", "", fmt.Sprintf("(%d events could not be read)", r.Damaged))
+		t.line("", "", "", "", fmt.Sprintf("(%d events could not be read)", r.Damaged))
 	}
-	return t.w.Flush()
+	return t.lines
 }
 
 func (r *Run) headline() string {
@@ -47,12 +71,11 @@ func (r *Run) headline() string {
 	return fmt.Sprintf("%s: %s, %s", strings.Join(words, ", "), how, r.Began.Local().Format(time.DateTime))
 }
 
-type treeWriter struct{ w *bufio.Writer }
+// tree collects the lines of a run.
+type tree struct{ lines []Line }
 
-// line writes the columns, which are as wide as people's runs need.
-func (t *treeWriter) line(took, tokens, instructions, text string) {
-	line := padded(took, 9) + "  " + padded(tokens, 13) + "  " + padded(instructions, 13) + "  " + plain(text)
-	fmt.Fprintln(t.w, strings.TrimRight(line, " "))
+func (t *tree) line(took, tokens, instructions, branches, text string) {
+	t.lines = append(t.lines, Line{Took: took, Tokens: tokens, Instructions: instructions, Tree: branches, Text: plain(text)})
 }
 
 // padded is a text at the right of a column.
@@ -60,7 +83,7 @@ func padded(s string, width int) string {
 	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))) + s
 }
 
-func (t *treeWriter) children(list []*Span, indent string) {
+func (t *tree) children(list []*Span, indent string) {
 	for i, s := range list {
 		mark, below := "├ ", "│ "
 		if i == len(list)-1 {
@@ -71,8 +94,8 @@ func (t *treeWriter) children(list []*Span, indent string) {
 	}
 }
 
-func (t *treeWriter) span(s *Span, mark string) {
-	text := mark + strings.TrimSpace(s.Kind+" "+s.Name)
+func (t *tree) span(s *Span, branches string) {
+	text := strings.TrimSpace(s.Kind + " " + s.Name)
 	if s.Detail != "" {
 		text += "  " + s.Detail
 	}
@@ -89,7 +112,7 @@ func (t *treeWriter) span(s *Span, mark string) {
 	if s.DurationUS > 0 {
 		took = duration(s.DurationUS)
 	}
-	t.line(took, tokens(s.Usage), instructions(s.Cost), text)
+	t.line(took, tokens(s.Usage), instructions(s.Cost), branches, text)
 }
 
 func errorText(e *host.Error) string { return string(e.Code) + ": " + clip(e.Message) }

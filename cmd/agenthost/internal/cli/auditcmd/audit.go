@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,7 +83,7 @@ func (g *group) list() *cobra.Command {
 				if next != "" {
 					g.term.Note("there are more: --before %s", next)
 				}
-				return printEntries(g.term.Out, page.Entries)
+				return printEntries(g.term, page.Entries)
 			})
 		},
 	}
@@ -98,17 +97,16 @@ func (g *group) list() *cobra.Command {
 	return c
 }
 
-func printEntries(w io.Writer, list []*audit.Entry) error {
+func printEntries(t *ui.Terminal, list []*audit.Entry) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "There is no entry.")
+		_, err := fmt.Fprintln(t.Out, "There is no entry.")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SEQ\tTIME\tACTOR\tACTION\tTENANT\tOBJECT\tOUTCOME")
+	table := ui.NewTable(t, "SEQ", "TIME", "ACTOR", "ACTION", "TENANT", "OBJECT", "OUTCOME")
 	for _, e := range list {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Seq, e.Time.Local().Format(time.DateTime), word(e.Actor), word(e.Action), word(e.Tenant), word(e.Object), word(e.Outcome))
+		table.Row(strconv.FormatUint(e.Seq, 10), e.Time.Local().Format(time.DateTime), word(e.Actor), word(e.Action), word(e.Tenant), word(e.Object), word(e.Outcome))
 	}
-	return table.Flush()
+	return table.Print()
 }
 
 func word(text string) string { return cmp.Or(termtext.Printable(text), "-") }

@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,14 +136,14 @@ func (d *checkup) checkHost(ctx context.Context, f *doctorFlags) []finding {
 func (d *checkup) printFindings(list []finding) error {
 	p := ui.NewPrinter(d.term)
 	styles := map[string]string{fine: ui.Cyan, note: ui.Yellow, broken: ui.Red}
-	tw := tabwriter.NewWriter(d.term.Out, 0, 4, 2, ' ', 0)
+	var pairs ui.Pairs
 	for _, item := range list {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", p.Paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status)), item.Name, termtext.Printable(item.Text))
+		pairs.Row(p.Paint(styles[item.Status], fmt.Sprintf("%-6s", item.Status))+"  "+item.Name, termtext.Printable(item.Text))
 		if item.Hint != "" {
-			fmt.Fprintf(tw, "%s\t\t→ %s\n", p.Paint(styles[item.Status], "      "), termtext.Printable(item.Hint))
+			pairs.Row("", "→ "+termtext.Printable(item.Hint))
 		}
 	}
-	return tw.Flush()
+	return pairs.Print(d.term)
 }
 
 // failed is the finding of an error.

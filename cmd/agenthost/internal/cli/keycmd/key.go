@@ -3,10 +3,8 @@ package keycmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -180,7 +178,7 @@ func (g *group) list() *cobra.Command {
 				if next != "" {
 					g.term.Note("there are more: --after %s", next)
 				}
-				return printKeys(g.term.Out, page)
+				return printKeys(g.term, page)
 			})
 		},
 	}
@@ -189,17 +187,16 @@ func (g *group) list() *cobra.Command {
 	return c
 }
 
-func printKeys(w io.Writer, list []*keys.Key) error {
+func printKeys(t *ui.Terminal, list []*keys.Key) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "There is no key.")
+		_, err := fmt.Fprintln(t.Out, "There is no key.")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KEY\tNAME\tSCOPES\tCREATED\tEXPIRES\tLAST USED")
+	table := ui.NewTable(t, "KEY", "NAME", "SCOPES", "CREATED", "EXPIRES", "LAST USED")
 	for _, k := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, termtext.Printable(k.Name), strings.Join(k.Scopes, ","), date(k.Created), date(k.Expires), date(k.LastUsed))
+		table.Row(k.ID, termtext.Printable(k.Name), strings.Join(k.Scopes, ", "), date(k.Created), date(k.Expires), date(k.LastUsed))
 	}
-	return table.Flush()
+	return table.Print()
 }
 
 func date(t time.Time) string {
@@ -223,7 +220,7 @@ func (g *group) show() *cobra.Command {
 				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, key)
 				}
-				return printKeys(g.term.Out, []*keys.Key{key})
+				return printKeys(g.term, []*keys.Key{key})
 			})
 		},
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -108,20 +107,16 @@ func (r *remote) showUsage(c *cobra.Command, args pluginArgs) error {
 		return printCutJSON(r.term.Out, u)
 	}
 	text, err := ui.FitText(maxInspectBytes, func(cut ui.TextCut, b *strings.Builder) error {
-		tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-		fmt.Fprintf(tw, "%s, for tenant %s\n", ui.CutText(ui.OneLine(args.ID), cut.Bytes), ui.CutText(ui.OneLine(args.Tenant), cut.Bytes))
-		fmt.Fprintf(tw, "  asks for\t%s\n", ui.CutText(listWords(grantwords.Asked(u.Asked)), cut.Bytes))
-		fmt.Fprintf(tw, "  granted\t%s\n", ui.CutText(listWords(grantwords.Words(u.Granted)), cut.Bytes))
-		fmt.Fprintf(tw, "  used\t%s\n", ui.CutText(listWords(grantwords.Words(u.Used)), cut.Bytes))
-		denied := slices.Sorted(maps.Keys(u.Denied))
-		shown, left := cut.CutRows(len(denied))
-		for _, grant := range denied[:shown] {
-			fmt.Fprintf(tw, "  denied\t%s, %s times\n", ui.CutText(ui.OneLine(grant), cut.Bytes), termtext.Thousands(u.Denied[grant]))
-		}
-		if left > 0 {
-			fmt.Fprintf(tw, "  denied\t… (%s more left out)\n", termtext.Thousands(int64(left)))
-		}
-		return tw.Flush()
+		fmt.Fprintf(b, "%s, for tenant %s\n", ui.CutText(ui.OneLine(args.ID), cut.Bytes), ui.CutText(ui.OneLine(args.Tenant), cut.Bytes))
+		list := &rowWriter{cut: cut}
+		list.row("asks for", "%s", listWords(grantwords.Asked(u.Asked)))
+		list.row("granted", "%s", listWords(grantwords.Words(u.Granted)))
+		list.row("used", "%s", listWords(grantwords.Words(u.Used)))
+		writeRows(list, "denied", "denied", slices.Sorted(maps.Keys(u.Denied)), func(grant string) string {
+			return ui.OneLine(grant) + ", " + termtext.Thousands(u.Denied[grant]) + " times"
+		})
+		b.WriteString(list.pairs.Text(r.term.Width()))
+		return nil
 	})
 	if err != nil {
 		return err
@@ -177,7 +172,7 @@ func (l *local) inspectIn(ctx context.Context, projects *open.Projects, projectN
 	if asJSON {
 		return printCutJSON(l.term.Out, in)
 	}
-	return in.print(l.term.Out)
+	return in.print(l.term)
 }
 
 func (l *local) inspect(ctx context.Context, rt *plugin.Runtime, file string, asJSON bool) error {
@@ -195,7 +190,7 @@ func (l *local) inspect(ctx context.Context, rt *plugin.Runtime, file string, as
 	if asJSON {
 		return printCutJSON(l.term.Out, in)
 	}
-	return in.print(l.term.Out)
+	return in.print(l.term)
 }
 
 // read inspects a module.
@@ -267,28 +262,31 @@ func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm
 }
 
 // print shows an inspection to a person, in at most maxInspectBytes.
-func (in *inspection) print(w io.Writer) error {
-	text, err := ui.FitText(maxInspectBytes, in.writeText)
+func (in *inspection) print(t *ui.Terminal) error {
+	text, err := ui.FitText(maxInspectBytes, func(cut ui.TextCut, b *strings.Builder) error {
+		in.writeText(cut, t.Width(), b)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, text)
+	_, err = io.WriteString(t.Out, text)
 	return err
 }
 
-// rowWriter writes the rows of an inspection, cut.
+// rowWriter collects the rows of an inspection, cut.
 type rowWriter struct {
-	tw  *tabwriter.Writer
-	cut ui.TextCut
+	pairs ui.Pairs
+	cut   ui.TextCut
 }
 
-func (r rowWriter) row(name, format string, args ...any) {
-	fmt.Fprintf(r.tw, "  %s\t%s\n", name, ui.CutText(fmt.Sprintf(format, args...), r.cut.Bytes))
+func (r *rowWriter) row(name, format string, args ...any) {
+	r.pairs.Row("  "+name, ui.CutText(fmt.Sprintf(format, args...), r.cut.Bytes))
 }
 
 // writeRows writes a row for each element of a list, and the number left out. The
 // first row is named name, the others are named next.
-func writeRows[T any](r rowWriter, name, next string, list []T, words func(T) string) {
+func writeRows[T any](r *rowWriter, name, next string, list []T, words func(T) string) {
 	shown, left := r.cut.CutRows(len(list))
 	for _, e := range list[:shown] {
 		r.row(name, "%s", words(e))
@@ -299,10 +297,9 @@ func writeRows[T any](r rowWriter, name, next string, list []T, words func(T) st
 	}
 }
 
-func (in *inspection) writeText(cut ui.TextCut, b *strings.Builder) error {
+func (in *inspection) writeText(cut ui.TextCut, columns int, b *strings.Builder) {
 	fmt.Fprintln(b, ui.CutText(in.File, cut.Bytes))
-	tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-	r := rowWriter{tw, cut}
+	r := &rowWriter{cut: cut}
 	r.row("digest", "%s", in.Digest)
 	r.row("size", "%s bytes", termtext.Thousands(int64(in.Size)))
 	r.row("abi", "%s", abiWords(in.ABI))
@@ -313,10 +310,10 @@ func (in *inspection) writeText(cut ui.TextCut, b *strings.Builder) error {
 	r.row("functions", "%d", in.Functions)
 	printExterns(r, "imports", in.Imports)
 	printExterns(r, "exports", in.Exports)
-	return tw.Flush()
+	b.WriteString(r.pairs.Text(columns))
 }
 
-func (in *inspection) printManifest(r rowWriter) {
+func (in *inspection) printManifest(r *rowWriter) {
 	m := in.manifest
 	switch {
 	case in.ManifestError != nil:
@@ -359,7 +356,7 @@ func listWords(words []string) string {
 
 // print shows the grants, and the command that adds the missing ones. A nil report
 // prints nothing.
-func (g *grantReport) print(r rowWriter) {
+func (g *grantReport) print(r *rowWriter) {
 	switch {
 	case g == nil:
 		return
@@ -385,7 +382,7 @@ func abiWords(abi string) string {
 	return termtext.Printable(abi) + ", which this host does not speak"
 }
 
-func printExterns(r rowWriter, name string, list []plugin.Extern) {
+func printExterns(r *rowWriter, name string, list []plugin.Extern) {
 	if len(list) == 0 {
 		r.row(name, "none")
 		return

@@ -92,7 +92,7 @@ func TestInspectPrintsAtMost64kB(t *testing.T) {
 				t.Fatalf("the manifest is not read: %v", in.ManifestError)
 			}
 			var text, js, whole bytes.Buffer
-			if err := in.print(&text); err != nil {
+			if err := in.print(&ui.Terminal{Out: &text}); err != nil {
 				t.Fatal(err)
 			}
 			if err := printCutJSON(&js, in); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -95,7 +94,7 @@ func (s *conversation) demoOutro() {
 	fmt.Fprintln(s.term.Out, "are in its plugins' input with the time when they were stored. Equal input costs the same.")
 	self := ui.Self()
 	fmt.Fprintln(s.term.Out, "\nWorth trying next:")
-	tw := tabwriter.NewWriter(s.term.Out, 0, 4, 5, ' ', 0)
+	var list ui.Pairs
 	for _, next := range []struct{ command, what string }{
 		{"run " + open.ExampleProject + ` "where is order 1017?"`, "ask it yourself"},
 		{"plugin inspect builtin:tokenlimiter", "look into a plugin"},
@@ -103,7 +102,7 @@ func (s *conversation) demoOutro() {
 		{"dev shop", "save that plugin, and the next turn runs it"},
 		{"plugin test shop/plugins/todo", "hold it to the rules of the contract"},
 	} {
-		fmt.Fprintf(tw, "  %s %s\t%s\n", self, next.command, next.what)
+		list.Row("  "+self+" "+next.command, next.what)
 	}
-	_ = tw.Flush()
+	_ = list.Print(s.term) // as of the lines before, an error is not reported
 }

@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -46,19 +47,23 @@ func (p *Person) do(ctx context.Context, name, argument string) error {
 	return host.Errorf(host.InvalidArgument, "there is no command /%s", name).WithHint("%s", hint)
 }
 
+// keysHelp says what keys do, in lines of at most keysColumns where the width is not known.
+const (
+	keysHelp    = `Ctrl-J, or enter behind a \, begins another line. Arrow up shows earlier lines, ctrl-R searches them. Ctrl-C ends a turn, and ctrl-D the conversation.`
+	keysColumns = 80
+)
+
 func (p *Person) help() Command {
 	return Command{Name: "help", About: "list these commands", Do: func(context.Context, string) error {
-		table := ui.NewTable(p.term, "COMMAND", "")
+		var list ui.Pairs
 		for _, c := range p.commands {
-			table.Row(strings.TrimSpace("/"+c.Name+" "+c.Argument), c.About)
+			list.Row(strings.TrimSpace("/"+c.Name+" "+c.Argument), c.About)
 		}
-		if err := table.Print(); err != nil {
+		if err := list.Print(p.term); err != nil || p.editor == nil {
 			return err
 		}
-		if p.editor != nil {
-			fmt.Fprintln(p.term.Out, "\nCtrl-J, or enter behind a \\, begins another line. Arrow up shows earlier lines,\nctrl-R searches them. Ctrl-C ends a turn, and ctrl-D the conversation.")
-		}
-		return nil
+		_, err := fmt.Fprintf(p.term.Out, "\n%s\n", ui.Wrap(keysHelp, cmp.Or(p.term.Width(), keysColumns)))
+		return err
 	}}
 }
 

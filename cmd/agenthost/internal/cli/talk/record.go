@@ -92,7 +92,7 @@ func (r *Record) showWhy(t *ui.Terminal) error {
 	if err != nil {
 		return err
 	}
-	return t.Fit(run.Write)
+	return ui.PrintTrace(t, run)
 }
 
 func (r *Record) showCost(t *ui.Terminal) error {

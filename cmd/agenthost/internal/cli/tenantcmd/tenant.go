@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,7 +141,7 @@ func (g *group) list() *cobra.Command {
 				if next != "" {
 					g.term.Note("there are more: --after %s", termtext.ShellWord(next))
 				}
-				return printTenants(g.term.Out, page)
+				return printTenants(g.term, page)
 			})
 		},
 	}
@@ -152,17 +150,16 @@ func (g *group) list() *cobra.Command {
 	return c
 }
 
-func printTenants(w io.Writer, list []*tenants.Tenant) error {
+func printTenants(t *ui.Terminal, list []*tenants.Tenant) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "No tenant has a record.")
+		_, err := fmt.Fprintln(t.Out, "No tenant has a record.")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TENANT\tNAME\tSTATUS\tCREATED\tREASON")
-	for _, t := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", termtext.Printable(t.ID), termtext.Printable(cmp.Or(t.Name, "-")), t.Status, t.Created.Local().Format(time.DateTime), termtext.Printable(t.Reason))
+	table := ui.NewTable(t, "TENANT", "NAME", "STATUS", "CREATED", "REASON")
+	for _, one := range list {
+		table.Row(termtext.Printable(one.ID), ui.OneLine(cmp.Or(one.Name, "-")), string(one.Status), one.Created.Local().Format(time.DateTime), ui.OneLine(one.Reason))
 	}
-	return table.Flush()
+	return table.Print()
 }
 
 func (g *group) show() *cobra.Command {
@@ -179,7 +176,7 @@ func (g *group) show() *cobra.Command {
 				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, t)
 				}
-				if err := printTenants(g.term.Out, []*tenants.Tenant{t}); err != nil {
+				if err := printTenants(g.term, []*tenants.Tenant{t}); err != nil {
 					return err
 				}
 				fmt.Fprint(g.term.Out, "\nIts plan:\n")

@@ -104,7 +104,7 @@ func (g *group) show() *cobra.Command {
 			if g.flags.JSON {
 				return ui.PrintTimed(g.term.Out, run)
 			}
-			return g.term.Fit(run.Write)
+			return ui.PrintTrace(g.term, run)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(list) > 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 )
 
@@ -64,20 +63,6 @@ func (t *Terminal) DrawActivity() {
 	if t.OutIsTerminal {
 		t.Out = screenWriter{t.screen, t.Out}
 	}
-}
-
-// Fit has write print lines on Out, and cuts them to the width of the terminal.
-func (t *Terminal) Fit(write func(io.Writer) error) error {
-	columns := t.Width()
-	if columns <= 0 {
-		return write(t.Out)
-	}
-	var b strings.Builder
-	if err := write(&b); err != nil {
-		return err
-	}
-	_, err := io.WriteString(t.Out, CutLines(b.String(), columns))
-	return err
 }
 
 // Width returns how many columns Out has if it is a terminal; 0 if lines need not fit.

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/rivo/uniseg"
@@ -55,140 +54,41 @@ func CutLines(s string, columns int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Table is rows under a head, in columns as wide as their longest cell. On a terminal that
-// is too narrow ids are shortened first, to what tells them apart, and then the widest
-// columns.
-type Table struct {
-	term *Terminal
-	rows [][]string
-}
-
-// NewTable begins a table on t.Out with its head.
-func NewTable(t *Terminal, head ...string) *Table {
-	b := &Table{term: t}
-	if len(head) > 0 {
-		b.Row(head...)
-	}
-	return b
-}
-
-// Row adds a row.
-func (b *Table) Row(cells ...string) { b.rows = append(b.rows, cells) }
-
-// Write adds a row for each line, whose cells tabs separate. It takes whole lines.
-func (b *Table) Write(lines []byte) (int, error) {
-	for line := range strings.Lines(string(lines)) {
-		b.Row(strings.Split(strings.TrimSuffix(line, "\n"), "\t")...)
-	}
-	return len(lines), nil
-}
-
-// columnGap is the space between two columns.
-const columnGap = 2
-
-// Print writes the table.
-func (b *Table) Print() error {
-	rows := b.rows
-	widths := columnWidths(rows)
-	if columns := b.term.Width(); columns > 0 && total(widths) > columns {
-		rows = shortIDs(rows)
-		widths = narrow(columnWidths(rows), columns)
-	}
-	var out strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			cell = CutWidth(cell, widths[i])
-			line.WriteString(cell)
-			line.WriteString(strings.Repeat(" ", max(0, widths[i]-TextWidth(cell)+columnGap)))
-		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	_, err := b.term.Out.Write([]byte(out.String()))
-	return err
-}
-
-func columnWidths(rows [][]string) []int {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], TextWidth(cell))
-		}
-	}
-	return widths
-}
-
-func total(widths []int) int {
-	n := columnGap * (len(widths) - 1)
-	for _, w := range widths {
-		n += w
-	}
-	return n
-}
-
-// leastColumn is the width below which a column is not narrowed.
-const leastColumn = 4
-
-// narrow takes columns from the widest one until the table fits.
-func narrow(widths []int, columns int) []int {
-	for total(widths) > columns {
-		widest := 0
-		for i, w := range widths {
-			if w >= widths[widest] {
-				widest = i
-			}
-		}
-		if widths[widest] <= leastColumn {
+// WrapWidth breaks a line into lines of at most so many columns, at spaces where it can.
+// A width of 0 or less is not known, and breaks nothing.
+func WrapWidth(s string, columns int) []string {
+	var lines []string
+	for columns > 0 && TextWidth(s) > columns {
+		at := breakAt(s, columns)
+		if at == len(s) { // one character that is wider
 			break
 		}
-		widths[widest]--
+		lines = append(lines, strings.TrimRight(s[:at], " "))
+		s = strings.TrimLeft(s[at:], " ")
 	}
-	return widths
+	return append(lines, s)
 }
 
-// uuid matches ids that this program makes.
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-
-// shortID is the least that is shown of an id: its time, to the millisecond.
-const shortID = len("01a20916-2388")
-
-// shortIDs shortens the ids of each column to a beginning that tells them apart. Commands
-// take such a beginning for the id.
-func shortIDs(rows [][]string) [][]string {
-	out := make([][]string, len(rows))
-	for i, row := range rows {
-		out[i] = slices.Clone(row)
-	}
-	for column := range rows[0] {
-		var ids []string
-		for _, row := range rows {
-			if column < len(row) && uuid.MatchString(row[column]) {
-				ids = append(ids, row[column])
-			}
+// breakAt returns where a line is broken that is longer than so many columns: behind the last
+// space that fits, or where no more fits.
+func breakAt(s string, columns int) int {
+	at, space, room := 0, 0, columns
+	for at < len(s) {
+		if style := style.FindStringIndex(s[at:]); style != nil && style[0] == 0 {
+			at += style[1]
+			continue
 		}
-		n := uniquePrefix(ids)
-		for _, row := range out {
-			if column < len(row) && uuid.MatchString(row[column]) {
-				row[column] = row[column][:n]
-			}
+		cluster, _, width, _ := uniseg.FirstGraphemeClusterInString(s[at:], -1)
+		if cluster == " " && strings.TrimLeft(s[:at], " ") != "" {
+			space = at
 		}
-	}
-	return out
-}
-
-// uniquePrefix returns how many characters tell ids apart, at least shortID.
-func uniquePrefix(ids []string) int {
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	n := shortID
-	for i := 1; i < len(ids); i++ {
-		same := 0
-		for same < len(ids[i]) && ids[i][same] == ids[i-1][same] {
-			same++
+		if width > room && at > 0 {
+			break
 		}
-		n = max(n, same+1)
+		at, room = at+len(cluster), room-width
 	}
-	return n
+	if space > 0 {
+		return space
+	}
+	return at
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,7 +118,7 @@ func (g *group) bill() *cobra.Command {
 			if g.flags.JSON {
 				return ui.PrintJSON(g.term.Out, keyBill{Tenant: bill.Tenant, Period: args.Period, Items: bill.Items, Total: bill.Total})
 			}
-			return printBill(g.term.Out, bill, args.Period)
+			return printBill(g.term, bill, args.Period)
 		},
 	}
 	c.Flags().StringVar(&period, "period", "", "a day, as 2026-01-31, or a month, as 2026-01, in UTC (default: this month)")
@@ -128,22 +126,21 @@ func (g *group) bill() *cobra.Command {
 	return c
 }
 
-func printBill(w io.Writer, b *usage.Bill, period string) error {
+func printBill(t *ui.Terminal, b *usage.Bill, period string) error {
 	if len(b.Items) == 0 {
-		_, err := fmt.Fprintf(w, "Tenant %s used nothing in %s.\n", termtext.Printable(b.Tenant), period)
+		_, err := fmt.Fprintf(t.Out, "Tenant %s used nothing in %s.\n", termtext.Printable(b.Tenant), period)
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KEY\tAGENT\tMODEL\tRUNS\tCALLS\tINPUT\tOUTPUT\tTOOLS\tINSTRUCTIONS\tTIME\tMONEY")
+	table := ui.NewTable(t, "KEY", "AGENT", "MODEL", "RUNS", "CALLS", "INPUT", "OUTPUT", "TOOLS", "INSTRUCTIONS", "TIME", "MONEY")
 	row := func(name string, i *usage.LineItem) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, word(i.Agent), word(i.Model), count(i.Runs), count(i.Calls), count(i.InputTokens), count(i.OutputTokens),
+		table.Row(name, word(i.Agent), word(i.Model), count(i.Runs), count(i.Calls), count(i.InputTokens), count(i.OutputTokens),
 			count(i.ToolCalls), count(i.Instructions), ui.ShortTime(int64(i.Time)), money(i.Money))
 	}
 	for i := range b.Items {
 		row(word(b.Items[i].Key), &b.Items[i])
 	}
 	row("total", &b.Total)
-	return table.Flush()
+	return table.Print()
 }
 
 func word(text string) string { return cmp.Or(termtext.Printable(text), "-") }
@@ -184,7 +181,7 @@ func (g *group) records() *cobra.Command {
 			if next != "" {
 				g.term.Note("there are more: --after %s", next)
 			}
-			return printRecords(g.term.Out, page.Records)
+			return printRecords(g.term, page.Records)
 		},
 	}
 	c.Flags().StringVar(&args.Key, "key", "", "only records of that key")
@@ -193,23 +190,22 @@ func (g *group) records() *cobra.Command {
 	return c
 }
 
-func printRecords(w io.Writer, list []usage.Record) error {
+func printRecords(t *ui.Terminal, list []usage.Record) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "There is no record.")
+		_, err := fmt.Fprintln(t.Out, "There is no record.")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SEQ\tENDED\tRUN\tKEY\tTHREAD\tTOKENS\tTOOLS\tTIME\tMONEY")
+	table := ui.NewTable(t, "SEQ", "ENDED", "RUN", "KEY", "THREAD", "TOKENS", "TOOLS", "TIME", "MONEY")
 	for i := range list {
 		r := &list[i]
 		tokens, cost := int64(0), int64(0)
 		for _, call := range r.Calls {
 			tokens, cost = tokens+int64(call.Usage.Total()), cost+call.Money
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Seq, r.Ended.Local().Format(time.DateTime), word(r.Run), word(r.Key), word(r.Thread),
+		table.Row(strconv.FormatUint(r.Seq, 10), r.Ended.Local().Format(time.DateTime), word(r.Run), word(r.Key), word(r.Thread),
 			count(tokens), count(r.ToolCalls), ui.ShortTime(int64(r.Time)), money(cost))
 	}
-	return table.Flush()
+	return table.Print()
 }
 
 func (g *group) limits() *cobra.Command {
@@ -234,14 +230,13 @@ func (g *group) limits() *cobra.Command {
 			if g.flags.JSON {
 				return ui.PrintJSON(g.term.Out, out)
 			}
-			return printLimits(g.term.Out, out.Limits)
+			return printLimits(g.term, out.Limits)
 		},
 	}
 }
 
-func printLimits(w io.Writer, list []limitUse) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RESOURCE\tWINDOW\tLIMIT\tUSED\tLEFT\tUSED %\tENDS")
+func printLimits(t *ui.Terminal, list []limitUse) error {
+	table := ui.NewTable(t, "RESOURCE", "WINDOW", "LIMIT", "USED", "LEFT", "USED %", "ENDS")
 	for _, l := range list {
 		of := func(n int64) string {
 			switch l.Resource {
@@ -252,7 +247,8 @@ func printLimits(w io.Writer, list []limitUse) error {
 			}
 			return count(n)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\n", l.Resource, l.Window, of(l.Amount), of(l.Spent), of(l.Left), 100*float64(l.Amount-l.Left)/float64(max(l.Amount, 1)), cmp.Or(l.Ends, "-"))
+		used := strconv.FormatFloat(100*float64(l.Amount-l.Left)/float64(max(l.Amount, 1)), 'f', 1, 64)
+		table.Row(l.Resource, l.Window, of(l.Amount), of(l.Spent), of(l.Left), used, cmp.Or(l.Ends, "-"))
 	}
-	return table.Flush()
+	return table.Print()
 }
