@@ -89,7 +89,7 @@ func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 		`"content":"hello"`:            {"thread", "export", "t1", "--format", "openai"},
 		"(now)":                        {"thread", "branches", "t1"},
 		"All of it is what was stored": {"data", "verify"},
-		"No run waits":                 {"thread", "runs"},
+		"No run of tenant":             {"thread", "runs"},
 		"Wrote ":                       {"data", "backup", filepath.Join(tmp, "b")},
 	} {
 		var out, errs strings.Builder

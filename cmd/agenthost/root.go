@@ -61,8 +61,8 @@ Start with:   agenthost demo`,
 	projects := open.NewProjects(t, env.getenv, plugins)
 	root.AddCommand(
 		runcmd.NewDemo(t, projects, env.getenv),
-		runcmd.NewRun(t, projects),
-		cli.Waits(runcmd.NewDev(t, projects)),
+		runcmd.NewRun(t, projects, dirs),
+		cli.Waits(runcmd.NewDev(t, projects, dirs)),
 		cli.Waits(runcmd.NewServe(t, projects)),
 		tenantcmd.New(t, dirs),
 		keycmd.New(t, dirs),

@@ -60,7 +60,12 @@ func IsWaiting(c *cobra.Command) bool {
 
 // CompleteWords completes a flag with some words.
 func CompleteWords(c *cobra.Command, flag string, words []string) {
-	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	CompleteBy(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// CompleteBy has the shell complete a flag of a command.
+func CompleteBy(c *cobra.Command, flag string, complete func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // there is no such flag
 	}
 }

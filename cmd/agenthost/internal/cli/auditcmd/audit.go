@@ -42,48 +42,38 @@ removed, moved or changed is found. A host that runs may append meanwhile.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	g.flags.AddTo(c, "where the log is kept")
-	g.dirs.AddWaitLock(c.PersistentFlags())
+	g.dirs.AddFlags(c, &g.flags, "where the log is kept")
 	c.AddCommand(g.list(), g.verify(), g.export())
 	return c
 }
 
 // withLog opens the log, in data that must exist.
-func (g *group) withLog(ctx context.Context, fn func(*audit.Log) error) (err error) {
-	if err := open.CheckData(&g.flags.Data, "agenthost audit"); err != nil {
-		return err
-	}
-	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	return fn(audit.New(dir.Driver))
+func (g *group) withLog(ctx context.Context, fn func(*audit.Log) error) error {
+	return g.dirs.With(ctx, &g.flags.Data, "agenthost audit", func(dir *datadir.Dir) error { return fn(audit.New(dir.Driver)) })
 }
 
 func (g *group) list() *cobra.Command {
 	var f audit.Filter
+	var page cli.Page
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List entries, the last one first",
 		Args:  cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			f.Limit = page.Limit
+			if f.Before, err = page.Number(c); err != nil {
+				return err
+			}
 			return g.withLog(c.Context(), func(l *audit.Log) error {
-				page, err := l.List(c.Context(), &f)
+				list, err := l.List(c.Context(), &f)
 				if err != nil {
 					return err
 				}
 				next := ""
-				if page.Next > 0 {
-					next = strconv.FormatUint(page.Next, 10)
+				if list.Next > 0 {
+					next = strconv.FormatUint(list.Next, 10)
 				}
-				if g.flags.JSON {
-					return ui.PrintPage(g.term.Out, page.Entries, next)
-				}
-				if next != "" {
-					g.term.Note("there are more: --before %s", next)
-				}
-				return printEntries(g.term, page.Entries)
+				return cli.PrintPage(g.term, g.flags.JSON, list.Entries, next, printEntries)
 			})
 		},
 	}
@@ -92,8 +82,8 @@ func (g *group) list() *cobra.Command {
 	flags.StringVar(&f.Actor, "actor", "", "only entries of that caller, such as admin/abcd2345")
 	flags.StringVar(&f.Action, "action", "", "only entries of that action, such as tenant.suspend")
 	flags.StringVar(&f.Object, "object", "", "only entries about that thing, such as key/abcd2345")
-	flags.Uint64Var(&f.Before, "before", 0, "only entries before that number")
-	flags.IntVar(&f.Limit, "limit", open.PageLimit, "how many at most")
+	page.AddTo(c)
+	cli.CompleteBy(c, "tenant", g.dirs.Tenants(&g.flags.Data))
 	return c
 }
 

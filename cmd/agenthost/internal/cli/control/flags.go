@@ -1,8 +1,10 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +34,24 @@ func (f *Flags) Ask(c *cobra.Command, op string, args, result any) error {
 		return cli.UsageError(err, c.CommandPath())
 	}
 	return Call(c.Context(), path, op, args, result)
+}
+
+// completionPatience is how long a completion waits for the host.
+const completionPatience = 2 * time.Second
+
+// AskToComplete is [Flags.Ask] for a completion, which waits a moment only.
+func (f *Flags) AskToComplete(c *cobra.Command, op string, args, result any) error {
+	path, err := f.Path()
+	if err != nil {
+		return err
+	}
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	return Call(ctx, path, op, args, result)
 }
 
 // Path returns the control socket that the flags name.

@@ -1,6 +1,7 @@
 package keycmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,51 +42,61 @@ audit log: agenthost audit list.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	g.flags.AddTo(c, "where the keys are kept")
-	g.dirs.AddWaitLock(c.PersistentFlags())
+	g.dirs.AddFlags(c, &g.flags, "where the keys are kept")
 	g.flags.AddTenantTo(c, cli.TenantUsage("whose keys"))
 	c.PersistentFlags().BoolVar(&g.admin, "admin", false, "the keys of administrators, who are no tenant's")
+	cli.CompleteBy(c, "tenant", dirs.Tenants(&g.flags.Data))
 	c.AddCommand(g.create(), g.list(), g.show(), g.rotate(), g.revoke())
+	open.CompleteArgs(c, "KEY", dirs.Stored(&g.flags.Data, g.keyIDs))
 	return c
+}
+
+// keyIDs returns keys with their names, for a shell to complete.
+func (g *group) keyIDs(ctx context.Context, dir *datadir.Dir) ([]string, error) {
+	store := keys.New(dir.Driver, nil)
+	defer store.Close()
+	ring := store.Admins()
+	if !g.admin {
+		ring = store.Of(cli.TenantOr(g.flags.Tenant))
+	}
+	list, _, err := ring.List(ctx, "", ui.MaxCompletions)
+	var ids []string
+	for _, k := range list {
+		ids = append(ids, ui.Completion(k.ID, k.Name))
+	}
+	return ids, err
 }
 
 // withKeys opens the keys, in data that must exist. A change is in the audit log before it
 // is made; a read has no action.
-func (g *group) withKeys(c *cobra.Command, action, id string, fn func(*keys.Keyring) error) (err error) {
+func (g *group) withKeys(c *cobra.Command, action, id string, fn func(*keys.Keyring) error) error {
 	if g.admin && g.flags.Tenant != "" {
 		return cli.UsageError(errors.New("--admin and --tenant do not go together: administrators are no tenant's"), c.CommandPath())
-	}
-	if err := open.CheckData(&g.flags.Data, "agenthost key"); err != nil {
-		return err
 	}
 	if !g.admin {
 		if err := host.ValidateTenant(cli.TenantOr(g.flags.Tenant)); err != nil {
 			return cli.UsageError(err, c.CommandPath())
 		}
 	}
-	ctx := c.Context()
-	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	store := keys.New(dir.Driver, nil)
-	defer func() { err = errors.Join(err, store.Close()) }()
-	ring, tenant, kind := store.Admins(), "", "admin_key."
-	if !g.admin {
-		tenant, kind = cli.TenantOr(g.flags.Tenant), "key."
-		ring = store.Of(tenant)
-	}
-	if action != "" {
-		object := ""
-		if id != "" {
-			object = "key/" + id
+	return g.dirs.With(c.Context(), &g.flags.Data, "agenthost key", func(dir *datadir.Dir) (err error) {
+		store := keys.New(dir.Driver, nil)
+		defer func() { err = errors.Join(err, store.Close()) }()
+		ring, tenant, kind := store.Admins(), "", "admin_key."
+		if !g.admin {
+			tenant, kind = cli.TenantOr(g.flags.Tenant), "key."
+			ring = store.Of(tenant)
 		}
-		if err := open.Record(ctx, dir.Driver, kind+action, tenant, object); err != nil {
-			return err
+		if action != "" {
+			object := ""
+			if id != "" {
+				object = "key/" + id
+			}
+			if err := open.Record(c.Context(), dir.Driver, kind+action, tenant, object); err != nil {
+				return err
+			}
 		}
-	}
-	return fn(ring)
+		return fn(ring)
+	})
 }
 
 // madeKey is a key with its credential, which is shown once.
@@ -160,36 +171,32 @@ func (g *group) checkScopes(scopes []string) error {
 }
 
 func (g *group) list() *cobra.Command {
-	var limit int
-	var after string
+	var page cli.Page
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List keys, without their secrets",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withKeys(c, "", "", func(r *keys.Keyring) error {
-				page, next, err := r.List(c.Context(), after, limit)
+				list, next, err := r.List(c.Context(), page.Cursor, page.Limit)
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintPage(g.term.Out, page, next)
-				}
-				if next != "" {
-					g.term.Note("there are more: --after %s", next)
-				}
-				return printKeys(g.term, page)
+				return cli.PrintPage(g.term, g.flags.JSON, list, next, g.printKeys)
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", open.PageLimit, "how many at most")
-	c.Flags().StringVar(&after, "after", "", "only keys whose ids come after this one")
+	page.AddTo(c)
 	return c
 }
 
-func printKeys(t *ui.Terminal, list []*keys.Key) error {
+func (g *group) printKeys(t *ui.Terminal, list []*keys.Key) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(t.Out, "There is no key.")
+		whose := "Tenant " + termtext.Printable(cli.TenantOr(g.flags.Tenant)) + " has"
+		if g.admin {
+			whose = "Administrators have"
+		}
+		_, err := fmt.Fprintln(t.Out, whose+" no keys.")
 		return err
 	}
 	table := ui.NewTable(t, "KEY", "NAME", "SCOPES", "CREATED", "EXPIRES", "LAST USED")
@@ -220,7 +227,7 @@ func (g *group) show() *cobra.Command {
 				if g.flags.JSON {
 					return ui.PrintJSON(g.term.Out, key)
 				}
-				return printKeys(g.term, []*keys.Key{key})
+				return g.printKeys(g.term, []*keys.Key{key})
 			})
 		},
 	}

@@ -17,6 +17,3 @@ func Record(ctx context.Context, driver kv.Driver, action, tenant, object string
 	})
 	return err
 }
-
-// PageLimit is how many rows a command lists without --limit.
-const PageLimit = 20

@@ -1,10 +1,12 @@
 package open
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
@@ -29,6 +31,26 @@ func NewData(t *ui.Terminal, getenv func(string) string) *Data {
 
 // AddWaitLock adds the flag --wait-lock, whose value [Data.Options] has.
 func (d *Data) AddWaitLock(flags *pflag.FlagSet) { addWaitLock(flags, &d.waitLock) }
+
+// AddFlags adds the flags of a group of commands on stored data: --data, of what they read,
+// --json and --wait-lock.
+func (d *Data) AddFlags(group *cobra.Command, flags *cli.StoredFlags, of string) {
+	flags.AddTo(group, of)
+	d.AddWaitLock(group.PersistentFlags())
+}
+
+// With opens the data of a group of commands, which must exist, and closes it after fn.
+func (d *Data) With(ctx context.Context, data *cli.DataFlag, group string, fn func(*datadir.Dir) error) (err error) {
+	if err := CheckData(data, group); err != nil {
+		return err
+	}
+	dir, err := datadir.OpenShared(ctx, data.Text(), d.Options())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return fn(dir)
+}
 
 // Options are those of every data directory that a command opens.
 func (d *Data) Options() *datadir.Options {
@@ -67,6 +89,9 @@ func CheckData(data *cli.DataFlag, command string) error {
 
 // CheckDir refuses a data directory that does not exist, which opening would make.
 func (d *Data) CheckDir(dir string) error { return checkDir(dir) }
+
+// ResolveFlag reads the address of a flag for a completion, before which nothing else does.
+func (d *Data) ResolveFlag(data *cli.DataFlag) error { return data.Resolve(d.getenv) }
 
 // Resolve reads an address as --data does.
 func (d *Data) Resolve(text string) (datadir.Address, error) {

@@ -51,6 +51,7 @@ may stay: unload it before. Interrupted, it is finished by running it again.`,
 	c.Flags().StringVar(&f.tenant, "tenant", "", cli.TenantUsage("for whom it is kept"))
 	c.Flags().BoolVar(&f.all, "all", false, "what all plugins keep for the tenant")
 	c.Flags().BoolVar(&f.json, "json", false, cli.JSONUsage)
+	cli.CompleteBy(c, "tenant", dirs.Tenants(&f.data))
 	return c
 }
 

@@ -56,6 +56,7 @@ What the plugin does not ask for would change nothing, and is refused without
 	flags.BoolVar(&f.all, "all", false, "grant everything that it asks for")
 	flags.BoolVar(&f.force, "force", false, "also what it does not ask for")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the change and do not make it")
+	open.CompleteFlag(c, "tenant", (*project.File).Tenants)
 	return c
 }
 

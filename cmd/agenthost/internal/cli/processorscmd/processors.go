@@ -79,6 +79,10 @@ the turn's input, which may be edited but not dropped.`,
 	flags.StringVar(&f.model, "model", "", "count tokens as this model does (default: the project's)")
 	flags.BoolVar(&f.all, "all", false, "show every message, however many are dropped in a row")
 	flags.BoolVar(&f.json, "json", false, cli.JSONUsage)
+	open.CompleteFlag(c, "target", (*project.File).Targets)
+	open.CompleteFlag(c, "agent", (*project.File).Targets)
+	open.CompleteFlag(c, "model", (*project.File).Models)
+	open.CompleteFlag(c, "tenant", (*project.File).Tenants)
 	return c
 }
 

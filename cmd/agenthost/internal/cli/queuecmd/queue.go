@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // group is what the commands of agenthost queue share: the terminal, how data directories
@@ -39,56 +40,60 @@ it run again or drops it. JOB may be the beginning of its id.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	g.flags.AddTo(c, "where the jobs are kept")
-	g.dirs.AddWaitLock(c.PersistentFlags())
+	g.dirs.AddFlags(c, &g.flags, "where the jobs are kept")
 	g.flags.AddTenantTo(c, cli.TenantUsage("whose jobs"))
+	cli.CompleteBy(c, "tenant", dirs.Tenants(&g.flags.Data))
 	c.AddCommand(g.list(), g.dead(),
 		g.change("retry", "Have a job run again, as if it had just been left", "waits again: it runs in the next command that runs the project", (*queue.Queue).Retry),
 		g.change("drop", "Forget a job", "is forgotten", (*queue.Queue).Drop))
+	open.CompleteArgs(c, "JOB", dirs.Stored(&g.flags.Data, g.deadIDs))
 	return c
 }
 
+// deadIDs returns jobs that were given up, with what they are of, for a shell to complete.
+func (g *group) deadIDs(ctx context.Context, dir *datadir.Dir) ([]string, error) {
+	q := queue.New(dir.Driver, nil)
+	defer q.Close()
+	dead, err := q.Dead(ctx, g.flags.Tenant, ui.MaxCompletions)
+	var ids []string
+	for _, d := range dead {
+		ids = append(ids, ui.Completion(d.ID, jobWords(d.Name, d.Payload)))
+	}
+	return ids, err
+}
+
 // withQueue opens the queue of a data directory that must exist. It runs no jobs.
-func (g *group) withQueue(ctx context.Context, fn func(*queue.Queue) error) (err error) {
-	if err := open.CheckData(&g.flags.Data, "agenthost queue"); err != nil {
-		return err
-	}
-	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, driver.Close()) }()
-	q := queue.New(driver.Driver, nil)
-	defer func() { err = errors.Join(err, q.Close()) }()
-	return fn(q)
+func (g *group) withQueue(ctx context.Context, fn func(*queue.Queue) error) error {
+	return g.dirs.With(ctx, &g.flags.Data, "agenthost queue", func(dir *datadir.Dir) (err error) {
+		q := queue.New(dir.Driver, nil)
+		defer func() { err = errors.Join(err, q.Close()) }()
+		return fn(q)
+	})
 }
 
 func (g *group) list() *cobra.Command {
-	var limit int
+	var page cli.Page
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs that wait, the one that is due first first",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(c.Context(), func(q *queue.Queue) error {
-				jobs, err := q.Pending(c.Context(), g.flags.Tenant, limit)
+				jobs, err := q.Pending(c.Context(), g.flags.Tenant, page.Limit+1)
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintItems(g.term.Out, jobs)
-				}
-				return printPending(g.term, jobs)
+				return cli.PrintFirst(g.term, g.flags.JSON, jobs, page.Limit, g.printPending)
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
+	page.AddLimitTo(c)
 	return c
 }
 
-func printPending(t *ui.Terminal, jobs []*queue.PendingJob) error {
+func (g *group) printPending(t *ui.Terminal, jobs []*queue.PendingJob) error {
 	if len(jobs) == 0 {
-		_, err := fmt.Fprintln(t.Out, "No job waits.")
+		_, err := fmt.Fprintf(t.Out, "No job of tenant %s waits.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 		return err
 	}
 	table := ui.NewTable(t)
@@ -113,31 +118,28 @@ func jobWords(name string, payload json.RawMessage) string {
 }
 
 func (g *group) dead() *cobra.Command {
-	var limit int
+	var page cli.Page
 	c := &cobra.Command{
 		Use:   "dead",
 		Short: "List jobs that were given up, the latest first",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(c.Context(), func(q *queue.Queue) error {
-				dead, err := q.Dead(c.Context(), g.flags.Tenant, limit)
+				dead, err := q.Dead(c.Context(), g.flags.Tenant, page.Limit+1)
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintItems(g.term.Out, dead)
-				}
-				return printDead(g.term, dead)
+				return cli.PrintFirst(g.term, g.flags.JSON, dead, page.Limit, g.printDead)
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
+	page.AddLimitTo(c)
 	return c
 }
 
-func printDead(t *ui.Terminal, dead []*queue.DeadJob) error {
+func (g *group) printDead(t *ui.Terminal, dead []*queue.DeadJob) error {
 	if len(dead) == 0 {
-		_, err := fmt.Fprintln(t.Out, "No job was given up.")
+		_, err := fmt.Fprintf(t.Out, "No job of tenant %s was given up.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 		return err
 	}
 	table := ui.NewTable(t)

@@ -27,7 +27,7 @@ type devFlags struct {
 }
 
 // NewDev returns the command agenthost dev.
-func NewDev(t *ui.Terminal, projects *open.Projects) *cobra.Command {
+func NewDev(t *ui.Terminal, projects *open.Projects, dirs *open.Data) *cobra.Command {
 	var f devFlags
 	c := &cobra.Command{
 		Use:   "dev PROJECT",
@@ -55,7 +55,7 @@ PATH. Without --data the socket is in a temporary directory, and is told at the 
 		},
 	}
 	flags := c.Flags()
-	f.run.add(c, projects)
+	f.run.add(c, projects, dirs)
 	flags.StringVar(&f.listen, "listen", "", "the address to listen at, of this machine alone (default: "+defaultListen+", or a free port if that is taken)")
 	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
 	return c

@@ -11,10 +11,13 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 // runFlags are the flags of run; dev has those of [runFlags.add].
@@ -30,7 +33,7 @@ type runFlags struct {
 }
 
 // NewRun returns the command agenthost run.
-func NewRun(t *ui.Terminal, projects *open.Projects) *cobra.Command {
+func NewRun(t *ui.Terminal, projects *open.Projects, dirs *open.Data) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run PROJECT [PROMPT|-]",
@@ -75,7 +78,7 @@ on with a run whose process was killed.`,
 			return runProject(c.Context(), t, projects, list[0], prompt, talk, f)
 		},
 	}
-	f.add(c, projects)
+	f.add(c, projects, dirs)
 	flags := c.Flags()
 	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print the answer only, and errors")
@@ -85,6 +88,7 @@ on with a run whose process was killed.`,
 	flags.StringVar(&f.on, "on", "", "the branch of --thread to go on with: see thread branches")
 	flags.StringVar(&f.racing, "racing", "", "while another turn runs on the thread: wait, conflict or branch (default: the project's)")
 	flags.StringVar(&f.answer.resume, "resume", "", "go on with a run that asked something, with the answers of the flags below, or with one whose process ended: see thread runs")
+	cli.CompleteBy(c, "resume", dirs.Stored(&f.data, f.completeRun))
 	flags.StringVar(&f.answer.question, "question", "", "go on with the run that asks the question of this key, as --resume does: see key under approve in the configuration")
 	flags.BoolVar(&f.answer.expired, "expired", false, "go on with the runs of the target whose questions have expired, with their defaults, and end those without one")
 	flags.StringArrayVar(&f.answer.approve, "approve", nil, "let a call run: QUESTION is the id of the question or of the call, or its tool")
@@ -138,7 +142,7 @@ func (f *runFlags) checkQuestion(prompt []string) error {
 }
 
 // add adds the flags of every command that runs a project.
-func (f *runFlags) add(c *cobra.Command, projects *open.Projects) {
+func (f *runFlags) add(c *cobra.Command, projects *open.Projects, dirs *open.Data) {
 	flags := c.Flags()
 	flags.StringVar(&f.thread, "thread", "", "the conversation to go on with; made if it does not exist")
 	flags.Var(&f.data, "data", cli.DataUsage("where threads and all else are kept"))
@@ -154,6 +158,16 @@ func (f *runFlags) add(c *cobra.Command, projects *open.Projects) {
 	open.CompleteFlag(c, "target", (*project.File).Targets)
 	open.CompleteFlag(c, "model", (*project.File).Models)
 	open.CompleteFlag(c, "tenant", (*project.File).Tenants)
+	cli.CompleteBy(c, "thread", dirs.Stored(&f.data, f.completeThread))
+}
+
+// completeThread and completeRun complete the ids of threads, and of runs that wait.
+func (f *runFlags) completeThread(ctx context.Context, dir *datadir.Dir) ([]string, error) {
+	return lookup.ThreadIDs(ctx, threads.New(dir.Driver, nil), f.tenant)
+}
+
+func (f *runFlags) completeRun(ctx context.Context, dir *datadir.Dir) ([]string, error) {
+	return lookup.RunIDs(ctx, threads.New(dir.Driver, nil), f.tenant)
 }
 
 func runProject(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectName, prompt string, talk bool, f runFlags) (err error) {

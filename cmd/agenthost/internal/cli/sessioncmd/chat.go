@@ -80,6 +80,7 @@ What the configuration hides from clients (client: {hide: [...]}) is not shown.`
 	flags.BoolVar(&f.detach, "detach", false, "have the turn run in the background")
 	flags.StringVar(&f.target, "target", "", "the network or agent (default: the configuration's)")
 	flags.StringVar(&f.tenant, "tenant", "", "whose session it is")
+	completeTarget(c, &f.host)
 	return c
 }
 

@@ -43,6 +43,7 @@ func (v *Served) Routes() []control.Route {
 		control.Do("session.status", "Read how far a turn in the background is.", v.status),
 		control.Do("session.wait", "Wait for the end of a turn in the background, for a while.", v.wait),
 		control.Do("session.abort", "End a turn in the background.", v.abort),
+		control.Do("target.list", "List the networks and agents of the configuration.", v.listTargets),
 	}
 }
 
@@ -134,6 +135,10 @@ func (v *Served) turn(ctx context.Context, args turnArgs) (control.Events, error
 			}
 		}
 	}, nil
+}
+
+func (v *Served) listTargets(context.Context, struct{}) ([]string, error) {
+	return v.app.Targets(), nil
 }
 
 func (v *Served) snapshot(ctx context.Context, args snapshotArgs) (*sessions.Snapshot, error) {

@@ -47,6 +47,7 @@ func (f *sessionFlags) add(c *cobra.Command) *cobra.Command {
 	f.host.AddTo(c)
 	c.Flags().StringVar(&f.target, "target", "", "the network or agent (default: any)")
 	c.Flags().StringVar(&f.tenant, "tenant", "", cli.TenantUsage("whose turns"))
+	completeTarget(c, &f.host)
 	return c
 }
 
@@ -56,15 +57,8 @@ func (f *sessionFlags) args(snapshot string) backgroundArgs {
 
 // completeSnapshot completes the snapshot of a turn in the background.
 func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-	path, err := f.host.Path()
-	if len(list) > 0 || err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	const patience = 2 * time.Second
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
-	defer cancel()
 	var turns []*sessions.Snapshot
-	if control.Call(ctx, path, "session.list", f.args(""), &turns) != nil {
+	if len(list) > 0 || f.host.AskToComplete(c, "session.list", f.args(""), &turns) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	ids := make([]string, len(turns))
@@ -72,6 +66,17 @@ func (f *sessionFlags) completeSnapshot(c *cobra.Command, list []string, _ strin
 		ids[i] = t.ID + "\t" + string(t.Status)
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTarget completes --target with the networks and agents of the host.
+func completeTarget(c *cobra.Command, flags *control.Flags) {
+	cli.CompleteBy(c, "target", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		if flags.AskToComplete(c, "target.list", nil, &names) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 func sessionList(t *ui.Terminal) *cobra.Command {

@@ -52,25 +52,20 @@ Changes are in the audit log: agenthost audit list.`,
 		c.AddCommand(sub)
 	}
 	c.AddCommand(datacmd.NewDelete(t, dirs, &g.flags), datacmd.NewProve(t, dirs, &g.flags))
+	open.CompleteArgs(c, "TENANT", dirs.Tenants(&g.flags.Data))
 	return c
 }
 
 // withTenants opens the records, in data that must exist.
-func (g *group) withTenants(ctx context.Context, fn func(*datadir.Dir, *tenants.Store) error) (err error) {
-	if err := open.CheckData(&g.flags.Data, "agenthost tenant"); err != nil {
-		return err
-	}
-	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	store, err := tenants.Open(ctx, dir.Driver, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return fn(dir, store)
+func (g *group) withTenants(ctx context.Context, fn func(*datadir.Dir, *tenants.Store) error) error {
+	return g.dirs.With(ctx, &g.flags.Data, "agenthost tenant", func(dir *datadir.Dir) (err error) {
+		store, err := tenants.Open(ctx, dir.Driver, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, store.Close()) }()
+		return fn(dir, store)
+	})
 }
 
 // planFlag adds --plan to a command.
@@ -103,7 +98,9 @@ func (g *group) create() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create TENANT",
 		Short: "Make a tenant; without --plan it has each target, model and plugin",
-		Args:  cli.Args(cobra.ExactArgs(1)),
+
+		ValidArgsFunction: cobra.NoFileCompletions, // its name is another one
+		Args:              cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			spec := tenants.Spec{Name: name}
 			if plan != "" {
@@ -123,30 +120,22 @@ func (g *group) create() *cobra.Command {
 }
 
 func (g *group) list() *cobra.Command {
-	var limit int
-	var after string
+	var page cli.Page
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the tenants that have records",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withTenants(c.Context(), func(_ *datadir.Dir, s *tenants.Store) error {
-				page, next, err := s.List(c.Context(), after, limit)
+				list, next, err := s.List(c.Context(), page.Cursor, page.Limit)
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintPage(g.term.Out, page, next)
-				}
-				if next != "" {
-					g.term.Note("there are more: --after %s", termtext.ShellWord(next))
-				}
-				return printTenants(g.term, page)
+				return cli.PrintPage(g.term, g.flags.JSON, list, next, printTenants)
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", open.PageLimit, "how many at most")
-	c.Flags().StringVar(&after, "after", "", "only tenants whose ids come after this one")
+	page.AddTo(c)
 	return c
 }
 

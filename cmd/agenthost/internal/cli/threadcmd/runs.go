@@ -34,7 +34,7 @@ func (g *group) runs() *cobra.Command {
 					return ui.PrintItems(g.term.Out, shownRuns(runs))
 				}
 				if len(runs) == 0 {
-					fmt.Fprintln(g.term.Out, "No run waits.")
+					fmt.Fprintf(g.term.Out, "No run of tenant %s waits.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 					return nil
 				}
 				tw := ui.NewTable(g.term)

@@ -54,6 +54,7 @@ index are found after one search with --reindex.`,
 	}
 	c.Flags().IntVar(&opts.Limit, "limit", 0, "how many at most")
 	c.Flags().StringVar(&opts.Thread, "thread", "", "the only thread to search")
+	cli.CompleteBy(c, "thread", g.dirs.Stored(&g.flags.Data, g.threadIDs))
 	c.Flags().BoolVar(&reindex, "reindex", false, "index every thread anew first")
 	return c
 }

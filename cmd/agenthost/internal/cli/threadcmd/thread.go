@@ -39,13 +39,14 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	g.flags.AddTo(c, "where threads are kept")
-	g.dirs.AddWaitLock(c.PersistentFlags())
+	g.dirs.AddFlags(c, &g.flags, "where threads are kept")
 	g.flags.AddTenantTo(c, cli.TenantUsage("whose threads"))
+	cli.CompleteBy(c, "tenant", dirs.Tenants(&g.flags.Data))
 	c.AddCommand(g.list(), g.show(), g.exportCommand(), g.importCommand(), g.runs(),
 		g.edit(), g.deleteMessage(), g.rewind(), g.fork(), g.branches(), g.repair(),
 		g.search(), g.prune(), g.delete())
-	g.completeThreads(c)
+	open.CompleteArgs(c, "THREAD", dirs.Stored(&g.flags.Data, g.threadIDs))
+	open.CompleteArgs(c, "THREAD...", dirs.Stored(&g.flags.Data, g.threadIDs))
 	return c
 }
 
@@ -64,22 +65,16 @@ func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) 
 }
 
 // withThreads opens a data directory that must exist.
-func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) (err error) {
-	if err := open.CheckData(&g.flags.Data, "agenthost thread"); err != nil {
-		return err
-	}
-	driver, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, driver.Close()) }()
-	return fn(threads.New(driver.Driver, &threads.Options{Repaired: driver.AnnounceRepair, Deleted: func(ctx context.Context, tenant, id string) error {
-		traces, err := g.traces(driver)
-		if err != nil {
-			return err
-		}
-		return driver.ThreadOptions(traces).Deleted(ctx, tenant, id)
-	}}))
+func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) error {
+	return g.dirs.With(ctx, &g.flags.Data, "agenthost thread", func(dir *datadir.Dir) error {
+		return fn(threads.New(dir.Driver, &threads.Options{Repaired: dir.AnnounceRepair, Deleted: func(ctx context.Context, tenant, id string) error {
+			traces, err := g.traces(dir)
+			if err != nil {
+				return err
+			}
+			return dir.ThreadOptions(traces).Deleted(ctx, tenant, id)
+		}}))
+	})
 }
 
 // traces opens the traces of the data; nil if no run is stored.
@@ -93,50 +88,36 @@ func (g *group) traces(data *datadir.Dir) (*trace.Log, error) {
 }
 
 func (g *group) list() *cobra.Command {
-	var limit int
-	var cursor string
+	var page cli.Page
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List threads, the one that moved last first",
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.readThreads(c.Context(), func(s *threads.Store) error {
-				page, err := s.For(g.flags.Tenant).List(c.Context(), &threads.ListOptions{Limit: limit, Cursor: cursor})
+				list, err := s.For(g.flags.Tenant).List(c.Context(), &threads.ListOptions{Limit: page.Limit, Cursor: page.Cursor})
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintPage(g.term.Out, page.Threads, page.Next)
-				}
-				return printThreads(g.term, page)
+				return cli.PrintPage(g.term, g.flags.JSON, list.Threads, list.Next, g.printThreads)
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", shownThreads, "how many at most")
-	c.Flags().StringVar(&cursor, "cursor", "", "go on where a page ended")
+	page.AddTo(c)
 	return c
 }
 
-func printThreads(t *ui.Terminal, page *threads.Page) error {
-	if len(page.Threads) == 0 {
-		fmt.Fprintln(t.Out, "No threads yet.")
-		return nil
-	}
-	table := ui.NewTable(t, "THREAD", "UPDATED", "MESSAGES", "STATUS", "TITLE")
-	for _, th := range page.Threads {
-		table.Row(termtext.Printable(th.ID), th.Updated.Local().Format(time.DateTime), strconv.Itoa(th.Messages), string(th.Status), ui.OneLine(th.Title))
-	}
-	if err := table.Print(); err != nil {
+func (g *group) printThreads(t *ui.Terminal, list []*threads.Thread) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintf(t.Out, "Tenant %s has no threads yet.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 		return err
 	}
-	if page.Next != "" {
-		fmt.Fprintf(t.Err, "There are more: --limit N, or the next ones with --cursor %s\n", page.Next)
+	table := ui.NewTable(t, "THREAD", "UPDATED", "MESSAGES", "STATUS", "TITLE")
+	for _, th := range list {
+		table.Row(termtext.Printable(th.ID), th.Updated.Local().Format(time.DateTime), strconv.Itoa(th.Messages), string(th.Status), ui.OneLine(th.Title))
 	}
-	return nil
+	return table.Print()
 }
-
-// shownThreads is how many threads a list shows unless it is asked for more.
-const shownThreads = 20
 
 func (g *group) show() *cobra.Command {
 	var limit int

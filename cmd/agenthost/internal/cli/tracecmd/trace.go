@@ -40,6 +40,7 @@ ran. A host with --data keeps that of its last ` + fmt.Sprint(trace.DefaultRuns)
 	}
 	g.flags.AddTo(c, "the host's data")
 	g.flags.AddTenantTo(c, "whose runs (default: all tenants')")
+	cli.CompleteBy(c, "tenant", dirs.Tenants(&g.flags.Data))
 	c.AddCommand(g.show(), g.list())
 	return c
 }
@@ -106,25 +107,32 @@ func (g *group) show() *cobra.Command {
 			}
 			return ui.PrintTrace(g.term, run)
 		},
-		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(list) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			ids := []string{trace.Last}
-			opts, err := g.options()
-			if err != nil {
-				return ids, cobra.ShellCompDirectiveNoFileComp
-			}
-			if runs, err := trace.List(datadir.TracesPath(g.flags.Data.At().Dir()), opts); err == nil {
-				for _, r := range runs {
-					ids = append(ids, r.Run)
-				}
-			}
-			return ids, cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: g.completeRun,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print steps while they happen")
 	return c
+}
+
+// completeRun completes the ids of runs.
+func (g *group) completeRun(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if len(list) > 0 {
+		return nil, none
+	}
+	ids := []string{trace.Last}
+	if g.dirs.ResolveFlag(&g.flags.Data) != nil || g.flags.Data.At().Dir() == "" {
+		return ids, none
+	}
+	opts, err := g.options()
+	if err != nil {
+		return ids, none
+	}
+	if runs, err := trace.List(datadir.TracesPath(g.flags.Data.At().Dir()), opts); err == nil {
+		for _, r := range runs {
+			ids = append(ids, ui.Completion(r.Run, r.Target))
+		}
+	}
+	return ids, none
 }
 
 func (g *group) list() *cobra.Command {

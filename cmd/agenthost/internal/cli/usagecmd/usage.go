@@ -44,16 +44,16 @@ asked; without one the data is read.`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	g.flags.AddTo(c, "where the usage is kept")
-	g.dirs.AddWaitLock(c.PersistentFlags())
+	g.dirs.AddFlags(c, &g.flags, "where the usage is kept")
 	g.flags.AddTenantTo(c, cli.TenantUsage("whose usage"))
 	c.PersistentFlags().StringVar(&g.socket, "socket", "", "the control socket of the host that has --data open (default: "+control.SocketName+" in --data)")
+	cli.CompleteBy(c, "tenant", dirs.Tenants(&g.flags.Data))
 	c.AddCommand(g.bill(), g.records(), g.limits())
 	return c
 }
 
 // ask asks the host that has the data open, or calls direct with the stored usage.
-func (g *group) ask(ctx context.Context, op string, args, result any, direct func(*reports) error) (err error) {
+func (g *group) ask(ctx context.Context, op string, args, result any, direct func(*reports) error) error {
 	if err := open.CheckData(&g.flags.Data, "agenthost usage"); err != nil {
 		return err
 	}
@@ -66,22 +66,19 @@ func (g *group) ask(ctx context.Context, op string, args, result any, direct fun
 			return err
 		}
 	}
-	dir, err := datadir.OpenShared(ctx, g.flags.Data.Text(), g.dirs.Options())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	ledger, err := usage.New(dir.Driver, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ledger.Close(context.WithoutCancel(ctx))) }()
-	records, err := tenants.Open(ctx, dir.Driver, &tenants.Options{Ledger: ledger, Unregistered: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, records.Close()) }()
-	return direct(&reports{ledger, records})
+	return g.dirs.With(ctx, &g.flags.Data, "agenthost usage", func(dir *datadir.Dir) (err error) {
+		ledger, err := usage.New(dir.Driver, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, ledger.Close(context.WithoutCancel(ctx))) }()
+		records, err := tenants.Open(ctx, dir.Driver, &tenants.Options{Ledger: ledger, Unregistered: true})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, records.Close()) }()
+		return direct(&reports{ledger, records})
+	})
 }
 
 // keyBill is a bill whose items are sums of keys.
@@ -157,42 +154,39 @@ func money(n int64) string {
 
 func (g *group) records() *cobra.Command {
 	var args recordsArgs
+	var page cli.Page
 	c := &cobra.Command{
 		Use:   "records",
 		Short: "List a tenant's records of usage, one of each run",
 		Args:  cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			args.Tenant = cli.TenantOr(g.flags.Tenant)
-			page := &recordsPage{}
-			err := g.ask(c.Context(), recordsOp, args, page, func(r *reports) (err error) {
-				page, err = r.records(c.Context(), args)
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			args.Tenant, args.Limit = cli.TenantOr(g.flags.Tenant), page.Limit
+			if args.After, err = page.Number(c); err != nil {
+				return err
+			}
+			list := &recordsPage{}
+			err = g.ask(c.Context(), recordsOp, args, list, func(r *reports) (err error) {
+				list, err = r.records(c.Context(), args)
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			next := ""
-			if page.More && len(page.Records) > 0 {
-				next = strconv.FormatUint(page.Records[len(page.Records)-1].Seq, 10)
+			if list.More && len(list.Records) > 0 {
+				next = strconv.FormatUint(list.Records[len(list.Records)-1].Seq, 10)
 			}
-			if g.flags.JSON {
-				return ui.PrintPage(g.term.Out, page.Records, next)
-			}
-			if next != "" {
-				g.term.Note("there are more: --after %s", next)
-			}
-			return printRecords(g.term, page.Records)
+			return cli.PrintPage(g.term, g.flags.JSON, list.Records, next, g.printRecords)
 		},
 	}
 	c.Flags().StringVar(&args.Key, "key", "", "only records of that key")
-	c.Flags().IntVar(&args.Limit, "limit", open.PageLimit, "how many at most")
-	c.Flags().Uint64Var(&args.After, "after", 0, "only records whose numbers come after this one")
+	page.AddTo(c)
 	return c
 }
 
-func printRecords(t *ui.Terminal, list []usage.Record) error {
+func (g *group) printRecords(t *ui.Terminal, list []usage.Record) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(t.Out, "There is no record.")
+		_, err := fmt.Fprintf(t.Out, "Tenant %s has no records of usage.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 		return err
 	}
 	table := ui.NewTable(t, "SEQ", "ENDED", "RUN", "KEY", "THREAD", "TOKENS", "TOOLS", "TIME", "MONEY")

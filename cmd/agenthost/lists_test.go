@@ -1,0 +1,88 @@
+package main
+
+// Scenario: a person pages through what is stored, and has the shell complete its ids.
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// storedOfAcme has two of each thing that commands list.
+func storedOfAcme(t *testing.T) (data string, env []string) {
+	t.Helper()
+	dir, env := talkProject(t)
+	data = filepath.Join(dir, "data")
+	for _, args := range [][]string{
+		{"run", dir, "one", "--tenant", "acme", "--thread", "t1"}, {"run", dir, "two", "--tenant", "acme", "--thread", "t2"},
+		{"tenant", "create", "acme", "--name", "Acme Ltd."}, {"tenant", "create", "beta"},
+		{"key", "create", "--tenant", "acme", "--name", "shop"}, {"key", "create", "--tenant", "acme", "--name", "shop"},
+	} {
+		if code, shown := on(t, 0, env, append(args, "--data", data)...); code != 0 {
+			t.Fatalf("%q: exit code %d and\n%s", args, code, shown)
+		}
+	}
+	return data, env
+}
+
+func TestEveryListContinuesAtItsCursor(t *testing.T) {
+	t.Parallel()
+	data, env := storedOfAcme(t)
+	for _, args := range [][]string{
+		{"thread", "list", "--tenant", "acme"},
+		{"tenant", "list"},
+		{"key", "list", "--tenant", "acme"},
+		{"usage", "records", "--tenant", "acme"},
+		{"audit", "list"},
+	} {
+		args = append(args, "--data", data, "--json", "--limit", "1")
+		var pages []string
+		cursor := ""
+		for range 2 {
+			code, shown := on(t, 0, env, append(args, "--cursor", cursor)...)
+			var page struct {
+				Items []json.RawMessage
+				Next  string
+			}
+			if err := json.Unmarshal([]byte(shown), &page); code != 0 || err != nil || len(page.Items) != 1 {
+				t.Fatalf("%q from %q: exit code %d, %v and\n%s", args, cursor, code, err, shown)
+			}
+			pages, cursor = append(pages, string(page.Items[0])), page.Next
+		}
+		if pages[0] == pages[1] {
+			t.Errorf("%q: the second page is the first\n%s", args, pages[0])
+		}
+	}
+	for _, args := range [][]string{
+		{"audit", "list", "--cursor", "x"}, {"usage", "records", "--cursor", "-1"}, {"queue", "dead", "--limit", "0"}, {"key", "list", "--limit", "all"},
+	} {
+		if code, shown := on(t, 0, env, append(args, "--data", data)...); code != 2 {
+			t.Errorf("%q: exit code %d and\n%s", args, code, shown)
+		}
+	}
+}
+
+func TestShellsCompleteStoredIDs(t *testing.T) {
+	t.Parallel()
+	data, env := storedOfAcme(t)
+	env = append(env, "AGENTHOST_DATA="+data)
+	for want, args := range map[string][]string{
+		`^t2\t.*\nt1\t`:                {"thread", "show", "--tenant", "acme"},
+		`^t2\t.*\nt1\t.*\n:4`:          {"thread", "delete", "--tenant", "acme"},
+		`^acme\tAcme Ltd\.\nbeta\t?\n`: {"tenant", "show"},
+		`^:4\n`:                        {"tenant", "create"},
+		`^[a-z0-9]{8}\tshop\n`:         {"key", "revoke", "--tenant", "acme"},
+		`^last\n[0-9a-f-]{36}\tclerk`:  {"trace", "show"},
+		`^acme\tAcme`:                  {"usage", "bill", "--tenant"},
+		`^acme\tAcme Ltd`:              {"audit", "list", "--tenant"},
+		`^t2\t`:                        {"run", ".", "--tenant", "acme", "--thread"},
+		`^:4`:                          {"run", ".", "--tenant", "acme", "--resume"},
+	} {
+		_, shown := on(t, 0, env, append(append([]string{"__complete"}, args...), "")...)
+		if !regexp.MustCompile(want).MatchString(strings.ReplaceAll(shown, "\r", "")) {
+			t.Errorf("%q completes with\n%s\nwant %s", args, shown, want)
+		}
+	}
+}
