@@ -45,7 +45,7 @@ type Options struct {
 	Name string
 }
 
-// Handler serves POST /v1/chat/completions and GET /v1/models. It keeps nothing
+// Handler serves POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models. It keeps nothing
 // between requests and is safe for concurrent use.
 type Handler struct {
 	name      string
@@ -72,8 +72,9 @@ func New(opts *Options) (*Handler, error) {
 	}
 	h.mux.HandleFunc("POST /v1/chat/completions", h.serveCompletion)
 	h.mux.HandleFunc("GET /v1/models", h.serveModels)
+	h.mux.HandleFunc("POST /v1/embeddings", h.serveEmbeddings)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no %s %s; there are POST /v1/chat/completions and GET /v1/models", r.Method, r.URL.Path))
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no %s %s; there are POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models", r.Method, r.URL.Path))
 	})
 	return h, nil
 }
