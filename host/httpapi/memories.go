@@ -32,6 +32,8 @@ type MemoryPage struct {
 // MemoryHits is the answer of GET /v1/memory/search.
 type MemoryHits struct {
 	Hits []memory.Hit `json:"hits"`
+
+	WordsOnly bool `json:"words_only,omitempty" description:"the model of embeddings was not reached, or its budget is used up: the search was by words"`
 }
 
 // MemoryEvents is the answer of GET /v1/memories/{memory}/history.
@@ -137,14 +139,16 @@ func (h *memoryHandlers) searchMemories(c *call) error {
 	if err != nil {
 		return err
 	}
-	hits, err := h.store.Search(c.ctx, scope, c.query.text("q"), &memory.SearchOptions{Limit: limit})
+	var out MemoryHits
+	hits, err := h.store.Search(c.ctx, scope, c.query.text("q"), &memory.SearchOptions{Limit: limit, Degraded: func(error) { out.WordsOnly = true }})
 	if err != nil {
 		return err
 	}
 	if hits == nil {
 		hits = []memory.Hit{}
 	}
-	return c.answer(MemoryHits{hits})
+	out.Hits = hits
+	return c.answer(out)
 }
 
 func (h *memoryHandlers) changeMemories(c *call) error {

@@ -70,6 +70,7 @@ func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*M
 	if err := checkChanges(changes); err != nil {
 		return nil, err
 	}
+	vectors := s.embedChanges(ctx, scope, changes)
 	unlock, err := s.locks.lock(ctx, scope)
 	if err != nil {
 		return nil, err
@@ -81,6 +82,7 @@ func (s *Store) Apply(ctx context.Context, scope Scope, changes ...Change) ([]*M
 			return nil, err
 		}
 		b := s.batch(o)
+		b.vectors = vectors
 		memories, err := b.apply(ctx, changes)
 		if err != nil {
 			return nil, err
@@ -129,6 +131,8 @@ type batch struct {
 	texts    map[string]string        // by digest, the id of the memory that says it; "": none
 	events   map[string]uint64        // how long the histories are that the batch has added to
 	writes   map[kv.Key]kv.Write
+	vectors  map[string]vector // of new texts, by digest
+	touched  bool              // the scope's record has changed by itself
 }
 
 func (s *Store) batch(o *opened) *batch {
@@ -269,9 +273,58 @@ func (b *batch) update(ctx context.Context, c *Change) (*Memory, error) {
 			return nil, host.Errorf(host.AlreadyExists, "memory %q says that already", same).WithHint("delete one of the two")
 		}
 	}
+	kept, err := b.vectorEntry(ctx, was, now.Text)
+	if err != nil {
+		return nil, err
+	}
+	embedded := b.Embedded
 	b.remove(was)
 	b.event(&now, Update, was.Text, now.Text)
-	return &now.Memory, b.insert(&now)
+	if err := b.insert(&now); err != nil {
+		return nil, err
+	}
+	if kept != nil {
+		b.put(b.content().vector(now.ID), kept)
+		b.Embedded = embedded
+	}
+	return &now.Memory, nil
+}
+
+// vectorEntry returns the entry of a memory's vector, if the memory keeps its text; nil if
+// there is none.
+func (b *batch) vectorEntry(ctx context.Context, m *storedMemory, text string) ([]byte, error) {
+	if b.store.meaning == nil || m.Text != text {
+		return nil, nil
+	}
+	key := b.content().vector(m.ID)
+	if w, ok := b.writes[key]; ok {
+		return w.Value, nil
+	}
+	e, err := b.store.driver.Get(ctx, b.scope.partition(), key)
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, nil
+	}
+	return e.Value, kverror.Wrap(err, "read memories")
+}
+
+// putVector writes the vector of a memory.
+func (b *batch) putVector(m *storedMemory, v vector) {
+	b.put(b.content().vector(m.ID), encodeVector(b.store.meaning.print, m.Text, v))
+	b.changed(m.ID)
+}
+
+// maxRecent bounds the memories that a scope's record names: those of two whole batches.
+const maxRecent = 2 * MaxChanges
+
+// changed notes that the vector of a memory may be another one, for the tables of vectors that
+// stores have read.
+func (b *batch) changed(id string) {
+	if b.store.meaning == nil && b.Seq == 0 {
+		return // no store has read any
+	}
+	b.Seq++
+	b.Recent = append(b.Recent, id)
+	b.Recent = slices.Clone(b.Recent[max(0, len(b.Recent)-maxRecent):])
 }
 
 func (b *batch) delete(ctx context.Context, c *Change) (*Memory, error) {
@@ -308,10 +361,27 @@ func (b *batch) insert(m *storedMemory) error {
 	for stem, n := range stems {
 		b.put(b.content().posting(stem, m.ID), appendPosting(nil, n, total))
 	}
+	b.insertVector(m, digest)
 	b.memories[m.ID], b.texts[digest] = m, m.ID
 	b.Count++
 	b.Words += total
 	return nil
+}
+
+// insertVector writes the vector of a new text, and notes in the scope's record whether
+// all memories have one.
+func (b *batch) insertVector(m *storedMemory, digest string) {
+	meaning := b.store.meaning
+	v, ok := b.vectors[digest]
+	switch {
+	case ok && meaning != nil:
+		if b.putVector(m, v); b.Count == 0 {
+			b.Embedded = meaning.mark()
+		}
+	default:
+		b.Embedded = ""
+		b.changed(m.ID)
+	}
 }
 
 // remove is the opposite of insert.
@@ -326,6 +396,8 @@ func (b *batch) remove(m *storedMemory) {
 	for stem := range stems {
 		b.drop(b.content().posting(stem, m.ID))
 	}
+	b.drop(b.content().vector(m.ID))
+	b.changed(m.ID)
 	b.memories[m.ID], b.texts[digest] = nil, ""
 	b.Count--
 	b.Words -= total
@@ -360,7 +432,7 @@ func (b *batch) event(m *storedMemory, kind ChangeKind, before, after string) {
 // commit writes all changes if the scope's revision is still the one that was
 // read.
 func (b *batch) commit(ctx context.Context) error {
-	if len(b.writes) == 0 {
+	if len(b.writes) == 0 && !b.touched {
 		return nil
 	}
 	key := b.scope.key()

@@ -1,5 +1,6 @@
 // Package memory keeps the memories of agents across conversations: short
-// statements in scopes, found by their words, on any [kv.Driver].
+// statements in scopes, found by their words and, with an embedder, by their meaning, on
+// any [kv.Driver].
 //
 //	store, err := memory.New(driver, nil)
 //	scope := memory.Scope{Tenant: "acme", User: "ada"}
@@ -27,6 +28,12 @@
 // [Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009]. A
 // search caches the parts of the index that it has read until the next write to
 // the scope.
+//
+// With Options.Embedder a search also compares meanings: the vector of the query with those
+// of the scope's memories, one by one, and fuses the two lists by their ranks [Cormack, Clarke
+// and Büttcher, Reciprocal Rank Fusion, 2009]. Vectors are kept with the memories, a byte a
+// dimension. An embedder that is not reached fails neither a write nor a search: see
+// [SearchOptions].Degraded and [Store.Embed].
 //
 // # Agents
 //

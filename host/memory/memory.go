@@ -94,5 +94,5 @@ type Event struct {
 // Hit is a memory that a search has found.
 type Hit struct {
 	*Memory
-	Score float64 `json:"score"` // BM25; comparable within one search
+	Score float64 `json:"score"` // BM25, or of the fused ranks; comparable within one search
 }

@@ -72,6 +72,7 @@ func (s Scope) within(filter Scope) bool {
 //	memory/content/<content>/memory/<id>                a memory
 //	memory/content/<content>/text/<digest>              the id of the memory with a text
 //	memory/content/<content>/word/<stem>/<id>           how often, in how many words
+//	memory/content/<content>/vector/<id>                the vector of a memory's text
 //	memory/content/<content>/history/<id>/<n>           an event of a memory
 //
 // A scope's content lies under an id that is never used again, so that deleting
@@ -119,6 +120,8 @@ func (c content) memory(id string) kv.Key          { return c.memories().With(id
 func (c content) text(digest string) kv.Key        { return c.all().With("text", digest) }
 func (c content) word(stem string) kv.Key          { return c.all().With("word", stem) }
 func (c content) posting(stem, id string) kv.Key   { return c.word(stem).With(id) }
+func (c content) vectors() kv.Key                  { return c.all().With("vector") }
+func (c content) vector(id string) kv.Key          { return c.vectors().With(id) }
 func (c content) history(id string) kv.Key         { return c.all().With("history", id) }
 func (c content) event(id string, n uint64) kv.Key { return c.history(id).WithUint(n) }
 func (c content) deleted() kv.Key                  { return deletedKeys.With(string(c)) }

@@ -4,7 +4,9 @@ import (
 	"container/heap"
 	"context"
 	"encoding/binary"
+	"iter"
 	"math"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
@@ -22,13 +24,25 @@ const (
 // SearchOptions are the optional parts of [Store.Search].
 type SearchOptions struct {
 	Limit int // of hits; default DefaultHits, at most MaxHits
+
+	WordsOnly bool // the embedder is not asked
+
+	// Degraded is called with the reason where a search that should compare meanings has
+	// compared words alone: the embedder's error, or that the scope has too many vectors.
+	// The store's log has it too.
+	Degraded func(reason error)
 }
 
-// Search returns the memories of a scope that share words with query, the best
-// first, and equal ones by their ids. No words or no memories are no hits.
+// Search returns the memories of a scope that share words with query, and in a store with
+// an embedder those of like meaning, the best first, and equal ones by their ids. No words or
+// no memories are no hits. That the embedder is not reached is no error: see
+// [SearchOptions].Degraded.
 func (s *Store) Search(ctx context.Context, scope Scope, query string, opts *SearchOptions) ([]Hit, error) {
+	if opts == nil {
+		opts = &SearchOptions{}
+	}
 	limit := DefaultHits
-	if opts != nil && opts.Limit > 0 {
+	if opts.Limit > 0 {
 		limit = min(opts.Limit, MaxHits)
 	}
 	o, err := s.open(ctx, scope)
@@ -39,9 +53,48 @@ func (s *Store) Search(ctx context.Context, scope Scope, query string, opts *Sea
 	if err != nil {
 		return nil, err
 	}
-	var hits []Hit
-	for now := s.now(); ranked.Len() > 0 && len(hits) < limit; {
-		best := heap.Pop(ranked).(candidate)
+	near, err := s.near(ctx, o, query, opts)
+	if err != nil {
+		return nil, err
+	}
+	best := ranked.all()
+	if len(near) > 0 {
+		best = slices.Values(fuse(ranked, near))
+	}
+	return s.hits(ctx, o, best, limit)
+}
+
+// near returns the memories whose meaning is near to that of a query; none if the store is
+// to compare words alone, or cannot do otherwise.
+func (s *Store) near(ctx context.Context, o *opened, query string, opts *SearchOptions) ([]candidate, error) {
+	if s.meaning == nil || opts.WordsOnly || beginning(query) == "" {
+		return nil, nil
+	}
+	v, err := s.meaning.embedNow(ctx, o.scope, []string{beginning(query)}, true, queryTimeout)
+	var near []candidate
+	if err == nil {
+		near, err = s.meaning.nearest(ctx, s.driver, o, v[0], fusionDepth)
+	}
+	switch {
+	case err == nil:
+		return near, nil
+	case tooLate(ctx, err):
+		return nil, err
+	}
+	s.meaning.logger.WarnContext(ctx, "memories are searched by words alone", "tenant", o.scope.partition(), "error", err)
+	if opts.Degraded != nil {
+		opts.Degraded(err)
+	}
+	return nil, nil
+}
+
+// hits loads the first memories that have not expired.
+func (s *Store) hits(ctx context.Context, o *opened, best iter.Seq[candidate], limit int) (hits []Hit, err error) {
+	now := s.now()
+	for best := range best {
+		if len(hits) == limit {
+			break
+		}
 		m, err := s.load(ctx, o, best.id)
 		if err != nil {
 			return nil, err
@@ -67,6 +120,14 @@ func (c candidates) Less(i, j int) bool {
 	return c[i].score > c[j].score || c[i].score == c[j].score && c[i].id < c[j].id
 }
 func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+
+// all takes the candidates off the heap, the best first.
+func (c *candidates) all() iter.Seq[candidate] {
+	return func(yield func(candidate) bool) {
+		for c.Len() > 0 && yield(heap.Pop(c).(candidate)) {
+		}
+	}
+}
 
 // Push implements heap.Interface.
 func (c *candidates) Push(x any) { *c = append(*c, x.(candidate)) }

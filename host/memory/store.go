@@ -3,12 +3,14 @@ package memory
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/internal/words"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // DefaultCacheBytes is the default of Options.CacheBytes.
@@ -27,6 +29,22 @@ type Options struct {
 	// CacheBytes is how much of the index searches keep in memory, about.
 	CacheBytes int
 
+	// Embedder has searches compare meanings beside words, by vectors that are kept with
+	// the memories. While it is not reached, memories are kept without vectors, which
+	// [Store.Embed] adds later, and searches are by words: see
+	// [SearchOptions].Degraded. nil compares words alone.
+	Embedder llm.Embedder
+
+	// MinSimilarity is the cosine of two vectors from which texts mean like things.
+	// Default: DefaultMinSimilarity; models differ in it.
+	MinSimilarity float64
+
+	// VectorBytes is how much memory the vectors of scopes that are searched may take,
+	// about: their number times their length. A scope with more is searched by words.
+	VectorBytes int
+
+	Logger *slog.Logger // nil discards
+
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
@@ -38,6 +56,8 @@ type Store struct {
 	cache  indexCache
 	now    func() time.Time
 	locks  locks
+
+	meaning *meaning // nil without an embedder
 }
 
 // New returns a store on a driver, which stays the caller's to close. Code
@@ -54,12 +74,21 @@ func New(driver kv.Driver, opts *Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	if opts.MinSimilarity < 0 || opts.MinSimilarity > 1 {
+		return nil, host.Errorf(host.InvalidArgument, "the least similarity of memories is %v, not from 0 to 1", opts.MinSimilarity)
+	}
+	s.meaning = newMeaning(opts, s.now)
 	return s, nil
 }
 
 // DropCache removes what searches have read from memory, for a host on which a tenant is
 // erased.
-func (s *Store) DropCache() { s.cache.byContent.Clear() }
+func (s *Store) DropCache() {
+	s.cache.byContent.Clear()
+	if s.meaning != nil {
+		s.meaning.cache.Clear()
+	}
+}
 
 // layout is the version of the stored records.
 const layout = 1
@@ -70,6 +99,12 @@ type scopeRecord struct {
 	Content string `json:"content"`
 	Count   int    `json:"count"` // memories, expired ones among them
 	Words   int    `json:"words"` // of all of them
+
+	// Of vectors: how many changes there were, the memories of the last ones, the last one
+	// last, and the embedder that all memories have vectors of.
+	Seq      uint64   `json:"seq,omitempty"`
+	Recent   []string `json:"recent,omitempty"`
+	Embedded string   `json:"embedded,omitempty"`
 }
 
 // storedMemory is a memory's entry.
