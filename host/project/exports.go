@@ -94,6 +94,12 @@ func (e *Exports) threads(ctx context.Context, tenant string, yield func(any) bo
 	}
 }
 
+// exportedMemory is a memory with its vector, if it has one of the present embedder.
+type exportedMemory struct {
+	*memory.Memory
+	Vector *memory.Vector `json:"vector,omitempty"`
+}
+
 func (e *Exports) memories(ctx context.Context, tenant string, yield func(any) bool) error {
 	scopes, err := e.Memory.Scopes(ctx, memory.Scope{Tenant: tenant})
 	if err != nil {
@@ -107,7 +113,11 @@ func (e *Exports) memories(ctx context.Context, tenant string, yield func(any) b
 				return err
 			}
 			for _, m := range list {
-				if opts.After = m.ID; !yield(m) {
+				vector, err := e.Memory.Vector(ctx, scope, m.ID)
+				if err != nil {
+					return err
+				}
+				if opts.After = m.ID; !yield(exportedMemory{m, vector}) {
 					return nil
 				}
 			}

@@ -3,6 +3,7 @@ package project
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // usedMemory is a memory of the configuration that was opened.
@@ -30,8 +32,11 @@ func (p *Project) Memories() *memory.Store { return p.memories.own }
 type memorySet struct {
 	config *configfile.Config
 	getenv func(string) string
-	driver kv.Driver    // set when the data directory is open
-	queue  *queue.Queue // likewise
+	models *modelSet
+	logger *slog.Logger
+	driver kv.Driver     // set when the data directory is open
+	queue  *queue.Queue  // likewise
+	ledger *usage.Ledger // likewise
 
 	byName map[string]usedMemory
 	own    *memory.Store // nil if no memory uses it
@@ -39,11 +44,11 @@ type memorySet struct {
 
 // open opens the memories of a configuration. Agents' writes go to the queue,
 // unless the configuration wants them at once.
-func (s *memorySet) open() error {
+func (s *memorySet) open(ctx context.Context) error {
 	s.byName = map[string]usedMemory{}
 	for _, name := range slices.Sorted(maps.Keys(s.config.Memory)) {
 		mc := s.config.Memory[name]
-		backend, err := s.backend(configfile.Keys("memory", name), mc)
+		backend, err := s.backend(ctx, configfile.Keys("memory", name), mc)
 		if err != nil {
 			return s.config.Wrap(err, configfile.Keys("memory", name))
 		}
@@ -58,7 +63,7 @@ func (s *memorySet) open() error {
 	return nil
 }
 
-func (s *memorySet) backend(at configfile.KeyPath, mc configfile.Memory) (memory.Backend, error) {
+func (s *memorySet) backend(ctx context.Context, at configfile.KeyPath, mc configfile.Memory) (memory.Backend, error) {
 	if mc.Backend == configfile.Mem0Memory {
 		variable := cmp.Or(mc.KeyEnv, configfile.Mem0KeyVariable)
 		key := s.getenv(variable)
@@ -70,12 +75,45 @@ func (s *memorySet) backend(at configfile.KeyPath, mc configfile.Memory) (memory
 		return mem0memory.New(&mem0memory.Options{APIKey: key, BaseURL: mc.BaseURL, Timeout: time.Duration(mc.Timeout)})
 	}
 	if s.own == nil {
-		var err error
-		if s.own, err = memory.New(s.driver, &memory.Options{Language: s.config.MemoryLanguage()}); err != nil {
+		opts := &memory.Options{Language: s.config.MemoryLanguage(), Logger: s.logger}
+		err := s.addEmbedder(ctx, opts)
+		if err != nil {
+			return nil, s.config.Wrap(err, at.To("embeddings"))
+		}
+		if s.own, err = memory.New(s.driver, opts); err != nil {
 			return nil, s.config.Wrap(err, at.To("language"))
 		}
 	}
 	return s.own, nil
+}
+
+// addEmbedder adds the configured embedder, whose calls the ledger counts.
+func (s *memorySet) addEmbedder(ctx context.Context, opts *memory.Options) error {
+	e := s.config.MemoryEmbeddings()
+	if e == nil {
+		return nil
+	}
+	embedder, err := s.models.embedder(ctx, *e)
+	if err != nil {
+		return err
+	}
+	if s.ledger != nil {
+		embedder = s.ledger.Embedder(embedder)
+	}
+	opts.Embedder, opts.MinSimilarity, opts.VectorBytes = embedder, e.MinSimilarity, int(e.Vectors)
+	return nil
+}
+
+// embed gives vectors to the memories of a tenant that have none. An embedder that is not
+// reached is asked again the next time.
+func (s *memorySet) embed(ctx context.Context, tenant string) error {
+	if s.own == nil {
+		return nil
+	}
+	if n, err := s.own.Embed(ctx, tenant); err != nil && ctx.Err() == nil {
+		s.logger.WarnContext(ctx, "memories have no vectors yet; search finds them by their words", "tenant", tenant, "embedded", n, "error", err)
+	}
+	return nil
 }
 
 // scopeOf returns the scope of the memories that a run uses.

@@ -2,6 +2,7 @@ package project
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -10,10 +11,12 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/responsesmodel"
+	"github.com/agenthost/agenthost/host/scriptedmodel"
 )
 
 // named is a model without configuration, by the value of --model:
@@ -107,6 +110,51 @@ func (s *modelSet) dial(mc configfile.Model, key string) (closable, error) {
 		return responsesmodel.New(mc.Name, &responsesmodel.Options{Server: server, Store: mc.Store, Effort: mc.Effort, Summary: mc.Summary})
 	}
 	return openaimodel.New(mc.Name, &openaimodel.Options{Server: server, Effort: mc.Effort, Reasoning: openaimodel.ReasoningUse(mc.Reasoning)})
+}
+
+// closableEmbedder is an embedder that keeps connections open.
+type closableEmbedder interface {
+	llm.Embedder
+	CloseIdleConnections()
+}
+
+// embedder connects to a model of embeddings.
+func (s *modelSet) embedder(ctx context.Context, ec configfile.Embeddings) (llm.Embedder, error) {
+	mc := configfile.Model{Provider: ec.Provider, Name: ec.Name, BaseURL: ec.BaseURL, KeyEnv: ec.KeyEnv, Timeout: ec.Timeout}
+	key := ""
+	var err error
+	if ec.Provider == configfile.ScriptedProvider {
+		err = s.scriptedEmbeddings(ctx, &mc)
+	} else {
+		key, err = s.complete(ec.Name, &mc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.dialEmbedder(mc, key, ec.Dimensions)
+	if err != nil {
+		return nil, err
+	}
+	s.closers.add(func() error { e.CloseIdleConnections(); return nil })
+	return e, nil
+}
+
+// scriptedEmbeddings starts a stand-in for a model of embeddings.
+func (s *modelSet) scriptedEmbeddings(ctx context.Context, mc *configfile.Model) error {
+	server, err := s.startScripted(ctx, nil)
+	if err != nil {
+		return err
+	}
+	mc.BaseURL, mc.Name = server.BaseURL(), cmp.Or(mc.Name, scriptedmodel.DefaultName)
+	return nil
+}
+
+func (s *modelSet) dialEmbedder(mc configfile.Model, key string, dimensions int) (closableEmbedder, error) {
+	server := modelhttp.Options{BaseURL: mc.BaseURL, APIKey: key, Timeout: time.Duration(mc.Timeout), Logger: s.logger}
+	if mc.Provider == configfile.GeminiProvider {
+		return geminimodel.NewEmbedder(mc.Name, &geminimodel.EmbedderOptions{Server: server, Dimensions: dimensions})
+	}
+	return openaimodel.NewEmbedder(mc.Name, &openaimodel.EmbedderOptions{Server: server, Dimensions: dimensions})
 }
 
 // ModelServer is the server of a configured model, or of a provider.

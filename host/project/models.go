@@ -144,15 +144,22 @@ func (s *modelSet) scripted(ctx context.Context, name string, mc configfile.Mode
 	if err != nil {
 		return nil, err
 	}
-	// The server outlives the run's context: an interrupted run can still finish its
-	// requests.
-	server, err := scriptedmodel.Start(context.WithoutCancel(ctx), &scriptedmodel.Options{Rules: rules, Otherwise: demomodel.Answer})
+	server, err := s.startScripted(ctx, rules)
 	if err != nil {
 		return nil, err
 	}
-	s.closers.add(server.Close)
 	s.scriptedUsed = true
 	return s.dialOpenAI(scriptedmodel.DefaultName, &openaimodel.Options{Server: modelhttp.Options{BaseURL: server.BaseURL(), Timeout: time.Duration(mc.Timeout)}})
+}
+
+// startScripted starts a stand-in. It outlives the run's context: an interrupted run can still
+// finish its requests.
+func (s *modelSet) startScripted(ctx context.Context, rules []scriptedmodel.Rule) (*scriptedmodel.Server, error) {
+	server, err := scriptedmodel.Start(context.WithoutCancel(ctx), &scriptedmodel.Options{Rules: rules, Otherwise: demomodel.Answer})
+	if err == nil {
+		s.closers.add(server.Close)
+	}
+	return server, err
 }
 
 func (s *modelSet) readRules(name, file string) ([]scriptedmodel.Rule, error) {

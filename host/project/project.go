@@ -137,7 +137,7 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 	for _, step := range []func() error{
 		func() error { return p.open(ctx, opts) },
 		func() error { return p.models.open(ctx, opts.Model) },
-		p.memories.open,
+		func() error { return p.memories.open(ctx) },
 		func() error { return p.messages.open(ctx) },
 		p.makeTargets,
 		func() (err error) { p.views, err = viewsOf(c); return err },
@@ -196,7 +196,7 @@ func wire(c *configfile.Config, opts *Options) *Project {
 	closers := &closers{}
 	plugins := &pluginSet{config: c, modules: opts.Modules, progress: opts.Progress, live: opts.Replaceable, byID: map[string]parts{}}
 	models := &modelSet{config: c, getenv: opts.Getenv, logger: opts.Logger, closers: closers, byName: map[string]host.Model{}}
-	memories := &memorySet{config: c, getenv: opts.Getenv}
+	memories := &memorySet{config: c, getenv: opts.Getenv, models: models, logger: opts.Logger}
 	reducers := &reducerSet{config: c, models: models}
 	messages := &messageSet{config: c, getenv: opts.Getenv, logger: opts.Logger, reducers: reducers, closers: closers}
 	return &Project{
@@ -257,7 +257,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 	}
 	p.threads = threads.New(data.Driver, p.hosts.lockThreads(data, data.ThreadOptions(p.traces), p.continueRun))
 	p.openQueue(data)
-	p.memories.driver, p.memories.queue = p.data, p.queue
+	p.memories.driver, p.memories.queue, p.memories.ledger = p.data, p.queue, p.ledger
 	p.messages.threads = p.threads
 	p.builder.reducers.threads, p.builder.reducers.queue = p.threads, p.queue
 	if pluginErr != nil {

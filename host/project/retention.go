@@ -116,7 +116,7 @@ func (r *retention) failed(ctx context.Context, tenant string, err error) {
 // newRetention returns the removal of the threads that a project's configuration does
 // not keep.
 func newRetention(p *Project) *retention {
-	r := &retention{threads: p.threads, partitions: p.data.Tenants, expire: []func(context.Context, string) error{p.memories.expire, p.Runs().RemoveExpired}, resume: p.tenants.resume, planned: p.tenants.retention, logger: p.logger}
+	r := &retention{threads: p.threads, partitions: p.data.Tenants, expire: []func(context.Context, string) error{p.memories.expire, p.memories.embed, p.Runs().RemoveExpired}, resume: p.tenants.resume, planned: p.tenants.retention, logger: p.logger}
 	r.take(p.config)
 	return r
 }

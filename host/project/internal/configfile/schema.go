@@ -9,6 +9,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/redismessages"
@@ -151,13 +153,23 @@ func keyDocs() map[string]keyDoc {
 		"History.racing":     among("What a turn does while another runs on its thread: wait for it (default), end with code conflict, or take a branch of the thread.", "wait", "conflict", "branch"),
 		"History.processors": say("What changes the history that every model is shown, before the processors of the network and the agent."),
 
-		"Config.memory":           say("What agents remember across conversations, by name. An agent has it as tools (memory:NAME, or memory:NAME/TOOL with create, recall, update, delete or manage), and an agent or network as a provider that recalls (use: memory:NAME, config: {limit, heading})."),
+		"Config.memory":             say("What agents remember across conversations, by name. An agent has it as tools (memory:NAME, or memory:NAME/TOOL with create, recall, update, delete or manage), and an agent or network as a provider that recalls (use: memory:NAME, config: {limit, heading})."),
+		"Embeddings.provider":       {"Who makes the vectors: openai (any OpenAI-compatible server), gemini, or scripted (of the texts' spelling, needs nothing).", EmbeddingProviders(), true},
+		"Embeddings.name":           say("The name of the model of embeddings at its provider, such as text-embedding-3-small or gemini-embedding-001."),
+		"Embeddings.base_url":       say("Where the server is. Absent: as for models."),
+		"Embeddings.key_env":        say("The environment variable that holds the key. Absent: OPENAI_API_KEY or GEMINI_API_KEY."),
+		"Embeddings.timeout":        say("For how long the server may be silent, such as 30s."),
+		"Embeddings.dimensions":     say("How long the vectors are, at most %d; 100,000 memories take their number of bytes each. Absent: as the model has it.", llm.MaxDimensions),
+		"Embeddings.min_similarity": say("From which cosine, of 0 to 1, two texts mean like things; models differ in it. Absent: %v.", memory.DefaultMinSimilarity),
+		"Embeddings.vectors":        say("How much memory the vectors that are searched may take, such as 1GiB; a scope with more is searched by words. Absent: %d MiB.", memory.DefaultVectorBytes>>20),
+
 		"Memory.backend":          among("Where memories are kept: own (default), with the other data, or mem0.", ownMemory, Mem0Memory),
 		"Memory.language":         say("Of own: the language whose words are stemmed (english), or none. All memories of a configuration have one."),
 		"Memory.key_env":          say("Of mem0: the environment variable that holds the key. Absent: %s.", Mem0KeyVariable),
 		"Memory.base_url":         say("Of mem0: where the server is. Absent: Mem0's own."),
 		"Memory.timeout":          say("Of mem0: how long one request may take, such as 30s."),
 		"Memory.writes":           among("Whether what is written is left in the durable queue and made after the turn (default), or at once.", queued, AtOnce),
+		"Memory.embeddings":       say("Of own: the model that turns memories into vectors, so that searches compare meanings beside words. All memories of a configuration have one; while it is not reached, searches are by words."),
 		"Memory.scope":            say("Whose memories a run uses, within its tenant. Absent: all runs of the tenant share them. Two memories with one scope are the same."),
 		"MemoryScope.application": say("A name: the memories are this application's."),
 		"MemoryScope.user_at":     say("Where the run's state has the name of the user, such as /user: the memories are that user's, and a run without one ends."),
