@@ -91,6 +91,8 @@ type Options struct {
 	// Metrics serves GET /metrics, without a credential; nil serves none.
 	Metrics http.Handler
 
+	MCP *MCP // clients of the Model Context Protocol; nil serves none
+
 	// Observe are called around every request, in order. [otelhost.Instrument.Request]
 	// and [metrics.Collector.Request] are such functions.
 	Observe []Observe

@@ -254,6 +254,9 @@ func (s *server) request(credential, method, path, body string, headers ...strin
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 	}
 	resp, err := s.Client().Do(r)
 	must(s.t, err)

@@ -166,6 +166,7 @@ var groupTexts = map[string]string{
 	"usage":    "What the tenant has used.",
 	"memory":   "What agents remember across conversations. The tenant is always part of the scope.",
 	"plugins":  "The tenant's own plugins, as sandboxed WebAssembly modules.",
+	"mcp":      "The Model Context Protocol. Errors are those of JSON-RPC.",
 	"admin":    "Tenants, keys, the audit log and the data, for administrators.",
 }
 

@@ -91,6 +91,9 @@ func (a *API) table() []*route {
 	if o.Plugins != nil {
 		list = append(list, (&pluginHandlers{plugins: o.Plugins}).routes()...)
 	}
+	if o.MCP != nil {
+		list = append(list, (&mcpHandlers{mcp: o.MCP, origins: a.origins}).routes()...)
+	}
 	for _, r := range list {
 		if r.status == 0 {
 			r.status = http.StatusOK

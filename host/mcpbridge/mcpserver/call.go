@@ -51,8 +51,8 @@ func (e *endpoint) offerCalls(ctx context.Context, offers *Offers, next map[stri
 		if e.thread == "" && e.owner.opts.Threads != nil {
 			parameters = threadParameters
 		}
-		add(&callable{name: t.name(), target: t.Target, result: true}, &mcp.Tool{
-			Name: t.name(), Title: t.Title, Description: t.description(),
+		add(&callable{name: t.ToolName(), target: t.Target, result: true}, &mcp.Tool{
+			Name: t.ToolName(), Title: t.Title, Description: t.description(),
 			InputSchema: json.RawMessage(parameters), OutputSchema: json.RawMessage(targetResult),
 		})
 	}

@@ -93,7 +93,7 @@ func (o *Offers) Clashes() []string {
 		}
 	}
 	for i := range o.Targets {
-		count(o.Targets[i].name())
+		count(o.Targets[i].ToolName())
 	}
 	for i := range o.Tools {
 		count(o.Tools[i].Name)
@@ -101,20 +101,20 @@ func (o *Offers) Clashes() []string {
 	return twice
 }
 
-// name returns the name that clients call a target by.
-func (t *Target) name() string {
+// ToolName returns the name that clients call a target by.
+func (t *Target) ToolName() string {
 	if t.Tool != "" {
 		return t.Tool
 	}
-	return fitName(t.Target.Name())
+	return FitName(t.Target.Name())
 }
 
 // maxToolName is the length of the longest name of a tool that every client and model takes.
 const maxToolName = 64
 
-// fitName returns a name with an underscore in the place of each character that names of
+// FitName returns a name with an underscore in the place of each character that names of
 // tools do not have.
-func fitName(name string) string {
+func FitName(name string) string {
 	fit := []byte(name[:min(len(name), maxToolName)])
 	for i, c := range fit {
 		if !(c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {

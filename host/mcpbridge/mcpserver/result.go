@@ -73,9 +73,9 @@ func contentOf(a *chat.Artifact) (list []mcp.Content) {
 	for _, p := range a.Parts {
 		switch p := p.(type) {
 		case *chat.Text:
-			list = append(list, &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "artifact:" + fitName(nameOf(a.Name)), MIMEType: "text/plain", Text: p.Text}})
+			list = append(list, &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "artifact:" + FitName(nameOf(a.Name)), MIMEType: "text/plain", Text: p.Text}})
 		case *chat.Data:
-			list = append(list, &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "artifact:" + fitName(nameOf(a.Name)), MIMEType: "application/json", Text: string(p.Value)}})
+			list = append(list, &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "artifact:" + FitName(nameOf(a.Name)), MIMEType: "application/json", Text: string(p.Value)}})
 		case *chat.Media:
 			list = append(list, contentOfMedia(a.Name, p))
 		}
@@ -93,7 +93,7 @@ func contentOfMedia(name string, p *chat.Media) mcp.Content {
 	case kind == "audio":
 		return &mcp.AudioContent{Data: p.Data, MIMEType: p.MediaType}
 	}
-	return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "artifact:" + fitName(nameOf(name)), MIMEType: p.MediaType, Blob: p.Data}}
+	return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "artifact:" + FitName(nameOf(name)), MIMEType: p.MediaType, Blob: p.Data}}
 }
 
 func nameOf(name string) string {
