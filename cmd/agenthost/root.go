@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/doctorcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/helpcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/keycmd"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/mcpcmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/plugincmd"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/processorscmd"
@@ -64,6 +65,7 @@ Start with:   agenthost demo`,
 		runcmd.NewRun(t, projects, dirs),
 		cli.Waits(runcmd.NewDev(t, projects, dirs)),
 		cli.Waits(runcmd.NewServe(t, projects)),
+		cli.Waits(mcpcmd.New(t, projects)),
 		tenantcmd.New(t, dirs),
 		keycmd.New(t, dirs),
 		usagecmd.New(t, dirs),

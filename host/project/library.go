@@ -61,6 +61,13 @@ func (l *lateLibrary) get(ctx context.Context) (*library.Library, error) {
 	return l.opened, err
 }
 
+// ifOpen returns the library; nil until it is opened.
+func (l *lateLibrary) ifOpen() *library.Library {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.opened
+}
+
 func (l *lateLibrary) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

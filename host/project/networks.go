@@ -49,25 +49,25 @@ func (b *builder) makeNetwork(name string, nc configfile.Network) (*host.Network
 	return host.NewNetwork(name, agents, opts)
 }
 
-// checkTargets finds the faults that would keep runs from beginning. An agent in a
+// check finds the faults that would keep runs from beginning. An agent in a
 // network may rely on the network's model.
-func (p *Project) checkTargets() error {
+func (s *targetSet) check(h *host.Host, c *configfile.Config) error {
 	inNetwork := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(p.config.Networks)) {
-		nc := p.config.Networks[name]
+	for _, name := range slices.Sorted(maps.Keys(c.Networks)) {
+		nc := c.Networks[name]
 		for _, agent := range slices.Concat(nc.Agents, nc.OnCall) {
 			inNetwork[agent] = true
 		}
-		if err := p.host.Check(p.targets[name]); err != nil {
-			return p.config.Wrap(err, configfile.Keys("networks", name))
+		if err := h.Check(s.byName[name]); err != nil {
+			return c.Wrap(err, configfile.Keys("networks", name))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.config.Agents)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		if inNetwork[name] {
 			continue
 		}
-		if err := p.host.Check(p.targets[name]); err != nil {
-			return p.config.Wrap(err, configfile.Keys("agents", name))
+		if err := h.Check(s.byName[name]); err != nil {
+			return c.Wrap(err, configfile.Keys("agents", name))
 		}
 	}
 	return nil

@@ -34,9 +34,7 @@ func (p *Project) makeTargets() error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.targets = targets
+	p.targets.set(targets)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -57,8 +58,24 @@ type Project struct {
 	historyOptions host.HistoryOptions
 	views          map[string]*stream.View // by target; nil shows everything
 
-	mu      sync.Mutex
-	targets map[string]host.Target // made again when a plugin offers more than before
+	targets targetSet
+	mcp     lateMCP
+}
+
+// targetSet is the agents and networks, made again when a plugin offers more than before.
+type targetSet struct {
+	generation atomic.Uint64 // counts how often they were made
+
+	mu     sync.Mutex
+	byName map[string]host.Target
+}
+
+// set replaces the agents and networks.
+func (s *targetSet) set(byName map[string]host.Target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byName = byName
+	s.generation.Add(1)
 }
 
 // parts makes tools, processors and other parts of a plugin: a *plugin.Plugin, or a
@@ -129,6 +146,7 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 	opts := options.orDefaults()
 	c := file.c
 	p := wire(c, opts)
+	p.mcp.project = p
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -142,7 +160,8 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 		p.makeTargets,
 		func() (err error) { p.views, err = viewsOf(c); return err },
 		p.makeHost,
-		p.checkTargets,
+		func() error { return p.targets.check(p.host, c) },
+		(&mcpCatalog{project: p}).check,
 		func() error { return p.startQueue(ctx) },
 		func() error { return p.openRuns(ctx) },
 		func() error {
@@ -359,9 +378,9 @@ func (p *Project) Target(name string) (host.Target, error) {
 	if name == "" {
 		name = p.config.DefaultTarget()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if t := p.targets[name]; t != nil {
+	p.targets.mu.Lock()
+	defer p.targets.mu.Unlock()
+	if t := p.targets.byName[name]; t != nil {
 		return t, nil
 	}
 	return nil, p.config.UnknownTarget(name)

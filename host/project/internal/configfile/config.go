@@ -40,6 +40,7 @@ type Config struct {
 	Approve  []Approval         `yaml:"approve"` // calls that a person must approve
 
 	ToolOptions []ToolOption `yaml:"tool_options"`
+	ServeMCP    ServeMCP     `yaml:"serve_mcp"` // what clients of the Model Context Protocol are offered
 
 	Tenant    string            `yaml:"tenant"` // of runs that name none
 	Tenants   map[string]Tenant `yaml:"tenants"`
@@ -294,6 +295,9 @@ func (c *Config) check() error {
 		if err := c.checkMessages(name); err != nil {
 			return err
 		}
+	}
+	if err := c.checkServeMCP(); err != nil {
+		return err
 	}
 	if c.Default != "" && !slices.Contains(c.TargetNames(), c.Default) {
 		return c.Unknown(Keys("default"), "network or agent", c.Default, c.TargetNames())

@@ -12,6 +12,14 @@ type Client struct {
 	Hide []string `yaml:"hide"` // pointers: /custom/..., /custom, /artifacts
 }
 
+// DescriptionOf returns the description of a network or agent.
+func (c *Config) DescriptionOf(name string) string {
+	if n, ok := c.Networks[name]; ok {
+		return n.Description
+	}
+	return c.Agents[name].Description
+}
+
 // UnknownTarget returns the error of a --target that does not exist: a fault of the
 // command line, not of the configuration.
 func (c *Config) UnknownTarget(name string) error {

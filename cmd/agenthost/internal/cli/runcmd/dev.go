@@ -172,8 +172,9 @@ func (f *devFlags) announce(s *conversation, url, socket string) {
 	fmt.Fprintf(s.term.Out, `Serving at %s for this machine, without keys. Send a message, and read the answer as it comes:
   curl --json '{"text":"hello"}' %s/v1/runs
   curl -N --json '{"text":"hello"}' -H 'Accept: text/event-stream' %s/v1/runs
+Clients of MCP connect to %s/mcp.
 Save a plugin, and the next turn runs it. Steer this host with: %s plugin list%s
-`, url, url, url, ui.Self(), control.HostWords(&f.run.data, socket))
+`, url, url, url, url, ui.Self(), control.HostWords(&f.run.data, socket))
 	if !s.term.InIsTerminal {
 		s.footer()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/keys"
+	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/project"
 )
 
@@ -95,6 +97,10 @@ func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, l
 	if err != nil {
 		return httpapi.Options{}, err
 	}
+	served, err := h.serveMCP()
+	if err != nil {
+		return httpapi.Options{}, err
+	}
 	plugins, err := h.app.Library(ctx)
 	return httpapi.Options{
 		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(), Audit: h.app.Audit(),
@@ -108,15 +114,28 @@ func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, l
 			}
 			return nil
 		},
-		View: view, Logger: logger,
+		View: view, Logger: logger, MCP: served,
 	}, err
+}
+
+// serveMCP returns the server of clients of the Model Context Protocol.
+func (h *liveHost) serveMCP() (*httpapi.MCP, error) {
+	server, err := h.app.MCP()
+	if err != nil {
+		return nil, err
+	}
+	served := &httpapi.MCP{Serve: func(w http.ResponseWriter, r *http.Request, p *keys.Principal) error {
+		return server.Serve(w, r, mcpserver.Caller{Tenant: p.Tenant, Key: p.Key, Thread: p.Thread, MayRun: p.Has(httpapi.WriteRuns), MayRead: p.Has(httpapi.ReadThreads)})
+	}}
+	served.URL, served.AuthorizationServers = server.URL, server.AuthorizationServers
+	return served, nil
 }
 
 // administratorAPI returns the API of the control socket, which acts for the tenant that
 // a request names, or the project's.
 func (h *liveHost) administratorAPI() (*httpapi.API, error) {
 	opts := h.api
-	opts.WholeErrors = true
+	opts.WholeErrors, opts.MCP = true, nil
 	h.administer(&opts, &keys.Options{Logger: opts.Logger})
 	return httpapi.New(control.Authenticate(h.app.Tenant), &opts)
 }

@@ -162,10 +162,19 @@ func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpa
 		Address: f.address(), Logger: opts.Logger,
 	})
 	opts.Origins = f.origins
+	served := *opts.MCP
+	served.OnlyLoopback = f.onlyLoopback()
+	opts.MCP = &served
 	if f.metrics {
 		opts.Metrics, opts.Observe = collected.Handler(&metrics.ViewOptions{Process: true}), []httpapi.Observe{collected.Request}
 	}
 	return httpapi.New(store.Authenticate, &opts)
+}
+
+// onlyLoopback reports whether every client is on this machine.
+func (f *serveFlags) onlyLoopback() bool {
+	name, _, err := net.SplitHostPort(f.listen)
+	return err == nil && isLoopback(name) && !f.behindProxy
 }
 
 // address returns the function that finds the address of a request's sender; nil means
@@ -189,7 +198,8 @@ func (f *serveFlags) announce(t *ui.Terminal, a *project.Project, name, url stri
 Make a key, and send a message:
   KEY=$(%s key create --tenant acme%s)
   curl --json '{"text":"hello"}' -H "Authorization: Bearer $KEY" %s/v1/runs
-`, termtext.ShellWord(name), url, ui.Self(), f.data.Words(), url)
+Clients of MCP connect to %s/mcp with the key.
+`, termtext.ShellWord(name), url, ui.Self(), f.data.Words(), url, url)
 	if a.Scripted() {
 		fmt.Fprintf(t.Out, scriptedFooter, ui.Self(), termtext.ShellWord(name))
 	}
