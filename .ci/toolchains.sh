@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what tests need beside Go: clang and lld for Extism's C kit, and
 # AssemblyScript. Node.js and npm also run AgentKit's own client and a client that is
-# generated from the OpenAPI document, with a linter of it, which the tests of
-# host/stream and host/httpapi install themselves. Without them these tests skip themselves.
+# generated from the OpenAPI document, with a linter of it, and clients of MCP, which the
+# tests of host/stream, host/httpapi and host/mcpbridge install themselves, the last with a
+# Node.js 22 of their own. Without them these tests skip themselves.
 set -euo pipefail
 cd "$(git rev-parse --show-toplevel)"
 

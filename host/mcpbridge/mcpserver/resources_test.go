@@ -108,3 +108,24 @@ func TestResourcesOfTheCatalogAreRead(t *testing.T) {
 		}
 	}
 }
+
+func TestSubscribersLearnOfAChangedResourceOfTheirTenant(t *testing.T) {
+	b := newBench(t, nil)
+	read := func(_ context.Context, _ mcpserver.Caller, uri string) ([]host.Part, error) {
+		return []host.Part{&host.Text{Text: uri}}, nil
+	}
+	for _, tenant := range []string{"acme", "globex"} {
+		b.catalog.set(tenant, &mcpserver.Offers{Resources: []mcpserver.Resource{{URI: "shop://rules", Name: "rules", Read: read}}})
+	}
+	for _, version := range versions {
+		mine, theirs := make(chan string, 10), make(chan string, 10)
+		for credential, to := range map[string]chan string{"acme": mine, "globex": theirs} {
+			s := b.connect(credential, version, &mcp.ClientOptions{ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { to <- r.Params.URI }})
+			must(t, s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "shop://rules"}))
+		}
+		must(t, b.Updated(t.Context(), "acme", "shop://rules"))
+		if got := <-mine; got != "shop://rules" || len(theirs) != 0 {
+			t.Errorf("%s: acme learns of %q, globex of %d", version, got, len(theirs))
+		}
+	}
+}

@@ -180,6 +180,20 @@ func (s *Server) Refresh(ctx context.Context) {
 	s.sessions.Store(total)
 }
 
+// Updated tells the clients of a tenant that subscribe to a resource of the catalog that it has
+// changed. Artifacts never change: others take their places.
+func (s *Server) Updated(ctx context.Context, tenant, uri string) error {
+	for _, e := range s.list() {
+		if e.tenant != tenant {
+			continue
+		}
+		if err := e.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri}); err != nil {
+			return host.Errorf(host.Unavailable, "tell clients of %q: %w", uri, err)
+		}
+	}
+	return nil
+}
+
 func (s *Server) list() []*endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
