@@ -95,7 +95,7 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 	if _, random := inst.wasi.ReadRandom(); random || !p.module.hasImages() || inst.wasi.KeepsState() || inst.extism.HasOwn() {
 		return nil
 	}
-	if inst.image = p.module.code.images.get(p.limits); inst.image == nil {
+	if inst.image = p.module.images().get(p.limits); inst.image == nil {
 		im := &image{memory: linearmem.Take(inst.guest.bytes(int(inst.guest.memory.Size())), before, inst.meter.YieldAfterBytes)}
 		if im.memory == nil {
 			return inst.meter.LateError()
@@ -105,7 +105,7 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 		}
 		im.random, _ = inst.wasi.ReadRandom()
 		im.took = inst.wasi.StartTook()
-		inst.image = p.module.code.images.put(p.limits, im)
+		inst.image = p.module.images().put(p.limits, im)
 	}
 	inst.restored = true
 	return nil

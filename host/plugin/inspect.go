@@ -21,6 +21,10 @@ type Inspection struct {
 	Imports []Extern `json:"imports"`
 	Exports []Extern `json:"exports"`
 
+	// Interpreter is the digest of the module that interprets the plugin, if it is a
+	// script: what it imports and exports is that one's.
+	Interpreter string `json:"interpreter,omitempty"`
+
 	Functions int `json:"functions"` // defined, without imported ones
 	Globals   int `json:"globals"`
 	DataBytes int `json:"data_bytes"`
@@ -59,6 +63,9 @@ func Inspect(wasm []byte) (*Inspection, error) {
 		Digest: digestName(m.Digest[:]), Size: m.Size(), ABI: guestmodule.Module{Wasm: m}.ABI(),
 		Imports: externs(m.ImportTypes()), Exports: externs(m.ExportTypes()),
 		Functions: m.Functions(), Globals: len(m.Globals), DataBytes: m.DataBytes,
+	}
+	if in.Interpreter, _ = m.Script(); in.Interpreter != "" {
+		in.ABI = ABINative
 	}
 	if m.Manifest() != nil {
 		in.Manifest, in.ManifestError = abi.ReadManifest(m.Manifest())
@@ -99,8 +106,8 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 			return []error{err}
 		}
 	}
-	if opts != nil && opts.Engine != "" {
-		return rt.checkEngine(ctx, id, wasm, opts)
+	if opts != nil && opts.Engine != "" || wasmmeter.IsScript(wasm) {
+		return rt.checkByLoading(ctx, id, wasm, opts)
 	}
 	if err := rt.startLoad(); err != nil {
 		return []error{err}
@@ -133,9 +140,9 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	return append(problems, p.manifestProblems(ctx, m, loadable)...)
 }
 
-// checkEngine is Check for a plugin of a named engine, which defines its own module
-// format.
-func (rt *Runtime) checkEngine(ctx context.Context, id string, wasm []byte, opts *LoadOptions) []error {
+// checkByLoading is Check for a plugin of a named engine, which defines its own module
+// format, and for a script.
+func (rt *Runtime) checkByLoading(ctx context.Context, id string, wasm []byte, opts *LoadOptions) []error {
 	p, err := rt.load(ctx, id, wasm, opts)
 	if err != nil {
 		return []error{err}

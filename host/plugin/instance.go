@@ -87,7 +87,7 @@ func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Fl
 	if err := inst.makeModule(flow); err != nil {
 		return inst, inst.failure(err)
 	}
-	im := p.module.code.images.get(p.limits)
+	im := p.module.images().get(p.limits)
 	if im != nil && p.module.hasImages() && im.suits(b) && inst.guest.resize(im.memory.Size(), inst.meter.YieldAfterBytes) {
 		return inst, inst.fill(im)
 	}
@@ -213,7 +213,7 @@ var (
 // may use so many instructions, or the return to its image.
 func (inst *instance) beginStart(ctx context.Context, instructions int64) {
 	limits := &inst.plugin.limits
-	inst.begin(limits, nil, &callmeter.Call{
+	inst.begin(limits, inst.plugin.module.script.input(), &callmeter.Call{
 		Context: ctx, Export: startName, Start: time.Now(),
 		Timeout: limits.StartTimeout, Instructions: instructions, Limits: &startLimits,
 	})

@@ -17,7 +17,25 @@ type loadedModule struct {
 	engine    Engine                // nil: the sandbox
 	offers    [abi.ExportCount]bool // functions of the contract; set with engine
 	extism    *extismPlugin         // nil for a native plugin
+	script    *script               // what the code interprets; nil: nothing
 	isolation Isolation
+}
+
+// images returns the images of instances that have started as the plugin's do.
+func (m *loadedModule) images() *images {
+	if m.script != nil {
+		return &m.script.images
+	}
+	return &m.code.images
+}
+
+// manifestOf returns the contents of the plugin's manifest section, nil if absent; g is
+// its module, or that of its interpreter.
+func (m *loadedModule) manifestOf(g guestmodule.Module) []byte {
+	if m.script != nil {
+		return m.script.manifest
+	}
+	return g.Wasm.Manifest()
 }
 
 // exportsFunc reports whether a function of the contract can be called.

@@ -39,9 +39,12 @@ type Runtime struct {
 	meters    callmeter.Host
 	memories  linearmem.Budget
 	fetcher   Fetcher
-	stop      []func() // closers of the parts that Options did not give
-	sweeper   *sweeper
-	began     time.Time // where the real monotonic clock of guests starts
+
+	interpreters map[string][]byte // modules that run scripts, by their digests
+
+	stop    []func() // closers of the parts that Options did not give
+	sweeper *sweeper
+	began   time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{}
@@ -77,6 +80,11 @@ type Options struct {
 	// because an engine does not count them, and Running, Calls and TotalMemoryBytes
 	// do not bound them.
 	Engines map[string]NewEngine
+
+	// Interpreters are modules that run scripts: plugins that are text, and name one of
+	// these by its digest. Its code is compiled once for all of them, in the sandbox like
+	// that of any plugin. pdk/js has one for JavaScript. They are not to be changed.
+	Interpreters [][]byte
 
 	// Running bounds the calls that run guest code at one time, over all plugins
 	// and tenants; those that wait in a host operation do not count. Default: as
@@ -133,7 +141,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		opts = &Options{}
 	}
 	rt := &Runtime{opts: *opts, plugins: map[*Plugin]struct{}{},
-		slots: map[slotKey]*Slot{}, began: time.Now()}
+		slots: map[slotKey]*Slot{}, began: time.Now(), interpreters: interpreters(opts.Interpreters)}
 	if err := opts.Limits.check(); err != nil {
 		return nil, err
 	}
@@ -400,7 +408,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 	if err != nil {
 		return nil, err
 	}
-	if p.manifest, err = p.readManifest(ctx, module.Wasm.Manifest()); err == nil {
+	if p.manifest, err = p.readManifest(ctx, p.module.manifestOf(module)); err == nil {
 		err = refusal.First(module.OfferProblems(p.manifest))
 	}
 	if err == nil {
@@ -429,6 +437,10 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if opts.Engine != "" {
 		return p.setEngine(ctx, wasm, opts)
 	}
+	s, wasm, err := p.runtime.readScript(wasm, &p.limits)
+	if err != nil {
+		return guestmodule.Module{}, err
+	}
 	prepared, err := p.runtime.compiler.prepare(wasm, p.limits.structure())
 	if err != nil {
 		return guestmodule.Module{}, err
@@ -437,7 +449,10 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if err := m.Check(); err != nil {
 		return guestmodule.Module{}, err
 	}
-	p.module.digest = digestName(m.Wasm.Digest[:])
+	p.module.digest, p.module.script = digestName(m.Wasm.Digest[:]), s
+	if s != nil {
+		p.module.digest = digestName(s.digest[:])
+	}
 	p.module.setExtism(m, opts, &p.limits)
 	p.module.code, err = p.runtime.compiler.compile(ctx, prepared, p, opts.tenants())
 	return m, err

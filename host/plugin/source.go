@@ -17,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
@@ -71,8 +72,27 @@ func (rt *Runtime) Build(ctx context.Context, dir string, opts *BuildOptions) ([
 	return wasm, nil
 }
 
-// addManifest has a module describe itself and puts what it says into its
-// custom section.
+// AddManifest has a plugin describe itself, in the sandbox with nothing granted, and
+// returns its file with what it says in the manifest section, so that reading it later
+// runs no code. Codes are those of [Runtime.Load].
+func (rt *Runtime) AddManifest(ctx context.Context, wasm []byte) ([]byte, error) {
+	out, err := rt.addManifest(ctx, wasm)
+	if err != nil {
+		return nil, loadError("pack", err)
+	}
+	return out, nil
+}
+
+// WithManifest returns a plugin's file with a manifest in its section, in place of an
+// earlier one. Code invalid_argument for a damaged module or manifest.
+func WithManifest(wasm, manifest []byte) ([]byte, error) {
+	if _, err := abi.ReadManifest(manifest); err != nil {
+		return nil, err
+	}
+	return wasmmeter.WithManifest(wasm, manifest)
+}
+
+// addManifest is [Runtime.AddManifest] with an error that names no plugin.
 func (rt *Runtime) addManifest(ctx context.Context, wasm []byte) ([]byte, error) {
 	p, err := rt.load(ctx, "build", wasm, nil)
 	if err != nil {

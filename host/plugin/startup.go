@@ -33,12 +33,12 @@ func (p *Plugin) StartUp(ctx context.Context) (StartUp, error) {
 	if p.module.engine != nil {
 		return StartUp{}, host.Errorf(host.Unimplemented, "plugin %q: its engine does not tell what start-up does", p.id)
 	}
-	if did, known := p.module.code.images.startUp.get(); known {
+	if did, known := p.module.images().startUp.get(); known {
 		return did, nil
 	}
 	// Without the export the call fails after the instance was made.
 	_, err := p.call(ctx, describeTenant, abi.Describe, nil, nil, nil)
-	if did, known := p.module.code.images.startUp.get(); known {
+	if did, known := p.module.images().startUp.get(); known {
 		return did, nil
 	}
 	return StartUp{}, err
@@ -68,7 +68,7 @@ func (inst *instance) started() {
 	w := inst.wasi
 	w.EndStart(w.Elapsed())
 	random, _ := w.ReadRandom()
-	inst.plugin.module.code.images.startUp.set(StartUp{
+	inst.plugin.module.images().startUp.set(StartUp{
 		Instructions: inst.meter.Spent(), Clock: w.ReadClock(), Random: random,
 		Image: inst.plugin.module.hasImages() && !w.KeepsState() && !inst.extism.HasOwn(),
 	})

@@ -114,7 +114,7 @@ func (o *ordinary) add(export, kind, name, member string, value json.RawMessage,
 // its agent has run.
 func exportsObserve(wasm []byte) bool {
 	in, err := plugin.Inspect(wasm)
-	return err == nil && slices.ContainsFunc(in.Exports, func(e plugin.Extern) bool { return e.Name == "agenthost_observe" })
+	return err == nil && (in.Interpreter != "" || slices.ContainsFunc(in.Exports, func(e plugin.Extern) bool { return e.Name == "agenthost_observe" }))
 }
 
 // caseCalls returns the calls of the cases without host operations: the other cases get

@@ -1,6 +1,9 @@
 package wasmmeter
 
-import "iter"
+import (
+	"bytes"
+	"iter"
+)
 
 // This file reads custom sections: the plugin's manifest, the names of functions, which
 // stack traces show, and the toolchains that made the module, for hints. It counts and
@@ -8,6 +11,13 @@ import "iter"
 
 // ManifestSection is the custom section that holds a plugin's manifest.
 const ManifestSection = "agenthost.manifest"
+
+// The custom sections of a plugin that is a script: the digest of the module that
+// interprets it, and its text. Such a module begins with the first and has no code.
+const (
+	InterpreterSection = "agenthost.interpreter"
+	ScriptSection      = "agenthost.script"
+)
 
 // nameEntry is the name of a function; name is a span of the module.
 type nameEntry struct {
@@ -22,7 +32,11 @@ type customSections struct {
 	bytes      int
 	manifest   []byte // contents of the manifest section; nil if absent
 	manifestAt span   // that section, whole
-	named      bool   // a name section was read
+
+	interpreter []byte // contents of that section; nil if absent
+	script      []byte
+
+	named      bool // a name section was read
 	moduleName []byte
 	funcNames  []nameEntry
 	producers  []byte // contents of the producers section, which is not checked; nil if absent
@@ -36,7 +50,11 @@ func (c *customSections) read(r *reader, head int) {
 	case r.err != nil:
 	case name == ManifestSection:
 		c.manifestAt = span{head, r.end}
-		c.readManifest(r)
+		c.manifest = r.once(c.manifest, name)
+	case name == InterpreterSection:
+		c.interpreter = r.once(c.interpreter, name)
+	case name == ScriptSection:
+		c.script = r.once(c.script, name)
 	case name == "name":
 		c.readNames(r)
 	case name == "producers":
@@ -63,12 +81,33 @@ func (m *Module) Producers() iter.Seq2[string, string] {
 	}
 }
 
-func (c *customSections) readManifest(r *reader) {
-	if c.manifest != nil {
-		r.fail("it has two sections %q", ManifestSection)
-		return
+// once returns the rest of a section that a module has at most one of.
+func (r *reader) once(before []byte, name string) []byte {
+	if before != nil {
+		r.fail("it has two sections %q", name)
+		return before
 	}
-	c.manifest = r.take(uint32(r.left()), "the manifest")
+	return r.take(uint32(r.left()), "the section "+name)
+}
+
+// IsScript reports whether a module says that it is a script.
+func IsScript(wasm []byte) bool {
+	const head = 8 // magic number and version
+	if len(wasm) < head || wasm[head-1] != 0 {
+		return false
+	}
+	r := &reader{b: wasm, pos: head, end: len(wasm)}
+	if r.byte("a section") != secCustom {
+		return false
+	}
+	r.u32("a section's size")
+	name := r.name("a custom section's name")
+	return r.err == nil && name == InterpreterSection
+}
+
+// Script returns the digest of the interpreter and the text of a script.
+func (m *Module) Script() (interpreter string, text []byte) {
+	return string(bytes.TrimSpace(m.custom.interpreter)), m.custom.script
 }
 
 // readNames reads the name section: a list of subsections, of which it uses the

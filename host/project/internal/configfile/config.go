@@ -74,7 +74,7 @@ type Model struct {
 }
 
 type Plugin struct {
-	Path    string         `yaml:"path"`   // a .wasm file, an Extism manifest, the directory of a Go source, or builtin:NAME
+	Path    string         `yaml:"path"`   // a .wasm file, a script in JavaScript, an Extism manifest, the directory of a Go source, or builtin:NAME
 	Engine  string         `yaml:"engine"` // extismsdk, for an Extism plugin that is trusted; absent: the sandbox
 	Grant   Grants         `yaml:"grant"`
 	Tenants []string       `yaml:"tenants"` // the only ones that have it; absent: all
