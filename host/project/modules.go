@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -19,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/pdk/js"
 )
 
 // Modules reads plugins' modules by the names that people give them, and starts
@@ -77,7 +79,7 @@ func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
 		return nil, err
 	}
 	return &plugin.Options{CacheDir: dir, Logger: logger, Log: m.log, Compiler: m.compile, Secrets: m.secrets(),
-		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}}, nil
+		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}, Interpreters: [][]byte{js.Engine()}}, nil
 }
 
 // secrets returns the secrets that the host may send for plugins: the variables that
@@ -124,8 +126,8 @@ func (m *Modules) CacheDir(name string) (string, error) {
 }
 
 // ReadModule returns the bytes of a plugin by the name that people use: builtin:NAME, a
-// .wasm file, an Extism manifest, or the directory of a Go source, which is built if it
-// has changed; progress, unless nil, is called before a build.
+// .wasm file, a script in JavaScript, an Extism manifest, or the directory of a Go source,
+// which is built if it has changed; progress, unless nil, is called before a build.
 func (m *Modules) ReadModule(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
 	s, err := m.Read(ctx, rt, where, progress)
 	if err != nil {
@@ -142,7 +144,27 @@ func (m *Modules) moduleFile(ctx context.Context, rt *plugin.Runtime, where stri
 	if info, err := os.Stat(where); err == nil && info.IsDir() {
 		return m.Build(ctx, rt, where, progress)
 	}
-	return plugin.ReadModule(where, plugin.DefaultModuleBytes)
+	file, err := plugin.ReadModule(where, plugin.DefaultModuleBytes)
+	if err != nil || !IsScript(where) {
+		return file, err
+	}
+	return PackScript(where, file, js.Pack)
+}
+
+// scriptSuffixes end the names of files that are scripts.
+var scriptSuffixes = []string{".js", ".mjs"}
+
+// IsScript reports whether a plugin's file is a script, by its name.
+func IsScript(name string) bool { return slices.Contains(scriptSuffixes, filepath.Ext(name)) }
+
+// PackScript returns the plugin that a script makes by pack, which is of pdk/js. Code
+// invalid_argument for what is no script.
+func PackScript(name string, text []byte, pack func([]byte) ([]byte, error)) ([]byte, error) {
+	wasm, err := pack(text)
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "pack %s: %w", name, err)
+	}
+	return wasm, nil
 }
 
 // Build compiles the Go source of a plugin in a directory, and returns its module.

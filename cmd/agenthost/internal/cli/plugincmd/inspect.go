@@ -246,7 +246,7 @@ func (in *inspection) findManifest(ctx context.Context, rt *plugin.Runtime, wasm
 	in.manifest, in.ManifestSource = in.Inspection.Manifest, fromSection
 	if in.manifest == nil && err == nil {
 		in.ManifestSource = ""
-		if in.ABI != plugin.ABINative || !in.HasExport("agenthost_describe") {
+		if in.ABI != plugin.ABINative || in.Interpreter == "" && !in.HasExport("agenthost_describe") {
 			return nil
 		}
 		if p, err = rt.Load(ctx, open.PluginID(in.File), wasm, nil); err == nil {
@@ -303,6 +303,9 @@ func (in *inspection) writeText(cut ui.TextCut, columns int, b *strings.Builder)
 	r.row("digest", "%s", in.Digest)
 	r.row("size", "%s bytes", termtext.Thousands(int64(in.Size)))
 	r.row("abi", "%s", abiWords(in.ABI))
+	if in.Interpreter != "" {
+		r.row("interpreter", "%s", ui.OneLine(in.Interpreter))
+	}
 	in.printManifest(r)
 	if in.StartUp != nil {
 		r.row("start-up", "%s", startUpWords(*in.StartUp))
@@ -328,7 +331,7 @@ func (in *inspection) printManifest(r *rowWriter) {
 	}
 	where := "in the file"
 	if in.ManifestSource == fromDescribe {
-		where = "from agenthost_describe; plugin build puts it into the file"
+		where = "from agenthost_describe; plugin pack puts it into the file"
 	}
 	r.row("manifest", "%s %s (%s)", ui.OneLine(m.Name), ui.OneLine(m.Version), where)
 	if m.Description != "" {

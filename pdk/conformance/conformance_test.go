@@ -1,0 +1,308 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"math/big"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin"
+	kits "github.com/agenthost/agenthost/pdk"
+	"github.com/agenthost/agenthost/pdk/js"
+)
+
+// guests are those of the kits, by their language.
+var guests = map[string]func(t *testing.T) []byte{
+	"javascript": func(t *testing.T) []byte {
+		script, err := os.ReadFile(filepath.Join("..", "js", "testdata", "conformance.js"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wasm, err := js.Pack(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wasm
+	},
+}
+
+type vector struct {
+	Name, Kind string
+	Base64     []byte
+	Valid      bool
+	Error      host.Code
+	HostOnly   bool `json:"host_only"`
+}
+
+// readVectors returns the vectors of documents that nest no deeper than every kit must read.
+func readVectors(t *testing.T) (list []vector) {
+	t.Helper()
+	raw, err := fs.ReadFile(kits.Vectors, "testdata/vectors/vectors.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(raw)); d.More(); {
+		var v vector
+		if err := d.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// A reading is how a kind of vector is put to a guest, and where its answer has what the
+// kit has read.
+type reading struct {
+	export string
+	part   string   // the member of the document that names the part; "" if the document is wrapped
+	names  []string // the members of the document that the contract names
+	wrap   func(document string) string
+	answer func(t *testing.T, output object) any
+}
+
+type object = map[string]any
+
+var readings = map[string]reading{
+	"tool_call": {export: "tool", part: "tool",
+		names:  []string{"arguments", "call_id", "idempotency_key", "attempt", "provider", "scope", "state", "state_revision", "config", "resumed"},
+		answer: func(_ *testing.T, o object) any { return o["content"] }},
+	"process_in": {export: "process", part: "processor",
+		names:  []string{"config", "scope", "model", "messages", "own_from", "outline"},
+		answer: func(_ *testing.T, o object) any { return o["report"] }},
+	"route_in": {export: "route", part: "router",
+		names:  []string{"config", "scope", "input", "call_count", "stack", "agents", "state", "last", "outline"},
+		answer: func(t *testing.T, o object) any { return decoded(t, text(o["reason"])) }},
+	"provide_in": {export: "provide", part: "provider",
+		names:  []string{"config", "scope", "messages"},
+		answer: func(t *testing.T, o object) any { return decoded(t, text(o["instructions"])) }},
+	"observe_in": {export: "observe", part: "provider"},
+	"message": {export: "process",
+		wrap:   func(m string) string { return `{"processor":"again","model":"m","messages":[` + m + `]}` },
+		answer: func(_ *testing.T, o object) any { list, _ := o["messages"].([]any); return first(list) }},
+	"tool_result": {export: "tool",
+		wrap:   func(r string) string { return `{"tool":"answer","arguments":` + r + `}` },
+		answer: func(_ *testing.T, o object) any { return o }},
+	"error": {export: "tool",
+		wrap:   func(e string) string { return `{"tool":"fail","arguments":` + e + `}` },
+		answer: func(_ *testing.T, o object) any { return o }},
+	"integer": {export: "tool",
+		wrap: func(n string) string { return `{"tool":"vector","arguments":` + n + `}` },
+		answer: func(_ *testing.T, o object) any {
+			c, _ := o["content"].(object)
+			a, _ := c["arguments"].(object)
+			return a["argument"]
+		}},
+}
+
+// written are the kinds that a guest only writes: only valid ones are put to it.
+var written = map[string]bool{"tool_result": true, "error": true, "integer": true}
+
+func TestEveryKitReadsAndWritesTheVectors(t *testing.T) {
+	all := readVectors(t)
+	for language, build := range guests {
+		t.Run(language, func(t *testing.T) {
+			p := load(t, build(t))
+			seen := map[string]int{}
+			for _, v := range all {
+				r, known := readings[v.Kind]
+				if !known || written[v.Kind] && !v.Valid {
+					continue
+				}
+				seen[v.Kind]++
+				t.Run(v.Kind+"/"+v.Name, func(t *testing.T) { r.check(t, p, &v) })
+			}
+			for kind := range readings {
+				if seen[kind] == 0 {
+					t.Errorf("no vectors of kind %s were put to the guest", kind)
+				}
+			}
+		})
+	}
+}
+
+func load(t *testing.T, wasm []byte) *plugin.Plugin {
+	t.Helper()
+	runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{Interpreters: [][]byte{js.Engine()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = runtime.Close(t.Context()) })
+	p, err := runtime.Load(t.Context(), "conformance", wasm, &plugin.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (r *reading) check(t *testing.T, p *plugin.Plugin, v *vector) {
+	document := string(v.Base64)
+	input := document
+	if r.wrap != nil {
+		input = r.wrap(document)
+	} else {
+		input = r.addressed(t, document)
+	}
+	result, err := p.Call(t.Context(), "acme", r.export, []byte(input), nil)
+	if err != nil {
+		t.Fatalf("%s with %s: %v", r.export, input, err)
+	}
+	output := decoded(t, string(result.Output))
+	if !v.Valid {
+		switch {
+		case !result.GuestError && !v.HostOnly:
+			t.Errorf("the kit accepts %s", input)
+		case result.GuestError && text(output.(object)["code"]) != string(v.Error):
+			t.Errorf("the kit refuses %s with %s, want code %s", input, result.Output, v.Error)
+		}
+		return
+	}
+	if result.GuestError != (v.Kind == "error") {
+		t.Fatalf("%s is answered with %s", input, result.Output)
+	}
+	if r.answer == nil {
+		return
+	}
+	got, want := r.answer(t, output.(object)), decoded(t, document)
+	switch v.Kind {
+	case "integer":
+		want = want.(object)["want"]
+	case "error":
+		want = members(want, []string{"code", "message", "hint", "retryable"})
+	case "message", "tool_result":
+	default:
+		got, want = members(got, r.names), members(want, r.names)
+	}
+	asValues := v.Kind == "tool_call" || v.Kind == "tool_result" // a language computes with them
+	if got, want := normal(got, asValues), normal(want, asValues); !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is read as\n%s\nwant\n%s", input, asJSON(t, got), asJSON(t, want))
+	}
+}
+
+// addressed returns the document with the name of the guest's part in it, if it has one.
+func (r *reading) addressed(t *testing.T, document string) string {
+	var members object
+	d := json.NewDecoder(strings.NewReader(document))
+	d.UseNumber()
+	if d.Decode(&members) != nil {
+		return document // no JSON: the guest says so
+	}
+	name, has := members[r.part].(string)
+	if !has || name == "" {
+		return document
+	}
+	part := "vector"
+	if members["outline"] != nil && r.export == "process" {
+		part = "outline"
+	}
+	quoted := asJSON(t, name)
+	return strings.Replace(document, `"`+r.part+`": `+quoted, `"`+r.part+`": "`+part+`"`, 1)
+}
+
+func decoded(t *testing.T, text string) any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("not JSON: %v: %s", err, text)
+	}
+	return v
+}
+
+// members returns what the contract names of a request, and of what stands in it.
+func members(v any, names []string) object {
+	out := object{}
+	from, _ := v.(object)
+	for _, name := range names {
+		if m, has := from[name]; has {
+			out[name] = m
+		}
+	}
+	return out
+}
+
+// inner are the members of what stands in a request that the contract names; readers pass
+// over others.
+var inner = map[string][]string{
+	"scope":   {"tenant", "thread", "run", "network", "agent"},
+	"agents":  {"name", "description"},
+	"resumed": {"interrupt_id", "answer"},
+	"outline": {"count", "roles", "bytes", "chars", "tokens", "encoding", "parts", "keep", "own_from", "tools"},
+}
+
+// normal returns a value in which what the contract calls the same is the same: without
+// what is passed over, and without an empty scope. Numbers are compared by their text, or
+// as values.
+func normal(v any, asValues bool) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, ok := new(big.Rat).SetString(v.String()); ok && asValues {
+			return n.RatString()
+		}
+	case []any:
+		for i := range v {
+			v[i] = normal(v[i], asValues)
+		}
+	case object:
+		for name, m := range v {
+			if names, has := inner[name]; has {
+				m = pruned(m, names)
+			}
+			v[name] = normal(m, asValues)
+		}
+		maps.DeleteFunc(v, func(name string, m any) bool {
+			o, is := m.(object)
+			return name == "scope" && is && len(o) == 0
+		})
+	}
+	return v
+}
+
+func pruned(v any, names []string) any {
+	switch v := v.(type) {
+	case object:
+		v = members(v, names)
+		if rows, has := v["tools"].([]any); has {
+			for i, row := range rows {
+				if row, is := row.([]any); is {
+					rows[i] = row[:min(5, len(row))] // later entries of a row
+				}
+			}
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = pruned(v[i], names)
+		}
+	}
+	return v
+}
+
+func first(list []any) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
