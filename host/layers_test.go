@@ -248,8 +248,6 @@ var layers = []layer{
 		"hands out the kits as files; it runs none of them"},
 	{"pdk/js", nil,
 		"a script goes in and a plugin comes out; it shares with the host what every kit does"},
-	{"pdk/conformance", []string{"host", "host/plugin", "pdk", "pdk/js"},
-		"guests of all kits are run by the sandbox that runs plugins, and by nothing else"},
 	{"pdk/go", []string{"pdk/go/..."},
 		"host and guest share no Go code: what they share is the contract and its vectors"},
 	{"plugins", []string{"pdk/go/..."},
