@@ -153,11 +153,11 @@ func (l *liveRun) follow(ctx context.Context, h *host.Host, req *host.Request, b
 			failure = err
 			break
 		}
+		l.note(ev)
 		if !began {
 			first = l.beginLog(begin)
 		}
 		ev.Seq += first
-		l.note(ev)
 		l.events.add(ev)
 		if isEnd(ev) {
 			l.last = &ev

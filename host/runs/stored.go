@@ -54,7 +54,8 @@ const (
 type eventStore struct {
 	driver  kv.Driver
 	journal host.Journal
-	host    string // this member of a cluster, if it is one
+	threads threadKeeper // nil if the journal's store keeps no threads
+	host    string       // this member of a cluster, if it is one
 	keptFor time.Duration
 	logger  *slog.Logger
 
@@ -63,7 +64,7 @@ type eventStore struct {
 
 	mu      sync.Mutex
 	logs    map[runKey]*runLog
-	expired []runKey             // to be removed with the next commit
+	expired []*runLog            // to be removed with the next commit
 	swept   map[string]time.Time // when the logs of a tenant that earlier processes left were removed
 	timer   *time.Timer          // of the next commit; nil if nothing waits for one
 	last    time.Time            // when the last commit began
@@ -81,6 +82,23 @@ func journalDriver(journal host.Journal) kv.Driver {
 	return nil
 }
 
+// threadKeeper is a journal's store that keeps threads as well, such as a threads.Store.
+type threadKeeper interface {
+	// ContentOf returns the name of a thread's content, which no later thread of the id has;
+	// "" for a thread that does not exist.
+	ContentOf(ctx context.Context, tenant, thread string) (string, error)
+}
+
+// threadsOf returns the threads beside a journal; nil if there are none.
+func threadsOf(journal host.Journal) threadKeeper {
+	if j, ok := journal.(*Journal); ok {
+		keeper, _ := j.store.(threadKeeper)
+		return keeper
+	}
+	keeper, _ := journal.(threadKeeper)
+	return keeper
+}
+
 // newEventStore returns the store of a registry, nil if its journal has no driver.
 func newEventStore(o *Options) *eventStore {
 	driver := journalDriver(o.Journal)
@@ -91,7 +109,7 @@ func newEventStore(o *Options) *eventStore {
 	if shared, ok := o.Journal.(*Journal); ok {
 		member = shared.member.ID()
 	}
-	return &eventStore{driver: kv.Checked(driver), journal: o.Journal, host: member, keptFor: o.KeptFor, logger: o.Logger, storing: make(chan struct{}, 1), logs: map[runKey]*runLog{}, swept: map[string]time.Time{}}
+	return &eventStore{driver: kv.Checked(driver), journal: o.Journal, threads: threadsOf(o.Journal), host: member, keptFor: o.KeptFor, logger: o.Logger, storing: make(chan struct{}, 1), logs: map[runKey]*runLog{}, swept: map[string]time.Time{}}
 }
 
 // begin begins the log of a run whose first event has come, and returns the number of that
@@ -105,6 +123,9 @@ func (s *eventStore) begin(ctx context.Context, run *liveRun, shared *Journal, c
 	l, err := s.open(info, run.snapshot)
 	if err != nil {
 		return nil, 0
+	}
+	if s.threads != nil && info.Thread != "" {
+		l.content, _ = s.threads.ContentOf(ctx, info.Tenant, info.Thread)
 	}
 	if !continued {
 		l.lookForFormer(ctx)
@@ -173,14 +194,11 @@ func (s *eventStore) flush(ctx context.Context) {
 	s.expired = nil
 	s.mu.Unlock()
 	failed := s.commit(ctx, logs)
-	for _, key := range expired {
-		if s.has(key) { // a run of that id has begun again
-			continue
-		}
-		if err := removeLog(ctx, s.driver, key); err != nil {
+	for _, l := range expired {
+		if err := removeLog(ctx, s.driver, l.key, kv.Fence(ownerKeys.With(l.key.run), l.owner)); err != nil {
 			failed = errors.Join(failed, err)
 			s.mu.Lock()
-			s.expired = append(s.expired, key)
+			s.expired = append(s.expired, l)
 			s.mu.Unlock()
 		}
 	}
@@ -220,6 +238,9 @@ func (s *eventStore) commit(ctx context.Context, logs []*runLog) error {
 		failed = append(failed, b.log.stored(&b, results[:len(b.txs)]))
 		results = results[len(b.txs):]
 	}
+	for _, l := range logs {
+		failed = append(failed, l.checkThread(ctx))
+	}
 	return errors.Join(failed...)
 }
 
@@ -242,7 +263,7 @@ func (s *eventStore) dropTenant(tenant string) {
 			delete(s.logs, key)
 		}
 	}
-	s.expired = slices.DeleteFunc(s.expired, func(key runKey) bool { return key.tenant == partition })
+	s.expired = slices.DeleteFunc(s.expired, func(l *runLog) bool { return l.key.tenant == partition })
 	delete(s.swept, partition)
 }
 

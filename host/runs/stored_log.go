@@ -34,6 +34,7 @@ type runLog struct {
 	began    time.Time
 	former   uint64 // revision of the owner of an earlier run of that id
 	taken    int64  // number of the first event, if an earlier process has begun the run
+	content  string // of the run's thread when the run began; "" if the journal's store does not have that
 
 	// Guarded by store.mu.
 	pending   []row
@@ -45,6 +46,7 @@ type runLog struct {
 	ended     bool  // its run has ended, and not with the process
 	recorded  bool  // and the store says so
 	detached  bool  // the registry has forgotten the run
+	checked   bool  // the thread was there after the first commit, which names it
 	dropped   bool  // another registry has it, or its thread or tenant is deleted
 }
 
@@ -178,7 +180,7 @@ func (l *runLog) forget() {
 		delete(s.logs, l.key)
 	}
 	if l.ended && !l.dropped {
-		s.expired = append(s.expired, l.key)
+		s.expired = append(s.expired, l)
 		s.schedule()
 	}
 }
@@ -291,6 +293,8 @@ func (l *runLog) free(ctx context.Context) (kv.Cond, error) {
 		return kv.Cond{}, err
 	case bytes.Equal(e.Value, l.owner):
 		return kv.Fence(at, l.owner), nil
+	case bytes.HasPrefix(e.Value, []byte(removerMark)): // of an earlier run, maybe by a process that has ended
+		return l.freeAt(ctx, kv.AtRevision(at, e.Revision))
 	case e.Revision != l.former:
 		return kv.Cond{}, nil
 	}
@@ -298,10 +302,12 @@ func (l *runLog) free(ctx context.Context) (kv.Cond, error) {
 	if err != nil || rec.Until.IsZero() || rec.Run.Ended.After(l.began) {
 		return kv.Cond{}, err
 	}
-	if err := kv.Remove(ctx, s.driver, l.key.tenant, eventKeys.With(l.key.run)); err != nil {
-		return kv.Cond{}, err
-	}
-	return kv.AtRevision(at, e.Revision), nil
+	return l.freeAt(ctx, kv.AtRevision(at, e.Revision))
+}
+
+// freeAt removes the events of an earlier run while a condition holds, and returns that.
+func (l *runLog) freeAt(ctx context.Context, cond kv.Cond) (kv.Cond, error) {
+	return cond, removeEvents(ctx, l.store.driver, l.key, cond)
 }
 
 // stored takes over the outcome of a commit.
@@ -346,6 +352,33 @@ func (l *runLog) takeStored(rows []row) {
 			l.pending = l.pending[1:]
 		}
 	}
+}
+
+// checkThread removes what the first commit has stored if the run's thread was deleted
+// before: that deletion did not find it. A later one does.
+func (l *runLog) checkThread(ctx context.Context) error {
+	s := l.store
+	s.mu.Lock()
+	due := l.described && !l.checked && !l.dropped
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if l.content != "" {
+		info := l.describe()
+		content, err := s.threads.ContentOf(ctx, info.Tenant, info.Thread)
+		if err == nil && content != l.content {
+			l.drop()
+			err = removeLog(ctx, s.driver, l.key, kv.Fence(ownerKeys.With(l.key.run), l.owner))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.checked = true
+	return nil
 }
 
 // drop has the log take and store nothing more.

@@ -475,3 +475,95 @@ func TestARunOfAnEarlierRunsIdHasItsOwnEvents(t *testing.T) {
 		}
 	})
 }
+
+// A thread is deleted before the first commit of the events of its run, which has ended.
+func TestEventsAreNotStoredBehindTheDeletionOfTheirThread(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		again bool // a thread of the same id begins before that commit
+	}{
+		{"that is gone", false},
+		{"of whose id another one has begun", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := kv.NewMemory()
+				r, agent := alone(t, store, words(10), &runs.Options{})
+				startDurable(t, r, agent, "r1", "t1")
+				if _, err := r.Wait(t.Context(), "acme", "r1"); err != nil {
+					t.Fatal(err)
+				}
+				own := threads.New(store, &threads.Options{Deleted: func(ctx context.Context, tenant, id string) error { return runs.EraseThread(ctx, store, tenant, id) }})
+				if err := own.For("acme").Delete(t.Context(), "t1"); err != nil {
+					t.Fatal(err)
+				}
+				if tt.again {
+					if _, _, err := own.For("acme").Create(t.Context(), &threads.CreateOptions{ID: "t1"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(3 * time.Second)
+				if rows := storedRows(t, store); len(rows) > 0 {
+					t.Errorf("the store has %q", rows)
+				}
+			})
+		})
+	}
+}
+
+// One host removes the events of a run that has ended, while another has begun a run of the
+// same id.
+func TestTheRemovalOfARunsEventsSparesALaterRunOfItsId(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		first, agent := alone(t, store, words(100), &runs.Options{KeptFor: 10 * time.Second})
+		startDurable(t, first, agent, "r1", "t1")
+		time.Sleep(3 * time.Second)
+		second, agent := alone(t, store, words(5), &runs.Options{KeptFor: time.Minute})
+		startDurable(t, second, agent, "r1", "t2")
+		time.Sleep(2 * time.Second)
+		live := eventsFrom(t, second, "r1", 0)
+		time.Sleep(10 * time.Second) // the first host removes what it knows of
+		_ = second.Close()
+		third, _ := alone(t, store, words(1), &runs.Options{})
+		checkNumbers(t, eventsFrom(t, third, "r1", 0), 0)
+		if got := eventsFrom(t, third, "r1", 0); len(got) != len(live) {
+			t.Errorf("the store has %d events, want the %d of the second run", len(got), len(live))
+		}
+		if err := runs.EraseThread(t.Context(), store, "acme", "t1"); err != nil {
+			t.Fatal(err)
+		}
+		if got := eventsFrom(t, third, "r1", 0); len(got) != len(live) {
+			t.Errorf("after the deletion of the first run's thread there are %d events", len(got))
+		}
+	})
+}
+
+// A process is killed while it removes the events of a run, and a run of the same id begins.
+func TestARunBeginsAmongTheRestOfARemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		driver := &pausing{Driver: store}
+		first, agent := alone(t, driver, words(100), &runs.Options{KeptFor: 5 * time.Second})
+		startDurable(t, first, agent, "r1", "t1")
+		time.Sleep(3 * time.Second)
+		stored := len(storedRows(t, store))
+		at := string(kv.NewKey("runs", "event"))
+		driver.stopAt.Store(&at) // after the removal has begun
+		time.Sleep(10 * time.Second)
+		if driver.stopped.Load() == nil || len(storedRows(t, store)) != stored {
+			t.Fatalf("the removal does not stop at its second commit: %q", storedRows(t, store))
+		}
+		second, agent := alone(t, store, words(5), &runs.Options{})
+		startDurable(t, second, agent, "r1", "t2")
+		time.Sleep(2 * time.Second)
+		driver.wake()
+		time.Sleep(2 * time.Second)
+		live := eventsFrom(t, second, "r1", 0)
+		_ = second.Close()
+		third, _ := alone(t, store, words(1), &runs.Options{})
+		if got := eventsFrom(t, third, "r1", 0); len(got) != len(live) {
+			t.Errorf("the store has %d events, want the %d of the second run", len(got), len(live))
+		}
+	})
+}

@@ -133,9 +133,5 @@ func (p *Place) threadRoot(ctx context.Context, part partition) (string, error) 
 			return t.rec.root(), nil
 		}
 	}
-	t, err := part.open(ctx, p.key.thread)
-	if err != nil || t == nil {
-		return "", err
-	}
-	return t.rec.root(), nil
+	return part.rootOf(ctx, p.key.thread)
 }

@@ -63,6 +63,24 @@ func (p partition) find(ctx context.Context, id string) (*Moment, error) {
 	return t, err
 }
 
+// ContentOf returns the name of a thread's content, which no later thread of the id has; ""
+// for a thread that does not exist. It is for data about the thread that is kept elsewhere.
+func (s *Store) ContentOf(ctx context.Context, tenant, thread string) (string, error) {
+	part, err := s.partitionOf(tenant)
+	if err != nil {
+		return "", err
+	}
+	return part.rootOf(ctx, thread)
+}
+
+func (p partition) rootOf(ctx context.Context, thread string) (string, error) {
+	t, err := p.open(ctx, thread)
+	if err != nil || t == nil {
+		return "", err
+	}
+	return t.rec.root(), nil
+}
+
 // findAt is find of a moment of a thread.
 func (p partition) findAt(ctx context.Context, id string, at At) (*Moment, error) {
 	t, err := p.find(ctx, id)
