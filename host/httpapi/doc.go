@@ -30,7 +30,8 @@
 // or its events as server-sent events or lines of JSON. A run does not end with its
 // connection unless the request says on_leave: cancel; GET /v1/runs/{run}/events
 // with Last-Event-ID continues where the client stopped, without a gap. With
-// Prefer: respond-async the answer is 202 at once.
+// Prefer: respond-async the answer is 202 at once. A run that is "waiting" there, for the other
+// runs of its thread, is not stored yet, also a durable one.
 //
 // # Sessions
 //

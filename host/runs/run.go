@@ -55,6 +55,7 @@ type Run struct {
 	Branch  string    `json:"branch,omitempty"`
 	Target  string    `json:"target"` // the name of the network or agent
 	Status  Status    `json:"status"`
+	Waiting bool      `json:"waiting,omitempty"` // it has sent no event, such as while others have its thread: a durable run is not in the journal yet, and ends with its process
 	Durable bool      `json:"durable,omitempty"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -118,6 +119,7 @@ func (l *liveRun) snapshot() *Run {
 	defer l.mu.Unlock()
 	info := l.info
 	info.Events = next
+	info.Waiting = next == 0 && !l.ended
 	return &info
 }
 

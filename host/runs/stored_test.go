@@ -567,3 +567,29 @@ func TestARunBeginsAmongTheRestOfARemoval(t *testing.T) {
 		}
 	})
 }
+
+// The answer to a start says whether a durable run would survive its process.
+func TestADurableRunIsWaitingUntilTheJournalHasIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		release := make(chan struct{})
+		r, agent := alone(t, store, asked(release), &runs.Options{})
+		journal := threads.New(store, nil)
+		for _, tt := range []struct {
+			run     string
+			waiting bool
+		}{{"r1", false}, {"r2", true}} {
+			run, err := r.Start(t.Context(), agent, &host.Request{Tenant: "acme", Run: tt.run, Thread: "t1", Text: "go", Durable: true}, nil)
+			if err != nil || run.Waiting != tt.waiting {
+				t.Errorf("Start = %+v, %v; want waiting %t", run, err, tt.waiting)
+			}
+			if _, err := journal.ReadRun(t.Context(), "acme", tt.run); (host.CodeOf(err) == host.NotFound) != tt.waiting {
+				t.Errorf("the journal has run %s: %v", tt.run, err)
+			}
+		}
+		close(release)
+		if run, err := r.Wait(t.Context(), "acme", "r2"); err != nil || run.Waiting {
+			t.Errorf("the run at its end: %+v, %v", run, err)
+		}
+	})
+}
