@@ -167,7 +167,7 @@ func checkBooks(t *testing.T, entries []kv.Entry, acknowledged map[string]int64)
 		}
 		time.Sleep(time.Until(now) + usage.LeaseTerm + usage.MaxClockSkew + time.Second)
 		l := newLedger(t, store, killedOptions())
-		for n := 0; ; n++ { // each settling takes over a few of the records that the processes had stored
+		for n := 0; ; n++ { // a settling takes over at most 200 of the records that the processes had stored
 			answer(t, l, "acme", 1)
 			if err := l.Flush(t.Context()); err != nil {
 				t.Fatal(err)

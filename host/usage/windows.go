@@ -52,6 +52,8 @@ const (
 	// maxRecordWrites to it.
 	maxSettledWrites = 900
 	maxRecordWrites  = 2 + 2*(maxUses+1)
+	// maxRecovered bounds the records of one dead host that one transaction settles.
+	maxRecovered = 200
 )
 
 // windows is the value of usage/windows.
@@ -170,15 +172,14 @@ func (w *windows) settle(ctx context.Context, d kv.Driver, tx *kv.Tx, sums *summ
 // the leases away once all their records are settled.
 func (w *windows) recover(ctx context.Context, d kv.Driver, tx *kv.Tx, sums *summing, own string, now time.Time) error {
 	for _, name := range w.expired(own, now) {
-		room := (maxSettledWrites/2 - len(tx.Writes)) / maxRecordWrites
-		if room < 1 {
-			return nil
-		}
-		page, err := d.Scan(ctx, tx.Partition, kv.Range{Prefix: openKeys.With(name), Limit: room})
+		page, err := d.Scan(ctx, tx.Partition, kv.Range{Prefix: openKeys.With(name), Limit: maxRecovered})
 		if err != nil {
 			return err
 		}
 		for _, e := range page.Entries {
+			if len(tx.Writes)+len(sums.keys)+maxRecordWrites > maxSettledWrites/2 {
+				return nil // the next change settles the rest
+			}
 			var r Record
 			if err := decode(e.Value, &r); err != nil {
 				return err
