@@ -15,7 +15,7 @@ import (
 
 // createRecord begins to write a run's steps down.
 func (r *run) createRecord(ctx context.Context, begin *replay.Begin) error {
-	begin.V, begin.Head, begin.History = replay.Version, r.thread.head, r.thread.journaledHistory()
+	begin.V, begin.Key, begin.Head, begin.History = replay.Version, r.req.Key, r.thread.head, r.thread.journaledHistory()
 	rec, err := r.journal.newRecord(RunOpen, r.thread.branch, replay.Entry{Begin: begin})
 	if err != nil {
 		return err

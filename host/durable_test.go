@@ -500,3 +500,35 @@ func TestStepsOfARun(t *testing.T) {
 		model = hosttest.NewModel(hosttest.Call("try", "{}"), hosttest.Say("done"))
 	}
 }
+
+// keyed is a ledger that notes whose credential each run's use is recorded by.
+type keyed struct {
+	host.Ledger
+	keys *[]string
+}
+
+func (keyed) AdmitRun(context.Context, string, string) error { return nil }
+
+func (k keyed) OpenRun(_ host.Scope, key string) host.UsageRecord {
+	*k.keys = append(*k.keys, key)
+	return nil
+}
+
+// The process that continues a run knows nothing of the request that began it.
+func TestAContinuedRunIsRecordedByTheCredentialThatBeganIt(t *testing.T) {
+	journal := hosttest.NewJournal()
+	var keys []string
+	agent := newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(hosttest.Say("lost"), hosttest.Say("done"))})
+	on := func(j host.Journal) *host.Host {
+		return newHost(t, &host.Options{Journal: j, Ledger: keyed{keys: &keys}})
+	}
+	if _, err := on(&mortal{journal, 1}).Run(t.Context(), agent, &host.Request{Run: "r1", Key: "website", Text: "hi", Durable: true}); err == nil {
+		t.Fatal("the process lives")
+	}
+	if _, err := on(journal).Run(t.Context(), agent, &host.Request{Resume: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"website", "website"}; !slices.Equal(keys, want) {
+		t.Errorf("use is recorded by %q, want %q", keys, want)
+	}
+}

@@ -122,7 +122,8 @@ type Request struct {
 	Run string
 
 	// Key names the credential of the caller, such as the id of an API key: usage is
-	// recorded by it. It is the program's, never what a client sent, and no secret.
+	// recorded by it. It is the program's, never what a client sent, and no secret. A
+	// run that another process continues keeps it.
 	Key string
 
 	// Text is the user's input. Input is the same as a whole message, with an id

@@ -220,7 +220,7 @@ func (r *run) execute(ctx context.Context) error {
 			return wrapError(err, "wait for thread %q", r.scope.Thread)
 		}
 	}
-	r.ledger.openRecord(r.host.opts.Ledger, r.req.Key, r.services)
+	r.ledger.openRecord(r.host.opts.Ledger, cmp.Or(r.req.Key, replay.KeyOf(rec)), r.services)
 	r.ledger.bookedUntil = time.Now()
 	defer r.ledger.closeRecord(false)
 	if rec != nil {

@@ -43,7 +43,7 @@ type background struct {
 // concurrent request has just sent the same message, and no turn was begun.
 func (b *background) start(ctx context.Context, t *turn, req *Request) (_ *backgroundTurn, _ *Output, again *acknowledgement, err error) {
 	p := &record{V: recordVersion, Run: t.run, Session: t.session, Agent: b.served.name(), Parent: t.plan.snapshot, At: t.plan.snapshot,
-		Status: Pending, Attempts: 1, Input: t.input, Retry: t.plan.retry}
+		Status: Pending, Attempts: 1, Input: t.input, Retry: t.plan.retry, Key: req.Key}
 	if p.Parent == "" {
 		if p.Parent, err = b.sessions.lastCompleted(ctx, t.tenant, t.session, ""); err != nil {
 			return nil, nil, nil, err

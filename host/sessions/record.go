@@ -55,7 +55,8 @@ type record struct {
 	// Host is the member of the cluster that runs it; empty for a process that is none, and
 	// in records of earlier versions.
 	Host     string        `json:"host,omitempty"`
-	Attempts int           `json:"attempts"` // processes that have run it
+	Attempts int           `json:"attempts"`      // processes that have run it
+	Key      string        `json:"key,omitempty"` // the caller's credential: see [Request].Key
 	Input    *host.Message `json:"input,omitempty"`
 	Retry    bool          `json:"retry,omitempty"`
 }

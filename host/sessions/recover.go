@@ -120,9 +120,9 @@ func (b *background) takeOver(ctx context.Context, tenant string, p *record, rev
 func (b *background) turnOf(ctx context.Context, tenant string, p *record) (*turn, error) {
 	t := &turn{served: b.served, keeper: b.sessions, tenant: tenant, session: p.Session, run: p.Run, input: p.Input, threadMade: p.Thread,
 		plan: &plan{session: p.Session, snapshot: p.At, retry: p.Retry, lastCompleted: p.Parent}}
-	t.req = host.Request{Tenant: tenant, Resume: p.Run}
+	t.req = host.Request{Tenant: tenant, Key: p.Key, Resume: p.Run}
 	if _, err := b.sessions.threads.ReadRun(ctx, tenant, p.Run); host.CodeOf(err) == host.NotFound {
-		t.req = host.Request{Tenant: tenant, Thread: p.Session, Run: p.Run, Input: p.Input, Durable: true}
+		t.req = host.Request{Tenant: tenant, Key: p.Key, Thread: p.Session, Run: p.Run, Input: p.Input, Durable: true}
 	} else if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,7 @@ type Request struct {
 	// Tenant is the caller's name: from a credential, never from the request body. It
 	// may be empty where Options.Host has SingleTenant.
 	Tenant string `json:"-"`
-	// Key names the caller's credential: see [host.Request].Key. A turn that another
-	// process takes over has none.
+	// Key names the caller's credential: see [host.Request].Key.
 	Key string `json:"-"`
 
 	// Session continues a session that a store keeps, from its last completed

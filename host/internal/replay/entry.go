@@ -34,6 +34,7 @@ type (
 	// interrupted run, with the answers.
 	Begin struct {
 		V            int                        `json:"v"`
+		Key          string                     `json:"key,omitempty"` // the credential that usage is recorded by
 		Input        *chat.Message              `json:"input,omitempty"`
 		Messages     []*chat.Message            `json:"messages,omitempty"`  // the client's
 		Providers    map[string]json.RawMessage `json:"providers,omitempty"` // likewise

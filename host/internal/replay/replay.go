@@ -57,6 +57,16 @@ func Read(rec *runlog.Record) (*Run, error) {
 	return p, nil
 }
 
+// KeyOf returns the credential that the use of an open run is recorded by; "" for any other
+// record, which may be nil.
+func KeyOf(rec *runlog.Record) string {
+	var e Entry
+	if rec == nil || rec.Status != runlog.Open || len(rec.Steps) == 0 || json.Unmarshal(rec.Steps[0], &e) != nil || e.Begin == nil {
+		return ""
+	}
+	return e.Begin.Key
+}
+
 func (p *Run) apply(i int, e *Entry, run string) error {
 	if (i == 0) != (e.Begin != nil) {
 		return fmt.Errorf("it is not where a beginning is")
