@@ -211,10 +211,13 @@ func (d *draft) putState(ctx context.Context, state json.RawMessage) error {
 	if !json.Valid(state) {
 		return host.Errorf(host.InvalidArgument, "state of thread %q is not JSON", d.thread.rec.ID)
 	}
-	if d.thread.rec.State != nil && *d.thread.rec.State == *refTo(state) {
+	if ref := refTo(state); d.thread.rec.State != nil && *d.thread.rec.State == *ref {
+		d.thread.learn(ref, state)
 		return nil
 	}
 	var err error
-	d.thread.rec.State, err = d.tx.putBlob(ctx, d.thread.contents(), state)
+	if d.thread.rec.State, err = d.tx.putBlob(ctx, d.thread.contents(), state); err == nil {
+		d.thread.learn(d.thread.rec.State, state)
+	}
 	return err
 }

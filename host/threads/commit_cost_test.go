@@ -102,3 +102,50 @@ func TestStateMayReturnToAnEarlierOne(t *testing.T) {
 		}
 	}
 }
+
+// A read is a statement that waits for a database. A turn of the host that wrote the thread
+// last reads the messages since its window. That of a host which knows nothing of the thread
+// reads the record, the window and the state. One that knows an earlier record finds by a
+// commit that it is old, and whether its message is stored already.
+func TestATurnReadsItsWindowWithFewStatements(t *testing.T) {
+	d := &spy{Driver: testdriver.New(t)}
+	first := threads.New(d, nil)
+	threadtest.Fill(t, first, "t1", 2000)
+	other := threads.New(d, nil)
+	for i, c := range []struct {
+		name           string
+		store          *threads.Store
+		reads, commits int
+	}{
+		{"the first turn of a host that wrote the thread", first, 1, 2},
+		{"its next one", first, 1, 2},
+		{"the first one of another host", other, 3, 2},
+		{"the next one of that", other, 1, 2},
+		{"one of the first host after that", first, 7, 3},
+	} {
+		run := fmt.Sprintf("run-%d", i)
+		_, commits, reads := d.measure(func() {
+			unlock, err := c.store.LockThread(t.Context(), threadtest.Request("t1", run, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unlock()
+			head := threadtest.Say(t, c.store, "t1", run, host.UserText("question"))
+			loaded, err := c.store.Get(t.Context(), threadtest.Request("t1", run, nil))
+			if err != nil || loaded.Head != head || len(loaded.Messages) != threads.DefaultWindow {
+				t.Fatalf("Get = %+v, %v", loaded, err)
+			}
+			if want := fmt.Sprintf(`{"n":%d}`, i-1); i > 0 && string(loaded.State) != want {
+				t.Errorf("%s: the state is %s, want %s", c.name, loaded.State, want)
+			}
+			turn := threadtest.TurnOf(head, host.AssistantText("answer"))
+			turn.State = fmt.Appendf(nil, `{"n":%d}`, i)
+			if err := c.store.AppendResults(t.Context(), threadtest.Request("t1", run, nil), turn); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if reads != c.reads || commits != c.commits {
+			t.Errorf("%s makes %d reads and %d commits, want %d and %d", c.name, reads, commits, c.reads, c.commits)
+		}
+	}
+}

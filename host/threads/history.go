@@ -100,7 +100,7 @@ func saysOther(thread, message string) error {
 // begins records the thread's present point before the first commit of the turn
 // that holds it: a later branch begins at that point.
 func (d *draft) begins(req *host.HistoryRequest) {
-	d.by.store.locks.began(lockKey{d.thread.part.name, d.thread.rec.ID, req.Branch}, d.before.point)
+	d.by.store.locks.began(lockKey{d.thread.part.name, d.thread.rec.ID, req.Branch}, req.Run, d.before.point)
 }
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
@@ -110,7 +110,7 @@ func (d *draft) begins(req *host.HistoryRequest) {
 // is the caller's; its messages are shared with later calls, and must not be changed.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	drops := s.windows.countDrops()
-	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := s.openForTurn(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +126,19 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	}
 	loaded.State, loaded.Providers, err = t.states(ctx)
 	return loaded, err
+}
+
+// openForTurn opens the thread that a turn continues. A turn that has the thread and has
+// stored its message here needs no read: its next commit is refused if another writer has
+// changed the thread since.
+func (s *Store) openForTurn(ctx context.Context, req *host.HistoryRequest) (*Moment, error) {
+	read := s.reader(req.Tenant)
+	if req.Branch == "" && read.err == nil && s.locks.isWriting(lockKey{read.part.name, req.Thread, ""}, req.Run) {
+		if t := s.windows.record(read.part.name, req.Thread); t != nil {
+			return t, nil
+		}
+	}
+	return read.openOn(ctx, req.Thread, req.Branch)
 }
 
 // ThreadHead implements [host.HeadReader]; an unknown thread has none.

@@ -169,6 +169,7 @@ type lockTable struct {
 type queue struct {
 	waiting []waiter  // by their tickets
 	before  *point    // the thread's point when the running turn began; nil if it wrote nothing yet
+	run     string    // of the running turn, if before is set
 	written bool      // the commit that began the turn is done, and before stays
 	fence   []kv.Cond // that hold while this process has the lock among several
 }
@@ -201,12 +202,20 @@ func (l *lockTable) fence(key lockKey) []kv.Cond {
 // began records the point of a thread before the first commit of the turn that
 // runs on it, if one does. A commit that is tried again begins at the point that it
 // has read again.
-func (l *lockTable) began(key lockKey, before point) {
+func (l *lockTable) began(key lockKey, run string, before point) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q := l.queues[key]; q != nil && !q.written {
-		q.before = &before
+		q.before, q.run = &before, run
 	}
+}
+
+// isWriting reports whether the turn of a run has the thread and has stored its message.
+func (l *lockTable) isWriting(key lockKey, run string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.queues[key]
+	return q != nil && q.written && q.run == run
 }
 
 // wrote keeps the point that began has recorded: the turn's first commit is done.

@@ -22,6 +22,7 @@ type Moment struct {
 	content  content
 	view     view.View
 	branch   *branchHead // nil on the thread's main line
+	known    knownState  // that this store has written last; maybe not the moment's
 }
 
 // open reads a thread's record. A thread that does not exist is nil.

@@ -71,7 +71,7 @@ func newWindowCache(maxBytes int64) *windowCache {
 
 // costOfRecord is about how much memory a remembered record takes.
 func costOfRecord(k recordKey, t *Moment) int64 {
-	n := len(k.partition) + len(k.thread) + len(t.rec.Title) + len(t.view.Messages)*viewPartBytes + len(t.view.Turns)*viewPartBytes
+	n := len(k.partition) + len(k.thread) + len(t.rec.Title) + len(t.view.Messages)*viewPartBytes + len(t.view.Turns)*viewPartBytes + len(t.known.blob)
 	for name, value := range t.rec.Metadata {
 		n += len(name) + len(value)
 	}
@@ -303,10 +303,14 @@ func (t *Moment) continueWindow(ctx context.Context, w *window, limit int) (*win
 	next.messages = slices.Clip(w.messages)
 	list := t.messageList()
 	for _, p := range list.Slice(w.end(), list.Len()) {
-		for e, err := range t.log().entries(ctx, p) {
+		var entries []logEntry // the last first, so that it takes one read to find the first
+		for e, err := range t.log().entriesBackward(ctx, p, int(p.Len())) {
 			if err != nil {
 				return nil, err
 			}
+			entries = append(entries, e)
+		}
+		for _, e := range slices.Backward(entries) {
 			next.messages = append(next.messages, e.messages...)
 			next.bytes += e.bytes
 		}
