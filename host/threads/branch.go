@@ -190,6 +190,6 @@ func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, messag
 	if err != nil {
 		return "", err
 	}
-	s.locks.wrote(lockKey{t.part.name, req.Thread, req.Branch})
+	s.locks.wrote(lockKey{t.part.name, req.Thread, req.Branch}, t.rec.Head)
 	return t.rec.Head, nil
 }

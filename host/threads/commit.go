@@ -77,8 +77,8 @@ func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, bu
 		fence := d.requireLock(branch)
 		err := d.apply(ctx)
 		if err == nil {
-			w.store.windows.dropBefore(d)
 			w.store.windows.remember(d.thread, drops)
+			w.store.windows.dropBefore(d)
 			return d.thread, nil
 		}
 		w.store.windows.forget(w.read.part.name, id)

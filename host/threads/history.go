@@ -75,7 +75,7 @@ func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id st
 	if err != nil {
 		return host.OpenedThread{}, err
 	}
-	s.locks.wrote(lockKey{t.part.name, id, req.Branch})
+	s.locks.wrote(lockKey{t.part.name, id, req.Branch}, t.rec.Head)
 	return host.OpenedThread{Thread: id, Created: created, Head: t.rec.Head}, nil
 }
 
@@ -128,13 +128,14 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	return loaded, err
 }
 
-// openForTurn opens the thread that a turn continues. A turn that has the thread and has
-// stored its message here needs no read: its next commit is refused if another writer has
-// changed the thread since.
+// openForTurn opens the thread that a turn continues. A turn that has the thread, and whose
+// first commit was the last one here, needs no read: its next commit is refused if another
+// writer has changed the thread since.
 func (s *Store) openForTurn(ctx context.Context, req *host.HistoryRequest) (*Moment, error) {
 	read := s.reader(req.Tenant)
-	if req.Branch == "" && read.err == nil && s.locks.isWriting(lockKey{read.part.name, req.Thread, ""}, req.Run) {
-		if t := s.windows.record(read.part.name, req.Thread); t != nil {
+	if req.Branch == "" && read.err == nil {
+		head := s.locks.headOf(lockKey{read.part.name, req.Thread, ""}, req.Run)
+		if t := s.windows.record(read.part.name, req.Thread); t != nil && t.rec.Head == head {
 			return t, nil
 		}
 	}

@@ -171,6 +171,7 @@ type queue struct {
 	before  *point    // the thread's point when the running turn began; nil if it wrote nothing yet
 	run     string    // of the running turn, if before is set
 	written bool      // the commit that began the turn is done, and before stays
+	head    string    // of the thread after that commit
 	fence   []kv.Cond // that hold while this process has the lock among several
 }
 
@@ -210,20 +211,24 @@ func (l *lockTable) began(key lockKey, run string, before point) {
 	}
 }
 
-// isWriting reports whether the turn of a run has the thread and has stored its message.
-func (l *lockTable) isWriting(key lockKey, run string) bool {
+// headOf returns the head that the first commit of a run's turn left a thread with, ""
+// unless that turn has the thread.
+func (l *lockTable) headOf(key lockKey, run string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q := l.queues[key]
-	return q != nil && q.written && q.run == run
+	if q := l.queues[key]; q != nil && q.written && q.run == run {
+		return q.head
+	}
+	return ""
 }
 
-// wrote keeps the point that began has recorded: the turn's first commit is done.
-func (l *lockTable) wrote(key lockKey) {
+// wrote keeps the point that began has recorded: the turn's first commit is done, and left
+// the thread with a head.
+func (l *lockTable) wrote(key lockKey, head string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q := l.queues[key]; q != nil {
-		q.written = q.before != nil
+		q.written, q.head = q.before != nil, head
 	}
 }
 
