@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"iter"
 	"slices"
 	"sync"
@@ -97,35 +98,49 @@ func (c *checked) Scan(ctx context.Context, partition string, r Range) (Page, er
 	return page, nil
 }
 
-// buffers hold values with their digests while they are committed.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// withDigests is the memory of a commit: its Txs with digests before their values.
+type withDigests struct {
+	room   []byte // of the values
+	txs    []Tx
+	conds  []Cond
+	writes []Write
+	digest digester
+}
 
-// maxBuffer is the largest buffer that is kept for reuse.
-const maxBuffer = 1 << 20
+// commits are kept for reuse.
+var commits = sync.Pool{New: func() any { return &withDigests{digest: newDigester()} }}
+
+// The largest memory that is kept for reuse.
+const (
+	maxKeptRoom = 1 << 20
+	maxKeptTxs  = 1 << 10
+)
+
+// keep returns the memory for reuse, without what it refers to.
+func (d *withDigests) keep() {
+	if cap(d.room) > maxKeptRoom || max(len(d.txs), len(d.conds), len(d.writes)) > maxKeptTxs {
+		return
+	}
+	clear(d.txs)
+	clear(d.conds)
+	clear(d.writes)
+	d.room, d.txs, d.conds, d.writes = d.room[:0], d.txs[:0], d.conds[:0], d.writes[:0]
+	commits.Put(d)
+}
 
 // Commit implements [Driver].
 func (c *checked) Commit(ctx context.Context, txs ...Tx) []Result {
-	size := 0
-	for _, tx := range txs {
-		size += tx.sizeWithDigests()
-	}
-	buffer := buffers.Get().(*[]byte)
-	if cap(*buffer) < size {
-		*buffer = make([]byte, 0, size)
-	}
-	room := (*buffer)[:0]
-	out := make([]Tx, len(txs))
-	for i, tx := range txs {
-		out[i], room = tx.withDigests(room)
-	}
-	results := c.driver.Commit(ctx, out...) // Commit keeps no reference to a value
+	d := commits.Get().(*withDigests)
+	defer d.keep() // Commit keeps no reference to a Tx
+	d.addAll(txs)
+	results := c.driver.Commit(ctx, d.txs...)
 	for i := range results {
-		if failed := (*PreconditionError)(nil); errors.As(results[i].Err, &failed) && failed.Cond.Kind == CondFence {
-			results[i] = c.commitWithoutDigests(ctx, txs[i], out[i], results[i])
+		if results[i].Err == nil {
+			continue
 		}
-	}
-	if cap(*buffer) <= maxBuffer {
-		buffers.Put(buffer)
+		if failed := (*PreconditionError)(nil); errors.As(results[i].Err, &failed) && failed.Cond.Kind == CondFence {
+			results[i] = c.commitWithoutDigests(ctx, txs[i], d.txs[i], results[i])
+		}
 	}
 	return results
 }
@@ -168,46 +183,70 @@ func (tx Tx) sizeWithDigests() int {
 	return n
 }
 
-// withDigests returns a Tx with digests before its values, which it puts in room, and
-// the rest of room.
-func (tx Tx) withDigests(room []byte) (Tx, []byte) {
-	out := Tx{Partition: tx.Partition, Conds: slices.Clone(tx.Conds), Writes: slices.Clone(tx.Writes), Quiet: tx.Quiet}
-	for i := range out.Writes {
-		if w := &out.Writes[i]; !w.Delete {
-			w.Value, room = withDigest(room, tx.Partition, w.Key, w.Value)
-		}
+// addAll adds Txs with digests before their values.
+func (d *withDigests) addAll(txs []Tx) {
+	size, conds, writes := 0, 0, 0
+	for _, tx := range txs {
+		size, conds, writes = size+tx.sizeWithDigests(), conds+len(tx.Conds), writes+len(tx.Writes)
 	}
-	for i := range out.Conds {
-		if cond := &out.Conds[i]; cond.Kind == CondFence {
-			cond.Value, room = withDigest(room, tx.Partition, cond.Key, cond.Value)
-		}
+	d.room, d.txs = slices.Grow(d.room, size), slices.Grow(d.txs, len(txs))
+	d.conds, d.writes = slices.Grow(d.conds, conds), slices.Grow(d.writes, writes)
+	for _, tx := range txs {
+		d.add(tx)
 	}
-	return out, room
 }
 
-// withDigest returns a value with its digest, in room, and the rest of room.
-func withDigest(room []byte, partition string, key Key, value []byte) (stored, rest []byte) {
+func (d *withDigests) add(tx Tx) {
+	conds, writes := len(d.conds), len(d.writes)
+	for _, w := range tx.Writes {
+		if !w.Delete {
+			w.Value = d.with(tx.Partition, w.Key, w.Value)
+		}
+		d.writes = append(d.writes, w)
+	}
+	for _, cond := range tx.Conds {
+		if cond.Kind == CondFence {
+			cond.Value = d.with(tx.Partition, cond.Key, cond.Value)
+		}
+		d.conds = append(d.conds, cond)
+	}
+	d.txs = append(d.txs, Tx{Partition: tx.Partition, Conds: slices.Clip(d.conds[conds:]), Writes: slices.Clip(d.writes[writes:]), Quiet: tx.Quiet})
+}
+
+// with returns a value with its digest.
+func (d *withDigests) with(partition string, key Key, value []byte) []byte {
 	if len(value) == 0 {
-		return value, room
+		return value
 	}
-	room = append(room, checkedMark...)
-	room = appendDigest(room, partition, key, value)
-	room = append(room, value...)
-	return room[:len(room):len(room)], room[len(room):]
+	begin := len(d.room)
+	d.room = append(d.room, checkedMark...)
+	d.room = append(d.room, d.digest.of(partition, key, value)...)
+	d.room = append(d.room, value...)
+	return slices.Clip(d.room[begin:])
 }
 
-// appendDigest appends the digest of a value and its place.
-func appendDigest(b []byte, partition string, key Key, value []byte) []byte {
-	place := make([]byte, 0, 256)
-	place = append(place, byte(len(partition)))
-	place = append(place, partition...)
-	place = append(place, byte(len(key)>>8), byte(len(key)))
-	place = append(place, key...)
-	h := sha256.New()
-	h.Write(place)
-	h.Write(value)
-	var sum [sha256.Size]byte
-	return append(b, h.Sum(sum[:0])[:digestBytes]...)
+// digesters are kept for reuse.
+var digesters = sync.Pool{New: func() any { d := newDigester(); return &d }}
+
+// digester computes digests, one after another.
+type digester struct {
+	hash  hash.Hash
+	place []byte
+	sum   []byte
+}
+
+func newDigester() digester { return digester{hash: sha256.New(), sum: make([]byte, 0, sha256.Size)} }
+
+// of returns the digest of a value and its place, which holds until the next call.
+func (d *digester) of(partition string, key Key, value []byte) []byte {
+	d.place = append(d.place[:0], byte(len(partition)))
+	d.place = append(d.place, partition...)
+	d.place = append(d.place, byte(len(key)>>8), byte(len(key)))
+	d.place = append(d.place, key...)
+	d.hash.Reset()
+	d.hash.Write(d.place)
+	d.hash.Write(value)
+	return d.hash.Sum(d.sum[:0])[:digestBytes]
 }
 
 // CheckEntry returns an entry of an [Unchecked] driver as a [Checked] one does: without
@@ -222,8 +261,10 @@ func CheckEntry(partition string, e Entry) (Entry, error) {
 	switch {
 	case same == len(checkedMark) && len(e.Value) > checkedOverhead:
 		value := e.Value[checkedOverhead:]
-		sum := appendDigest(make([]byte, 0, digestBytes), partition, e.Key, value)
-		if bytes.Equal(sum, e.Value[len(checkedMark):checkedOverhead]) {
+		d := digesters.Get().(*digester)
+		equal := bytes.Equal(d.of(partition, e.Key, value), e.Value[len(checkedMark):checkedOverhead])
+		digesters.Put(d)
+		if equal {
 			e.Value = value
 			return e, nil
 		}

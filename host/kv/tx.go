@@ -156,6 +156,16 @@ func (tx Tx) Validate() error {
 // validDistinct refuses two writes of one key: which of them wins would depend
 // on the engine.
 func (tx Tx) validDistinct() error {
+	if len(tx.Writes) <= fewWrites {
+		for i, w := range tx.Writes {
+			for _, earlier := range tx.Writes[:i] {
+				if w.Key == earlier.Key {
+					return errWrittenTwice(w.Key)
+				}
+			}
+		}
+		return nil
+	}
 	keys := make([]Key, len(tx.Writes))
 	for i, w := range tx.Writes {
 		keys[i] = w.Key
@@ -163,10 +173,17 @@ func (tx Tx) validDistinct() error {
 	slices.Sort(keys)
 	for i := 1; i < len(keys); i++ {
 		if keys[i] == keys[i-1] {
-			return invalidf("transaction writes key %s twice; keep the last write", keys[i])
+			return errWrittenTwice(keys[i])
 		}
 	}
 	return nil
+}
+
+// fewWrites are compared with each other faster than they are sorted.
+const fewWrites = 16
+
+func errWrittenTwice(key Key) error {
+	return invalidf("transaction writes key %s twice; keep the last write", key)
 }
 
 func (c Cond) validate(i int) error {

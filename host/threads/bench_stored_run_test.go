@@ -25,7 +25,8 @@ import (
 // run without a history, and driver-ns/op how long the driver alone takes to commit the
 // same keys and bytes: each the least of many batches, taken in turns, for the other
 // work of the machine can only add. The cpu figures are processor time, that of the
-// garbage collector and of the driver's own goroutines among it.
+// garbage collector and of the driver's own goroutines among it. Allocations are those of
+// all goroutines.
 func BenchmarkStoredRun(b *testing.B) {
 	benchDrivers(b, func(b *testing.B, driver kv.Driver) {
 		rec := &recorder{Driver: driver}
@@ -44,6 +45,7 @@ func BenchmarkStoredRun(b *testing.B) {
 		b.ReportMetric(runs.cpu-bare.cpu, "stored-cpu-ns/op")
 		b.ReportMetric(commits.cpu, "driver-cpu-ns/op")
 		b.ReportMetric(runs.allocs-bare.allocs, "stored-allocs/op")
+		b.ReportMetric(commits.allocs, "driver-allocs/op")
 		b.ReportMetric(float64(keysOf(txs)), "keys/op")
 		b.ReportMetric(float64(len(txs)), "commits/op")
 	})

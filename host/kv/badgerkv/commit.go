@@ -108,7 +108,9 @@ func (s *Store) commitSome(ctx context.Context, txs []kv.Tx, valid []int, blobs 
 		if !g.admits(tx) {
 			break
 		}
-		results[i].Err = g.add(tx)
+		if results[i].Err = g.add(tx); results[i].Err != nil {
+			g.txs[len(g.txs)-1].writes = nil // it writes nothing
+		}
 	}
 	n := len(g.txs)
 	s.finish(g, valid[:n], results)
@@ -137,7 +139,9 @@ func (s *Store) finish(g *group, which []int, results []kv.Result) {
 		return
 	}
 	revision := g.revision
-	s.heads.forget(g.written)
+	for _, tx := range g.txs {
+		s.heads.forget(tx)
+	}
 	err := s.commitGroup(g)
 	for n, i := range which {
 		switch {
@@ -219,7 +223,8 @@ type group struct {
 	// revision is the revision that the group's writes will have.
 	revision uint64
 	txs      []engineTx
-	written  map[string]bool // engine keys
+	written  map[string]bool // engine keys; see hasWritten
+	noted    int             // how many of txs written has
 	bytes    int
 	writes   int
 	err      error // of Badger, for the whole group
@@ -227,7 +232,7 @@ type group struct {
 
 func (s *Store) newGroup() *group {
 	txn := s.engine.db.NewTransaction(true)
-	return &group{store: s, txn: txn, revision: txn.ReadTs() + 1, written: make(map[string]bool), bytes: groupOverhead}
+	return &group{store: s, txn: txn, revision: txn.ReadTs() + 1, bytes: groupOverhead}
 }
 
 // admits reports whether tx may join. The first always may. A Tx that reads or
@@ -242,12 +247,26 @@ func (g *group) admits(tx engineTx) bool {
 	}
 	for _, keys := range [][][]byte{tx.conds, tx.writes} {
 		for _, key := range keys {
-			if g.written[string(key)] {
+			if g.hasWritten(key) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// hasWritten reports whether a Tx of the group writes a key. A group of one Tx, which is most
+// of them on a host that is not busy, is not asked and notes no keys.
+func (g *group) hasWritten(key []byte) bool {
+	if g.written == nil {
+		g.written = make(map[string]bool)
+	}
+	for ; g.noted < len(g.txs); g.noted++ {
+		for _, written := range g.txs[g.noted].writes {
+			g.written[string(written)] = true
+		}
+	}
+	return g.written[string(key)]
 }
 
 // add checks the conditions of tx and, if they hold, adds its writes.
@@ -269,7 +288,6 @@ func (g *group) add(tx engineTx) error {
 	g.writes += len(tx.Writes)
 	for i, w := range tx.Writes {
 		if tx.refs != nil && tx.refs[i] != nil {
-			g.written[string(tx.writes[i])] = true
 			g.note(g.set(tx.writes[i], tx.refs[i], blobMeta))
 			g.note(g.txn.Set([]byte(blobsKey), nil))
 			continue
@@ -301,7 +319,6 @@ func (g *group) read(engineKey []byte, c kv.Cond) (kv.Entry, error) {
 // write adds one write to the transaction. Badger keeps w.Value until the
 // commit has returned, which is before Commit returns it to the caller.
 func (g *group) write(key []byte, w kv.Write) {
-	g.written[string(key)] = true
 	if !w.Delete {
 		g.note(g.set(key, w.Value, 0))
 		return

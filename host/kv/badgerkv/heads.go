@@ -44,9 +44,9 @@ func (h heads) get(key []byte) (kv.Entry, bool) {
 }
 
 // forget drops the keys that a commit is about to write.
-func (h heads) forget(written map[string]bool) {
-	for key := range written {
-		h.byKey.Delete(key)
+func (h heads) forget(tx engineTx) {
+	for _, key := range tx.writes {
+		h.byKey.Delete(unsafe.String(unsafe.SliceData(key), len(key))) // which keeps nothing of it
 	}
 }
 
