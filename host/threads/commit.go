@@ -105,20 +105,11 @@ func (w threadWriter) remembered(id, branch string) *Moment {
 // requireLock makes the commit one of the process that has the thread's lock among
 // several, if a turn of this process runs there.
 func (d *draft) requireLock(branch string) []kv.Cond {
-	fence := d.by.store.fenceOf(lockKey{d.thread.part.name, d.thread.rec.ID, branch})
+	fence := d.by.store.locks.fence(lockKey{d.thread.part.name, d.thread.rec.ID, branch})
 	for _, c := range fence {
 		d.tx.require(c)
 	}
 	return fence
-}
-
-// fenceOf returns the conditions under which this process has a thread's lock among
-// several, nil if no turn of it runs there.
-func (s *Store) fenceOf(key lockKey) []kv.Cond {
-	if s.shared == nil || key.thread == "" {
-		return nil
-	}
-	return s.locks.fence(key)
 }
 
 func errLostLock(doing, id string) error {
@@ -212,12 +203,12 @@ func (d *draft) putState(ctx context.Context, state json.RawMessage) error {
 		return host.Errorf(host.InvalidArgument, "state of thread %q is not JSON", d.thread.rec.ID)
 	}
 	if ref := refTo(state); d.thread.rec.State != nil && *d.thread.rec.State == *ref {
-		d.thread.learn(ref, state)
+		d.thread.known.learn(ref, state)
 		return nil
 	}
 	var err error
 	if d.thread.rec.State, err = d.tx.putBlob(ctx, d.thread.contents(), state); err == nil {
-		d.thread.learn(d.thread.rec.State, state)
+		d.thread.known.learn(d.thread.rec.State, state)
 	}
 	return err
 }

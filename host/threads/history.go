@@ -110,9 +110,13 @@ func (d *draft) begins(req *host.HistoryRequest) {
 // is the caller's; its messages are shared with later calls, and must not be changed.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	drops := s.windows.countDrops()
-	t, err := s.openForTurn(ctx, req)
-	if err != nil {
-		return nil, err
+	read := s.reader(req.Tenant)
+	t := s.windows.recordOfTurn(&s.locks, lockKey{read.part.name, req.Thread, req.Branch}, req.Run)
+	var err error
+	if t == nil {
+		if t, err = read.openOn(ctx, req.Thread, req.Branch); err != nil {
+			return nil, err
+		}
 	}
 	if t == nil {
 		return &host.Loaded{}, nil
@@ -126,20 +130,6 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	}
 	loaded.State, loaded.Providers, err = t.states(ctx)
 	return loaded, err
-}
-
-// openForTurn opens the thread that a turn continues. A turn that has the thread, and whose
-// first commit was the last one here, needs no read: its next commit is refused if another
-// writer has changed the thread since.
-func (s *Store) openForTurn(ctx context.Context, req *host.HistoryRequest) (*Moment, error) {
-	read := s.reader(req.Tenant)
-	if req.Branch == "" && read.err == nil {
-		head := s.locks.headOf(lockKey{read.part.name, req.Thread, ""}, req.Run)
-		if t := s.windows.record(read.part.name, req.Thread); t != nil && t.rec.Head == head {
-			return t, nil
-		}
-	}
-	return read.openOn(ctx, req.Thread, req.Branch)
 }
 
 // ThreadHead implements [host.HeadReader]; an unknown thread has none.

@@ -190,7 +190,8 @@ func (l *lockTable) setFence(key lockKey, fence []kv.Cond) {
 	}
 }
 
-// fence returns the conditions of the turn that runs on a thread, or nil.
+// fence returns the conditions under which this process has a thread's lock among several;
+// nil if no turn of it runs there, or it is alone.
 func (l *lockTable) fence(key lockKey) []kv.Cond {
 	l.mu.Lock()
 	defer l.mu.Unlock()

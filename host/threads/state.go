@@ -34,10 +34,10 @@ type knownState struct {
 	blob   []byte // is not changed any more
 }
 
-// learn remembers a state of the thread, which belongs to the caller.
-func (t *Moment) learn(ref *Ref, state []byte) {
-	if len(state) <= maxKnownState && t.known.digest != ref.Digest {
-		t.known = knownState{ref.Digest, slices.Clone(state)}
+// learn remembers a state, which belongs to the caller.
+func (k *knownState) learn(ref *Ref, state []byte) {
+	if len(state) <= maxKnownState && k.digest != ref.Digest {
+		*k = knownState{digest: ref.Digest, blob: slices.Clone(state)}
 	}
 }
 

@@ -95,6 +95,20 @@ func (c *windowCache) record(partition, thread string) *Moment {
 	return &next
 }
 
+// recordOfTurn returns a copy of the record of the thread that a run's turn continues, if the
+// turn has the thread and its first commit was the last one here: it needs no read, for its
+// next commit is refused if another writer has changed the thread since. nil otherwise.
+func (c *windowCache) recordOfTurn(locks *lockTable, key lockKey, run string) *Moment {
+	head := locks.headOf(key, run)
+	if head == "" || key.branch != "" {
+		return nil
+	}
+	if t := c.record(key.partition, key.thread); t != nil && t.rec.Head == head {
+		return t
+	}
+	return nil
+}
+
 // remember keeps the thread's record as a commit has left it, unless a tenant or thread
 // was dropped since drops were counted. The record must not be changed any more.
 func (c *windowCache) remember(t *Moment, drops uint64) {
