@@ -142,6 +142,8 @@ var layers = []layer{
 		"programs of Node.js for tests are installed in one way"},
 	{"internal/testuser", nil,
 		"a user without rights, for tests of any package"},
+	{"internal/testdir", nil,
+		"where test programs keep their files, for tests of any package"},
 	{"internal/testguest", nil,
 		"plugins for tests, byte by byte: good ones, and bad ones that no compiler writes"},
 	{"host/datadir", []string{"host", "host/cluster", "host/erasure", "host/fault", "host/keys", "host/kv", "host/kv/badgerkv", "host/kv/kvcopy", "host/kv/pgkv", "host/kv/sockkv", "host/queue", "host/runs", "host/threads", "host/trace", "internal/termtext"},

@@ -29,10 +29,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 func TestMain(m *testing.M) {
+	testdir.InMemory()
 	testscript.Main(m, map[string]func(){"agenthost": main})
 }
 

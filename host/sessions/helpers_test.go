@@ -16,10 +16,12 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
 func TestMain(m *testing.M) {
+	testdir.InMemory()
 	if dir := os.Getenv(killDir); dir != "" {
 		if err := killChild(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -11,9 +11,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/internal/testdir"
 )
 
 func TestMain(m *testing.M) {
+	testdir.InMemory()
 	for variable, child := range map[string]func(dir string) error{crashDir: crashChild, turnsDir: turnsChild} {
 		dir := os.Getenv(variable)
 		if dir == "" {

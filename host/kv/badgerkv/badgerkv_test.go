@@ -20,12 +20,14 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
+	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testuser"
 )
 
 // Badger leaves two goroutines behind when it cannot open damaged files. Any
 // other that remains is ours.
 func TestMain(m *testing.M) {
+	testdir.InMemory()
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/dgraph-io/badger/v4.(*DB).monitorCache"),
 		goleak.IgnoreTopFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"))

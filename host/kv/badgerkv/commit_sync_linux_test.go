@@ -15,11 +15,12 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/internal/testdir"
 )
 
 func TestACommitIsSynced(t *testing.T) {
 	if !unsyncedIsSeen(t) {
-		t.Skip("the file system of the temporary directory does not tell what is not synced (tmpfs does not); set TMPDIR to a disk")
+		t.Skip("the file system of /var/tmp does not tell what is not synced (tmpfs does not)")
 	}
 	for name, opts := range map[string]*Options{"plain": nil, "encrypted": {Key: make([]byte, 32)}} {
 		t.Run(name, func(t *testing.T) { checkSynced(t, opts) })
@@ -28,7 +29,7 @@ func TestACommitIsSynced(t *testing.T) {
 
 func checkSynced(t *testing.T, opts *Options) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testdir.OnDisk(t)
 	s, err := Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func checkSynced(t *testing.T, opts *Options) {
 // SyncWrites leaves: if not, nothing can be concluded from its silence.
 func unsyncedIsSeen(t *testing.T) bool {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testdir.OnDisk(t)
 	db, err := badger.Open(badgerOptions(dir, nil).WithSyncWrites(false))
 	if err != nil {
 		t.Fatal(err)

@@ -18,9 +18,13 @@ import (
 	"github.com/agenthost/agenthost/host/kv/kvcopy"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
+	"github.com/agenthost/agenthost/internal/testdir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testdir.InMemory()
+	goleak.VerifyTestMain(m)
+}
 
 // listed is memory that lists its partitions, and fails when it is asked to.
 type listed struct {
