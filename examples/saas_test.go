@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 const (
@@ -33,7 +35,7 @@ func TestAServiceWithCustomers(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "./saas").CombinedOutput(); err != nil {
 		t.Fatalf("build the service: %v: %s", err, out)
 	}
-	t.Setenv("AGENTHOST_CACHE", t.TempDir())
+	t.Setenv("AGENTHOST_CACHE", testcode.Project(t))
 	data := t.TempDir()
 	base, stop := startService(t, program, data)
 	acme, globex := newBrowser(t, base), newBrowser(t, base)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // Clients of a running host go on with sessions and branch from snapshots, and
@@ -35,7 +37,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 `)
 	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n"+
 		"  - match: {user: three}\n    reply: {text: it is \u202ethe third}\n")
-	data, cache := filepath.Join(dir, "data"), t.TempDir()
+	data, cache := filepath.Join(dir, "data"), testcode.Project(t)
 	getenv := func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache}[name] }
 	stdin, typed := io.Pipe()
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // interruptErasure leaves a deletion of a tenant begun, as a killed process does.
@@ -49,7 +50,7 @@ func TestDevEndsADeletionThatWasInterrupted(t *testing.T) {
 	stdin, typed := io.Pipe()
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
-	cache := t.TempDir()
+	cache := testcode.Project(t)
 	go func() {
 		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
 			return map[string]string{"AGENTHOST_CACHE": cache}[name]

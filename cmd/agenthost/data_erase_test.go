@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // filesWith counts the files below dir that hold text, or a name that does.
@@ -45,7 +46,7 @@ func dataProject(t *testing.T, key string) (dir string, exits func(code int, wan
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
 	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: secret}\n    reply: {text: it is zebrafinch}\n")
-	cache := t.TempDir()
+	cache := testcode.Project(t)
 	return dir, func(code int, want string, args ...string) string {
 		t.Helper()
 		var b bytes.Buffer
@@ -116,7 +117,7 @@ func TestARunningHostErasesATenant(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	stdin, typed := io.Pipe()
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
-	done, cache := make(chan int, 1), t.TempDir()
+	done, cache := make(chan int, 1), testcode.Project(t)
 	go func() {
 		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
 			return map[string]string{"AGENTHOST_CACHE": cache}[name]

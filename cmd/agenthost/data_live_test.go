@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/datadir"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // A host serves on while other commands use its threads, back its data up and check
@@ -25,7 +26,7 @@ func TestDataOfARunningHost(t *testing.T) {
 	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
 	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n")
 	writeText(t, dir, "data.key", strings.Repeat("5a", 32)+"\n")
-	data, cache := filepath.Join(dir, "data"), t.TempDir()
+	data, cache := filepath.Join(dir, "data"), testcode.Project(t)
 	getenv := func(name string) string {
 		return map[string]string{"AGENTHOST_CACHE": cache, "AGENTHOST_DATA_KEY_FILE": filepath.Join(dir, "data.key")}[name]
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
@@ -24,7 +25,7 @@ import (
 func postgresProject(t *testing.T, config string) (projectName, address string, agenthost func(want int, data string, args ...string) string) {
 	t.Helper()
 	address = pgkvtest.URL(t)
-	dir, cache := t.TempDir(), t.TempDir()
+	dir, cache := testcode.Project(t), t.TempDir()
 	write := func(name string, content []byte) {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
@@ -135,7 +136,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	defer os.RemoveAll(dir)
 	devProject(t, dir)
 	data := filepath.Join(dir, "data")
-	cache := t.TempDir()
+	cache := testcode.Project(t)
 	getenv := func(name string) string {
 		if name == "AGENTHOST_CACHE" {
 			return cache

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // redisVariable holds the address of a Redis server that tests may use.
@@ -21,7 +22,7 @@ func TestAgentsMessagesInRedis(t *testing.T) {
 	if url == "" {
 		t.Skip("set " + redisVariable + " to the address of a Redis or Valkey server, such as redis://localhost:6379")
 	}
-	dir, cache := t.TempDir(), t.TempDir()
+	dir, cache := testcode.Project(t), t.TempDir()
 	writeText(t, dir, "agenthost.yaml", fmt.Sprintf(`version: 1
 agents: {clerk: {messages: {store: redis, address_env: URL, key_prefix: %s, max_messages: 4}}}
 models: {m: {provider: scripted, rules: rules.yaml}}

@@ -29,6 +29,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
@@ -67,7 +68,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache := t.TempDir() // one for all scripts, filled: compiling plugins takes seconds
+	cache := testcode.Project(t) // one for all scripts: compiling plugins takes seconds
 	warm(t, cache)
 	toolchain := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN")
 	testscript.Run(t, testscript.Params{

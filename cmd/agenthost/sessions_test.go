@@ -20,6 +20,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // slowModel is a model on another machine: it tells when it is asked, and answers
@@ -74,7 +75,7 @@ func newBackgroundHost(t *testing.T) *backgroundHost {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &backgroundHost{t: t, dir: dir, data: filepath.Join(dir, "data"), cache: t.TempDir(), model: newSlowModel(t)}
+	h := &backgroundHost{t: t, dir: dir, data: filepath.Join(dir, "data"), cache: testcode.Project(t), model: newSlowModel(t)}
 	writeText(t, dir, "agenthost.yaml", fmt.Sprintf(`version: 1
 agents: {clerk: {}, other: {}}
 networks: {desk: {agents: [clerk], router: in_order}}

@@ -20,6 +20,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // person is at a terminal, on which a command runs in a process of its own.
@@ -109,7 +110,7 @@ func talkProject(t *testing.T) (dir string, env []string) {
   - match: {user: 東京}
     reply: {text: it is far}
 `)
-	return dir, []string{"XDG_STATE_HOME=" + filepath.Join(dir, "state"), "AGENTHOST_CACHE=" + filepath.Join(dir, "cache"), "HOME=" + dir}
+	return dir, []string{"XDG_STATE_HOME=" + filepath.Join(dir, "state"), "AGENTHOST_CACHE=" + testcode.Project(t), "HOME=" + dir}
 }
 
 const (

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // commandChildEnv has the arguments of a child's command, in JSON.
@@ -46,7 +47,7 @@ func newMachine(t *testing.T, data string) machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
-	env := append(os.Environ(), "AGENTHOST_CACHE="+filepath.Join(home, "cache"), "XDG_RUNTIME_DIR="+home, "AGENTHOST_DATA="+data)
+	env := append(os.Environ(), "AGENTHOST_CACHE="+testcode.Project(t), "XDG_RUNTIME_DIR="+home, "AGENTHOST_DATA="+data)
 	return machine{env}
 }
 

@@ -3,10 +3,12 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 func TestEachTenantHasAThreadOfItsOwn(t *testing.T) {
-	t.Setenv("AGENTHOST_CACHE", t.TempDir())
+	t.Setenv("AGENTHOST_CACHE", testcode.Project(t))
 	var out strings.Builder
 	if err := run(t.Context(), &out); err != nil {
 		t.Fatal(err)

@@ -8,11 +8,12 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // The built module does in the sandbox what the function does outside.
 func TestSandbox(t *testing.T) {
-	rt, err := plugin.NewRuntime(t.Context(), nil)
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

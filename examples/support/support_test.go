@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
@@ -19,7 +20,7 @@ var update = flag.Bool("update", false, "write the transcript instead of compari
 
 func TestTranscript(t *testing.T) {
 	ctx := context.Background()
-	sandbox, err := plugin.NewRuntime(ctx, nil)
+	sandbox, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: testcode.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

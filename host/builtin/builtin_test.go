@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,30 +20,14 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/pdk/go/pdk"
 	"github.com/agenthost/agenthost/plugins/historytest"
 )
 
-// cacheDir holds what the tests compile, so that each module is compiled once.
-var cacheDir string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "builtin")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	cacheDir = dir
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
-}
-
 func newSandbox(t testing.TB, models plugin.Models) *plugin.Runtime {
 	t.Helper()
-	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: cacheDir, Models: models})
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Models: models})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ import (
 	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -137,7 +138,7 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	must(t, err)
 	memories, err := memory.New(driver, nil)
 	must(t, err)
-	rt, err := plugin.NewRuntime(t.Context(), nil)
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
 	must(t, err)
 	plugins, err := library.Open(t.Context(), driver, rt, nil)
 	must(t, err)

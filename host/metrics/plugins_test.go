@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/metrics"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 )
 
@@ -83,7 +84,7 @@ func TestLinesWithTheSameLabelsAreOneSample(t *testing.T) {
 
 func newRuntime(t *testing.T) *plugin.Runtime {
 	t.Helper()
-	rt, err := plugin.NewRuntime(t.Context(), nil)
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +30,7 @@ import (
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/otelhost"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 var update = flag.Bool("update", false, "write the golden files; read the diff")
@@ -146,34 +144,15 @@ type anyModel struct{ model host.Model }
 
 func (m anyModel) Model(context.Context, string, string) (host.Model, error) { return m.model, nil }
 
-// guest is the module that asks a model and sends a request, built once.
-var guest = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "guest")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "guest.wasm")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out, "../plugin/testdata/guests/operations")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the guest: %w\n%s", err, text)
-	}
-	return os.ReadFile(out)
-})
-
 // newDesk returns a host and a network that has every kind of operation.
 func newDesk(t testing.TB, tel *telemetry, fetcher *page) (*host.Host, *host.Network) {
 	t.Helper()
-	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{Fetcher: fetcher, Models: anyModel{hosttest.NewModel(hosttest.Say("a sum"))}})
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Fetcher: fetcher, Models: anyModel{hosttest.NewModel(hosttest.Say("a sum"))}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rt.Close(context.Background()) })
-	wasm, err := guest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testcode.Build(t, "../plugin/testdata/guests/operations")
 	p, err := rt.Load(t.Context(), "operations", wasm, &plugin.LoadOptions{Granted: plugin.Permissions{
 		Model: true, HTTP: []plugin.HTTPAccess{{Host: "api.example.com"}}, Secrets: []plugin.SecretAccess{{Name: "KEY", Hosts: []string{"api.example.com"}}}}})
 	if err != nil {

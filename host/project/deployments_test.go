@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
@@ -51,7 +52,7 @@ func (p *peer) digest(id string) string {
 func startPeer(t *testing.T, address, version, config, guest string) *peer {
 	t.Helper()
 	p := &peer{dir: t.TempDir()}
-	cache := t.TempDir()
+	cache := testcode.Project(t)
 	writeProjectFile(t, p.dir, "agenthost.yaml", config)
 	writeProjectFile(t, p.dir, "rules.yaml", "rules: [{match: {}, reply: {text: hi}}]\n")
 	writeProjectFile(t, p.dir, "guest.wasm", string(testguest.Modules()[guest]))

@@ -12,13 +12,14 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 // steerable is a host with the plugin guest, which serves and asks for nothing.
 func steerable(t *testing.T, say func(string, ...any)) *Reloader {
 	t.Helper()
-	dir, cache := t.TempDir(), t.TempDir()
+	dir, cache := t.TempDir(), testcode.Project(t)
 	writeProjectFile(t, dir, "agenthost.yaml", liveConfig("kv: read"))
 	writeProjectFile(t, dir, "rules.yaml", "rules: [{match: {}, reply: {text: hi}}]\n")
 	writeProjectFile(t, dir, "guest.wasm", string(testguest.Modules()["echo"]))

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,34 +19,15 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// probe is the guest in testdata, built once.
-var probe = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "probe")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "probe.wasm")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out, "./testdata/guests/probe")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return said, err
-	}
-	return os.ReadFile(out)
-})
-
 func loadProbe(t *testing.T, rt *plugin.Runtime, opts plugin.LoadOptions) *plugin.Plugin {
 	t.Helper()
-	wasm, err := probe()
-	if err != nil {
-		t.Fatalf("build the probe: %v\n%s", err, wasm)
-	}
 	opts.Engine = extismsdk.Name
-	p, err := rt.Load(t.Context(), "probe", wasm, &opts)
+	p, err := rt.Load(t.Context(), "probe", testcode.Build(t, "./testdata/guests/probe"), &opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/library"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
@@ -158,7 +159,7 @@ func checkWhole(t *testing.T, h *hostOf, d kv.Driver) {
 	}
 	library.AgeLoose(t, d, time.Hour)
 	h.stop(t)
-	rt, err := plugin.NewRuntime(t.Context(), nil)
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/library"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
@@ -27,7 +28,7 @@ type hostOf struct {
 // newHost opens a library on a store, with a runtime of its own.
 func newHost(t testing.TB, d kv.Driver, opts *library.Options) *hostOf {
 	t.Helper()
-	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{Store: pluginkv.New(kv.NewMemory(), nil)})
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Store: pluginkv.New(kv.NewMemory(), nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/library"
 	"github.com/agenthost/agenthost/host/tenants"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
@@ -224,7 +225,7 @@ func TestAVersionThatAsksForMoreWaitsForAGrantOrConsent(t *testing.T) {
 // Grants have one place, the plan.
 func TestThePlanOfATenantIsTheOnePlaceOfItsGrants(t *testing.T) {
 	d := testdriver.New(t)
-	rt, err := plugin.NewRuntime(t.Context(), nil)
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
@@ -24,9 +25,9 @@ func writeCase(t *testing.T, dir, name, text string) {
 }
 
 // checkCases returns the problems of each case.
-func checkCases(t *testing.T, wasm []byte, cache, dir string, update bool) map[string][]string {
+func checkCases(t *testing.T, wasm []byte, dir string, update bool) map[string][]string {
 	t.Helper()
-	g, first := load(t.Context(), wasm, &Options{Runtime: &plugin.Options{CacheDir: cache}, Granted: everything, Cases: dir, Update: update})
+	g, first := load(t.Context(), wasm, &Options{Runtime: cached(), Granted: everything, Cases: dir, Update: update})
 	if g == nil {
 		return map[string][]string{"": first.Problems}
 	}
@@ -39,8 +40,8 @@ func checkCases(t *testing.T, wasm []byte, cache, dir string, update bool) map[s
 }
 
 func TestCasesAreRecordedAndReplayed(t *testing.T) {
-	wasm := buildGuest(t, "../../../pdk/go/pdk/testdata/everything")
-	dir, cache := t.TempDir(), privateDir(t)
+	wasm := testcode.Build(t, "../../../pdk/go/pdk/testdata/everything")
+	dir := t.TempDir()
 	writeCase(t, dir, "echo.txtar", "Says it again.\n-- tool.json --\n"+`{"tool":"echo","arguments":{"n":1.0},`+scope+`}`+"\n")
 	writeCase(t, dir, "remember.txtar", "Asks its host twice.\n-- tool.json --\n"+`{"tool":"remember","arguments":{"value":7},`+scope+`}`+"\n")
 	writeCase(t, dir, "fail.txtar", "Fails.\n-- tool.json --\n"+`{"tool":"fail","arguments":{"code":"not_found","message":"gone"},`+scope+`}`+"\n")
@@ -49,17 +50,17 @@ func TestCasesAreRecordedAndReplayed(t *testing.T) {
 	}
 	writeCase(t, dir, "inadirectory/tool.json", `{"tool":"remember","arguments":{"value":8},`+scope+`}`)
 
-	for name, problems := range checkCases(t, wasm, cache, dir, false) {
+	for name, problems := range checkCases(t, wasm, dir, false) {
 		if len(problems) == 0 || !strings.Contains(strings.Join(problems, ""), "neither") && name == "echo" {
 			t.Errorf("case %s, which wants nothing yet: %q", name, problems)
 		}
 	}
-	for name, problems := range checkCases(t, wasm, cache, dir, true) {
+	for name, problems := range checkCases(t, wasm, dir, true) {
 		if len(problems) > 0 {
 			t.Errorf("case %s is not recorded: %q", name, problems)
 		}
 	}
-	got := checkCases(t, wasm, cache, dir, false)
+	got := checkCases(t, wasm, dir, false)
 	if len(got) != 4 {
 		t.Errorf("%d cases, want 4", len(got))
 	}
@@ -93,9 +94,9 @@ func TestCasesAreRecordedAndReplayed(t *testing.T) {
 			head, rest, _ := strings.Cut(string(b), "}}\n") // the input stays
 			text := head + "}}\n" + strings.ReplaceAll(rest, c.old, c.new)
 			writeCase(t, tampered, c.name+".txtar", text)
-			problems := strings.Join(checkCases(t, wasm, cache, tampered, false)[c.name], "\n")
+			problems := strings.Join(checkCases(t, wasm, tampered, false)[c.name], "\n")
 			if c.says == "is not a case" {
-				problems = strings.Join(checkCases(t, wasm, cache, tampered, false)[""], "\n")
+				problems = strings.Join(checkCases(t, wasm, tampered, false)[""], "\n")
 				c.says = "has an input already"
 			}
 			if !strings.Contains(problems, c.says) {
@@ -106,13 +107,13 @@ func TestCasesAreRecordedAndReplayed(t *testing.T) {
 }
 
 func TestRequestsThatACaseDoesNotKnow(t *testing.T) {
-	wasm := buildGuest(t, "../../../pdk/go/pdk/testdata/everything")
-	dir, cache := t.TempDir(), privateDir(t)
+	wasm := testcode.Build(t, "../../../pdk/go/pdk/testdata/everything")
+	dir := t.TempDir()
 	input := "-- tool.json --\n" + `{"tool":"remember","arguments":{"value":7},` + scope + `}` + "\n"
 	writeCase(t, dir, "none.txtar", input+"-- operations.json --\n[]\n-- error.json --\n{\"code\":\"failed_precondition\"}\n")
 	writeCase(t, dir, "more.txtar", "-- tool.json --\n"+`{"tool":"echo","arguments":{},`+scope+`}`+"\n"+
 		"-- operations.json --\n[{\"op\":\"state.get\",\"request\":{},\"response\":{}}]\n-- output.json --\n{\"content\":{}}\n")
-	got := checkCases(t, wasm, cache, dir, false)
+	got := checkCases(t, wasm, dir, false)
 	if p := strings.Join(got["none"], "\n"); !strings.Contains(p, "operation 1 is state.patch") || !strings.Contains(p, "the case has 0") {
 		t.Errorf("a request that is not in the case: %q", p)
 	}
@@ -122,10 +123,10 @@ func TestRequestsThatACaseDoesNotKnow(t *testing.T) {
 }
 
 func TestCasesWantAnswersOfTheContract(t *testing.T) {
-	wasm := buildGuest(t, "../testdata/guests/broken")
-	dir, cache := t.TempDir(), privateDir(t)
+	wasm := testcode.Build(t, "../testdata/guests/broken")
+	dir := t.TempDir()
 	writeCase(t, dir, "bends.txtar", "-- tool.json --\n"+`{"tool":"bends","arguments":{},`+scope+`}`+"\n-- output.json --\n"+`{"content":"not an object"}`+"\n")
-	if p := strings.Join(checkCases(t, wasm, cache, dir, false)["bends"], "\n"); !strings.Contains(p, "does not fit its schema") {
+	if p := strings.Join(checkCases(t, wasm, dir, false)["bends"], "\n"); !strings.Contains(p, "does not fit its schema") {
 		t.Errorf("an answer that is what the case wants, and not what the manifest says: %q", p)
 	}
 }
@@ -137,7 +138,7 @@ func TestAnInterruptedUpdateLeavesTheCase(t *testing.T) {
 	writeCase(t, dir, "a.txtar", text)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	g, first := load(ctx, toolcallfilter.Wasm, &Options{Cases: dir, Update: true})
+	g, first := load(ctx, toolcallfilter.Wasm, &Options{Runtime: cached(), Cases: dir, Update: true})
 	if g == nil {
 		t.Fatal(first.Problems)
 	}

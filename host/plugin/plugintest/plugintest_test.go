@@ -3,15 +3,13 @@ package plugintest
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
@@ -27,45 +25,19 @@ func repeats() int {
 func TestShippedPlugins(t *testing.T) {
 	t.Parallel()
 	t.Run("toolcallfilter", func(t *testing.T) {
-		TestGuest(t, toolcallfilter.Wasm, &Options{Runtime: &plugin.Options{CacheDir: privateDir(t)}, Repeats: repeats()})
+		TestGuest(t, toolcallfilter.Wasm, &Options{Runtime: cached(), Repeats: repeats()})
 	})
 	t.Run("tokenlimiter", func(t *testing.T) {
 		longtest.Need(t, "otherwise one of the shipped plugins is checked")
-		TestGuest(t, tokenlimiter.Wasm, &Options{Calls: []Call{
+		TestGuest(t, tokenlimiter.Wasm, &Options{Runtime: cached(), Calls: []Call{
 			{"process", `{"processor":"tokenlimiter","config":100,` + scope + `,"model":"m",` + outline + `}`},
 			{"process", `{"processor":"tokenlimiter","config":0,` + scope + `,"model":"m",` + outline + `}`},
 		}})
 	})
 }
 
-// privateDir is a place for compiled code.
-func privateDir(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// buildGuest builds a guest from its directory.
-func buildGuest(t *testing.T, dir string) []byte {
-	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go command to build a guest")
-	}
-	file := filepath.Join(t.TempDir(), "guest.wasm")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-buildmode=c-shared", "-o", file, dir)
-	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the guest: %v\n%s", err, out)
-	}
-	wasm, err := plugin.ReadModule(file, plugin.DefaultModuleBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wasm
-}
+// cached is a runtime whose compiled code other tests have, too.
+func cached() *plugin.Options { return &plugin.Options{CacheDir: testcode.Dir()} }
 
 // brokenRules returns the rules that a guest breaks, of all or of some.
 func brokenRules(t *testing.T, wasm []byte, opts *Options, some ...*rule) (broken []string) {
@@ -86,8 +58,7 @@ func brokenRules(t *testing.T, wasm []byte, opts *Options, some ...*rule) (broke
 // nothing else.
 func TestBrokenGuest(t *testing.T) {
 	t.Parallel()
-	wasm := buildGuest(t, "../testdata/guests/broken")
-	runtime := &plugin.Options{CacheDir: privateDir(t)}
+	wasm := testcode.Build(t, "../testdata/guests/broken")
 	tool := func(name string) Call { return Call{"tool", `{"tool":"` + name + `","arguments":{},` + scope + `}`} }
 	process := func(name string) Call {
 		return Call{"process", `{"processor":"` + name + `","model":"m",` + scope + `,` + messages + `}`}
@@ -129,7 +100,7 @@ func TestBrokenGuest(t *testing.T) {
 			if i%8 != 0 {
 				longtest.Need(t, "otherwise only every eighth guest is checked")
 			}
-			opts := &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 1_000_000_000}}
+			opts := &Options{Runtime: cached(), Calls: []Call{c.call}, Repeats: 1, Limits: plugin.Limits{Instructions: 1_000_000_000}}
 			opts.Granted.Clock = c.call == tool("tells")
 			switch {
 			case c.call == tool("gorges"): // whose instance is replaced before a round of calls has ended, and the next as well
@@ -148,8 +119,7 @@ func TestBrokenGuest(t *testing.T) {
 // Each rule about reading fails a guest that reads otherwise, and no sound one.
 func TestGuestsThatMisread(t *testing.T) {
 	t.Parallel()
-	wasm := buildGuest(t, "../testdata/guests/misreads")
-	runtime := &plugin.Options{CacheDir: privateDir(t)}
+	wasm := testcode.Build(t, "../testdata/guests/misreads")
 	const (
 		resultsRule = "calls are answered with results"
 		writtenRule = "the same JSON, written otherwise, gives the same answer"
@@ -190,7 +160,7 @@ func TestGuestsThatMisread(t *testing.T) {
 			if i%6 != 0 {
 				longtest.Need(t, "otherwise only every sixth guest is checked")
 			}
-			got := brokenRules(t, wasm, &Options{Runtime: runtime, Calls: []Call{c.call}, Repeats: 1}, reading...)
+			got := brokenRules(t, wasm, &Options{Runtime: cached(), Calls: []Call{c.call}, Repeats: 1}, reading...)
 			if !slices.Equal(got, c.wants) {
 				t.Errorf("the guest breaks the rules %q, want %q", got, c.wants)
 			}
@@ -215,22 +185,21 @@ func TestGuestsThatMisread(t *testing.T) {
 // itself, and the result says so.
 func TestACheckOfAHostileGuestEnds(t *testing.T) {
 	t.Parallel()
-	wasm := buildGuest(t, "../testdata/guests/misreads")
-	runtime := &plugin.Options{CacheDir: privateDir(t)}
+	wasm := testcode.Build(t, "../testdata/guests/misreads")
 	tool := func(name string) []Call {
 		return []Call{{"tool", `{"tool":"` + name + `","arguments":{},` + scope + `}`}}
 	}
 	limits := plugin.Limits{Instructions: longCall} // of a loop; nothing else here takes as many
 	var last *Result
 	n := 0
-	for r := range Check(t.Context(), wasm, &Options{Runtime: runtime, Calls: tool("loops"), Repeats: 1, Limits: limits}) {
+	for r := range Check(t.Context(), wasm, &Options{Runtime: cached(), Calls: tool("loops"), Repeats: 1, Limits: limits}) {
 		last = r
 		n++
 	}
 	if n == len(Rules()) || len(last.Problems) == 0 || !strings.Contains(last.Problems[len(last.Problems)-1], "calls were ended by a limit, so the check ends here") {
 		t.Errorf("%d rules, the last result %+v; want that the check ends before the last rule, and says so", n, last)
 	}
-	for r := range check(t.Context(), wasm, &Options{Runtime: runtime, Calls: tool("floods"), Repeats: 10}, rules()[:5]) {
+	for r := range check(t.Context(), wasm, &Options{Runtime: cached(), Calls: tool("floods"), Repeats: 10}, rules()[:5]) {
 		for _, p := range r.Problems {
 			if len(p) > 4<<10 {
 				t.Errorf("%s: a problem of %d bytes: %.100s", r.Rule, len(p), p)
@@ -238,7 +207,7 @@ func TestACheckOfAHostileGuestEnds(t *testing.T) {
 		}
 	}
 	traps := 0
-	for r := range Check(t.Context(), wasm, &Options{Runtime: runtime, Calls: tool("traps"), Repeats: 1}) {
+	for r := range Check(t.Context(), wasm, &Options{Runtime: cached(), Calls: tool("traps"), Repeats: 1}) {
 		for _, p := range r.Problems {
 			if strings.Contains(p, "it is over") {
 				traps++
@@ -253,8 +222,8 @@ func TestACheckOfAHostileGuestEnds(t *testing.T) {
 
 // A tool for which no call can be made up is no reason to be content.
 func TestAPartThatIsNotCalledIsAProblem(t *testing.T) {
-	wasm := buildGuest(t, "../testdata/guests/misreads")
-	for r := range Check(t.Context(), wasm, &Options{Runtime: &plugin.Options{CacheDir: privateDir(t)}, Repeats: 1}) {
+	wasm := testcode.Build(t, "../testdata/guests/misreads")
+	for r := range Check(t.Context(), wasm, &Options{Runtime: cached(), Repeats: 1}) {
 		if r.Rule != "calls are answered with results" {
 			continue
 		}
@@ -274,7 +243,7 @@ func TestWhatCannotBeLoadedIsHeldToOneRule(t *testing.T) {
 		t.Errorf("results %+v, want that it cannot be loaded", results)
 	}
 	ok := 0
-	for r := range Check(t.Context(), tokenlimiter.Wasm, &Options{Calls: []Call{{"describe", "{}"}, {"tool", "null"}}}) {
+	for r := range Check(t.Context(), tokenlimiter.Wasm, &Options{Runtime: cached(), Calls: []Call{{"describe", "{}"}, {"tool", "null"}}}) {
 		results = append(results[:0], r)
 		ok++
 	}
@@ -285,14 +254,14 @@ func TestWhatCannotBeLoadedIsHeldToOneRule(t *testing.T) {
 
 func TestRulesAreWhatIsChecked(t *testing.T) {
 	var rules []string
-	for r := range Check(t.Context(), toolcallfilter.Wasm, &Options{Runtime: &plugin.Options{CacheDir: privateDir(t)}, Repeats: 1}) {
+	for r := range Check(t.Context(), toolcallfilter.Wasm, &Options{Runtime: cached(), Repeats: 1}) {
 		rules = append(rules, r.Rule)
 	}
 	if !slices.Equal(rules, Rules()) {
 		t.Errorf("the rules checked are %q, and listed %q", rules, Rules())
 	}
 	rules = nil
-	for r := range Check(t.Context(), toolcallfilter.Wasm, nil) {
+	for r := range Check(t.Context(), toolcallfilter.Wasm, &Options{Runtime: cached()}) {
 		rules = append(rules, r.Rule)
 		break
 	}
@@ -309,7 +278,7 @@ func TestPlainFunctionsAreNotHeldToTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for r := range Check(t.Context(), wasm, &Options{Repeats: 1}) {
+	for r := range Check(t.Context(), wasm, &Options{Runtime: cached(), Repeats: 1}) {
 		if n++; !r.OK() || (r.Skipped == "") != (r.Rule == loads) {
 			t.Errorf("%+v, want that only the first rule applies", r)
 		}
@@ -343,7 +312,7 @@ func TestACancelledCheckEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var results []*Result
-	for r := range Check(ctx, toolcallfilter.Wasm, nil) {
+	for r := range Check(ctx, toolcallfilter.Wasm, &Options{Runtime: cached()}) {
 		results = append(results, r)
 		cancel()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/watch"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
@@ -28,7 +29,7 @@ type following struct {
 func follow(t *testing.T, opts watch.Options) *following {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a compiler with the race detector is slow
-	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: cacheDir})
+	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: testcode.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestPluginsAreLoadedAgainAfterARollback(t *testing.T) {
 
 // A slot that has what the directory has is left alone.
 func TestPluginsThatServeAlready(t *testing.T) {
-	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: cacheDir})
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

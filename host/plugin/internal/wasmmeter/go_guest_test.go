@@ -7,10 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -18,23 +14,8 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
-
-// workGuest builds testdata/work once for all tests.
-var workGuest = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "agenthost-work")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "work.wasm")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-o", out, "./testdata/work")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
-	if msg, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the guest: %w\n%s", err, msg)
-	}
-	return os.ReadFile(out)
-})
 
 // goGuest is an instance of the guest.
 type goGuest struct {
@@ -114,10 +95,7 @@ func (g *goGuest) do(t testing.TB, name string, args ...uint64) []byte {
 
 func workGuests(t testing.TB) (plain, metered []byte) {
 	t.Helper()
-	plain, err := workGuest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain = testcode.Build(t, "./testdata/work")
 	p, err := Prepare(plain, nil)
 	if err != nil {
 		t.Fatalf("prepare: %v", err)
@@ -172,13 +150,11 @@ func TestMeteredGoGuest(t *testing.T) {
 }
 
 func BenchmarkPrepare(b *testing.B) {
-	wasm, err := workGuest()
-	if err != nil {
-		b.Fatal(err)
-	}
+	wasm := testcode.Build(b, "./testdata/work")
 	b.SetBytes(int64(len(wasm)))
 	var p *Metered
 	for b.Loop() {
+		var err error
 		if p, err = Prepare(wasm, nil); err != nil {
 			b.Fatal(err)
 		}
