@@ -73,7 +73,7 @@ func TestBadRecords(t *testing.T) {
 // A turn that is asked to end while it ends is one or the other, and stays that.
 func TestAbortRacesTheEnd(t *testing.T) {
 	seen := map[sessions.Status]int{}
-	for range 30 {
+	for range testdriver.Rounds(30, 6) {
 		tool, begun, open := gate(t)
 		s := stored(t, newAgent(t, "clerk", model(hosttest.Call("gate", "{}"), hosttest.Say("done")), tool))
 		out := run(t, s, &request{Text: "a", Detach: true})

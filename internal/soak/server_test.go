@@ -33,6 +33,7 @@ const noMount = "no device can be mounted"
 // The server's faults include a device that is full. The test runs in a process with mounts
 // of its own, which needs no privilege where a user may have a namespace.
 func TestSoakOfAServer(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	if device := os.Getenv(deviceVariable); device != "" {
 		if err := syscall.Mount("tmpfs", device, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", deviceBytes)); err != nil {
 			t.Fatalf(noMount+": %v", err)

@@ -146,11 +146,13 @@ func database(t *testing.T) *Options {
 }
 
 func TestSoak(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	soakFor(t, database(t), time.Duration(longtest.Rounds(4, 60))*time.Second)
 }
 
 // Hosts of a configuration, as a user runs them, have the default lease.
 func TestSoakOfProjects(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	if os.Getenv(timeVariable)+os.Getenv(killsVariable) == "" {
 		longtest.Need(t, "a host is dead after five seconds")
 	}
@@ -172,6 +174,7 @@ func cut(ctx context.Context, address string) error {
 }
 
 func TestSoakOfOneHostOnBadger(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	opts := &Options{Store: t.TempDir(), Hosts: 1, Clients: 6, Lease: time.Second}
 	soakFor(t, opts, time.Duration(longtest.Rounds(2, 6))*time.Second)
 }

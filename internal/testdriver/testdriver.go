@@ -45,3 +45,13 @@ func New(t testing.TB) kv.Driver {
 		return nil
 	}
 }
+
+// Rounds returns how often a test takes one path: inMemory on the driver that needs no
+// waiting, and otherwise over, which suffices to see that the path is the same there.
+func Rounds(inMemory, over int) int {
+	switch os.Getenv(Variable) {
+	case "", "memory":
+		return inMemory
+	}
+	return over
+}

@@ -10,12 +10,14 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
 func encrypted(b byte) *pgkv.Options { return &pgkv.Options{Key: bytes.Repeat([]byte{b}, 32)} }
 
 func TestEncryptedStore(t *testing.T) {
+	longtest.Need(t, "the rules of TestStore again")
 	kvtest.Run(t, func(t *testing.T) kvtest.Store {
 		address := pgkvtest.Address(t)
 		return kvtest.Store{

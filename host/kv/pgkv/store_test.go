@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
@@ -27,6 +28,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestGroupedStore(t *testing.T) {
+	longtest.Need(t, "the rules of TestStore again; the group has them by default over a store on disk")
 	kvtest.Run(t, func(t *testing.T) kvtest.Store {
 		address := pgkvtest.Address(t)
 		return kvtest.Store{
