@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/bedrock"
 	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
@@ -53,6 +54,8 @@ func homeOf(provider string) providerHome {
 		return providerHome{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", anthropicmodel.DefaultBaseURL}
 	case configfile.GeminiProvider:
 		return providerHome{"GEMINI_BASE_URL", "GEMINI_API_KEY", geminimodel.DefaultBaseURL}
+	case configfile.BedrockProvider:
+		return providerHome{"AWS_BEDROCK_BASE_URL", "AWS_BEARER_TOKEN_BEDROCK", bedrock.MessagesURL("REGION")}
 	}
 	return providerHome{"OPENAI_BASE_URL", "OPENAI_API_KEY", openaimodel.DefaultBaseURL}
 }
@@ -83,16 +86,24 @@ type closable interface {
 
 // remote connects to a model on a remote server.
 func (s *modelSet) remote(name string, mc configfile.Model) (host.Model, error) {
-	key, err := s.complete(name, &mc)
-	if err != nil {
-		return nil, err
-	}
-	m, err := s.dial(mc, key)
+	m, err := s.reach(name, mc)
 	if err != nil {
 		return nil, err
 	}
 	s.closeLater(m)
 	return upstream{m}, nil
+}
+
+func (s *modelSet) reach(name string, mc configfile.Model) (closable, error) {
+	if mc.Provider == configfile.BedrockProvider {
+		mc.Name = cmp.Or(mc.Name, name)
+		return s.dialBedrock(mc)
+	}
+	key, err := s.complete(name, &mc)
+	if err != nil {
+		return nil, err
+	}
+	return s.dial(mc, key)
 }
 
 func (s *modelSet) closeLater(m closable) {

@@ -69,8 +69,9 @@ type Model struct {
 	Reasoning string `yaml:"reasoning"` // openai: always or never send back its reasoning
 	Summary   string `yaml:"summary"`   // responses, gemini: whether it returns a summary of its reasoning
 	Store     bool   `yaml:"store"`     // responses: the service keeps the answers
-	Thinking  int    `yaml:"thinking"`  // anthropic, gemini: how many tokens it may think
-	Cache     bool   `yaml:"cache"`     // anthropic: the prompt is cached
+	Thinking  int    `yaml:"thinking"`  // anthropic, gemini, bedrock: how many tokens it may think
+	Cache     bool   `yaml:"cache"`     // anthropic, bedrock: the prompt is cached
+	Region    string `yaml:"region"`    // bedrock
 }
 
 type Plugin struct {

@@ -16,10 +16,11 @@ const (
 	ResponsesProvider = "responses"
 	AnthropicProvider = "anthropic"
 	GeminiProvider    = "gemini"
+	BedrockProvider   = "bedrock"
 )
 
 func ProviderNames() []string {
-	return []string{ScriptedProvider, OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider}
+	return []string{ScriptedProvider, OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider, BedrockProvider}
 }
 
 // providerKey is a key of a model's configuration that only some providers have.
@@ -32,14 +33,15 @@ type providerKey struct {
 func (mc *Model) providerKeys() []providerKey {
 	return []providerKey{
 		{"rules", mc.Rules != "", []string{ScriptedProvider}},
-		{"keep_raw", mc.KeepRaw, []string{OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider}},
-		{"whole", mc.Whole, []string{OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider}},
+		{"keep_raw", mc.KeepRaw, []string{OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider, BedrockProvider}},
+		{"whole", mc.Whole, []string{OpenaiProvider, ResponsesProvider, AnthropicProvider, GeminiProvider, BedrockProvider}},
 		{"effort", mc.Effort != "", []string{OpenaiProvider, ResponsesProvider, GeminiProvider}},
 		{"reasoning", mc.Reasoning != "", []string{OpenaiProvider}},
 		{"summary", mc.Summary != "", []string{ResponsesProvider, GeminiProvider}},
 		{"store", mc.Store, []string{ResponsesProvider}},
-		{"thinking", mc.Thinking != 0, []string{AnthropicProvider, GeminiProvider}},
-		{"cache", mc.Cache, []string{AnthropicProvider}},
+		{"thinking", mc.Thinking != 0, []string{AnthropicProvider, GeminiProvider, BedrockProvider}},
+		{"cache", mc.Cache, []string{AnthropicProvider, BedrockProvider}},
+		{"region", mc.Region != "", []string{BedrockProvider}},
 	}
 }
 
@@ -51,7 +53,7 @@ func (c *Config) checkModel(name string) error {
 		if near := termtext.Nearest(mc.Provider, names); near != "" {
 			return e.WithHint("did you mean %s?", near)
 		}
-		return e.WithHint("use scripted, anthropic, gemini, responses for OpenAI's Responses API, or openai for any OpenAI-compatible server")
+		return e.WithHint("use scripted, anthropic, gemini, bedrock, responses for OpenAI's Responses API, or openai for any OpenAI-compatible server")
 	}
 	for _, k := range mc.providerKeys() {
 		if k.set && !slices.Contains(k.known, mc.Provider) {
@@ -79,7 +81,8 @@ func (c *Config) ModelName(name string) string {
 	return name
 }
 
-// ToolProviderNames are the providers whose models can run tools.
+// ToolProviderNames are the providers whose models can run tools. Models of Bedrock are those of
+// their protocols.
 func ToolProviderNames() []string {
-	return slices.DeleteFunc(ProviderNames(), func(name string) bool { return name == ScriptedProvider })
+	return slices.DeleteFunc(ProviderNames(), func(name string) bool { return name == ScriptedProvider || name == BedrockProvider })
 }
