@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		{"too large", "POST", "/v1/chat/completions", huge, 413, "more than 16777216 bytes"},
 		{"too many tools", "POST", "/v1/chat/completions", `{"model":"m","messages":[{}],"tools":[` + strings.Repeat(`{},`, 1000) + `{}]}`, 400, "1000 tools"},
 		{"too many messages", "POST", "/v1/chat/completions", `{"model":"m","messages":[` + strings.Repeat(`{},`, 20000) + `{}]}`, 400, "20000 messages"},
-		{"another path", "POST", "/v1/embeddings", `{}`, 404, "/v1/chat/completions"},
+		{"another path", "POST", "/v1/images", `{}`, 404, "/v1/chat/completions"},
 		{"another method", "GET", "/v1/chat/completions", ``, 404, "POST /v1/chat/completions"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
