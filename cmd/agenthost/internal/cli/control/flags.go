@@ -22,7 +22,7 @@ type Flags struct {
 // AddTo adds the flags to a command.
 func (f *Flags) AddTo(c *cobra.Command) {
 	c.Flags().Var(&f.Data, "data", cli.DataUsage("the running host's data"))
-	c.Flags().StringVar(&f.Socket, "socket", "", "the control socket of the running host, if it is elsewhere")
+	c.Flags().StringVar(&f.Socket, "socket", "", SocketUsage("the control socket of the running host, if it is elsewhere"))
 	c.Flags().BoolVar(&f.JSON, "json", false, cli.JSONUsage)
 	c.MarkFlagsMutuallyExclusive("data", "socket")
 }
@@ -72,6 +72,11 @@ var (
 	errNoSocket   = errors.New("name the running host: --data DIR, or --socket PATH")
 	errNoLocalDir = errors.New("name the running host with --socket PATH: this user has no directory of its own for the sockets of hosts with a database (set XDG_RUNTIME_DIR to one)")
 )
+
+// SocketUsage is the help of a flag --socket for a socket.
+func SocketUsage(which string) string {
+	return which + ": a path, or on Linux @NAME for one without a file"
+}
 
 // SocketName is the control socket in the local directory of a host's data.
 const SocketName = "control.sock"

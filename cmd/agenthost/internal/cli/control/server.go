@@ -88,9 +88,11 @@ func Listen(path string, api http.Handler, routes []Route) (*Server, error) {
 		},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // it would log each client that leaves
 	}
-	if s.file, err = os.Lstat(path); err != nil {
-		cancel()
-		return nil, errors.Join(host.Errorf(host.FailedPrecondition, "open control socket: %w", err), listener.Close())
+	if !isAbstract(path) {
+		if s.file, err = os.Lstat(path); err != nil {
+			cancel()
+			return nil, errors.Join(host.Errorf(host.FailedPrecondition, "open control socket: %w", err), listener.Close())
+		}
 	}
 	s.running.Go(func() { _ = s.server.Serve(listener) })
 	return s, nil

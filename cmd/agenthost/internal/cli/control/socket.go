@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/agenthost/agenthost/host"
@@ -17,9 +19,16 @@ const maxPathBytes = 103
 // ListenSocket makes a socket at path that only this user can open. A stale socket,
 // without a listener, is replaced. Code failed_precondition if another host listens at
 // path, or if path is not a socket. Closing the listener leaves the file.
+//
+// On Linux a path that begins with @ is an abstract socket, which has no file: every user
+// of the machine can connect to it, and who may use the host is seen from the peer alone.
 func ListenSocket(path string) (net.Listener, error) {
 	if err := checkFree(path); err != nil {
 		return nil, err
+	}
+	listen := listenAtFile
+	if isAbstract(path) {
+		listen = func(path string) (net.Listener, error) { return net.Listen("unix", path) }
 	}
 	listener, err := listen(path)
 	if err != nil {
@@ -35,6 +44,9 @@ func checkFree(path string) error {
 		return host.Errorf(host.InvalidArgument, "control socket %s: its path is %d bytes, more than the %d that a socket's may have", path, len(path), maxPathBytes).
 			WithHint("name a shorter one with --socket")
 	}
+	if isAbstract(path) {
+		return checkNoHost(path)
+	}
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -45,6 +57,11 @@ func checkFree(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return host.Errorf(host.FailedPrecondition, "%s is there, and is not a socket", path).WithHint("move it away, or name another one with --socket")
 	}
+	return checkNoHost(path)
+}
+
+// checkNoHost returns an error if a host listens at path.
+func checkNoHost(path string) error {
 	conn, err := net.Dial("unix", path)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 		return nil // left behind by a process that has exited
@@ -66,9 +83,12 @@ func Listens(path string) bool {
 	return true
 }
 
-// listen makes the socket in a temporary directory that only this user can open, and
+// isAbstract reports whether a path is the name of an abstract socket.
+func isAbstract(path string) bool { return runtime.GOOS == "linux" && strings.HasPrefix(path, "@") }
+
+// listenAtFile makes the socket in a temporary directory that only this user can open, and
 // renames it to path after setting its mode: at no moment can other users open it.
-func listen(path string) (_ net.Listener, err error) {
+func listenAtFile(path string) (_ net.Listener, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".s")
 	if err != nil {
 		return nil, err

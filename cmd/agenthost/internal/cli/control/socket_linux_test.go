@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"net"
 	"os"
 	"strings"
@@ -42,5 +43,34 @@ func TestASocketOfABusyHostIsNotReplaced(t *testing.T) {
 	}
 	if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the socket was replaced (%v)", err)
+	}
+}
+
+// An abstract socket has no file: nothing is left behind by a host, killed or ended.
+func TestASocketMayHaveNoFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	path := "@agenthost-" + host.NewID()
+	for range 2 { // the name is free again when the host has ended
+		s, err := control.Listen(path, nil, []control.Route{control.Do("echo", "Answer what is sent.", func(_ context.Context, text string) (string, error) { return text, nil })})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := control.Call(t.Context(), path, "echo", "hello", &got); err != nil || got != "hello" {
+			t.Errorf("Call = %q, %v", got, err)
+		}
+		if _, err := control.Listen(path, nil, nil); host.CodeOf(err) != host.FailedPrecondition || !strings.Contains(err.Error(), "another host listens at "+path) {
+			t.Errorf("a second Listen = %v, want failed_precondition", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := control.Call(t.Context(), path, "echo", "hello", nil); !control.Unreachable(err) {
+		t.Errorf("Call after the end = %v", err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("there are files: %v, %v", files, err)
 	}
 }

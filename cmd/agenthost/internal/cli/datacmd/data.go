@@ -62,7 +62,7 @@ To encrypt a directory that is not, restore a backup of it with the key set.`,
 // addOpenFlags adds the flags of a command that calls withData.
 func (g *group) addOpenFlags(c *cobra.Command) {
 	g.dirs.AddWaitLock(c.Flags())
-	c.Flags().StringVar(&g.socket, "socket", "", "the control socket of the host that has it open (default: "+control.SocketName+" in --data)")
+	c.Flags().StringVar(&g.socket, "socket", "", control.SocketUsage("the control socket of the host that has it open")+" (default: "+control.SocketName+" in --data)")
 }
 
 // withData calls direct with the store if no other process has it open, and otherwise

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -70,7 +71,7 @@ With --running it only asks the host that has --data open whether it takes reque
 	c.Flags().StringVar(&f.server.certificate, "tls-cert", "", "the file with the certificates of a server, in PEM")
 	c.Flags().StringVar(&f.server.key, "tls-key", "", "the file with the key of the certificate, in PEM")
 	c.Flags().BoolVar(&f.server.running, "running", false, "ask the running host of --data whether it takes requests, and look at nothing else")
-	c.Flags().StringVar(&f.server.socket, "socket", "", "the control socket of the running host, if it is elsewhere")
+	c.Flags().StringVar(&f.server.socket, "socket", "", control.SocketUsage("the control socket of the running host, if it is elsewhere"))
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	c.Flags().BoolVar(&f.json, "json", false, cli.JSONUsage)
 	return c

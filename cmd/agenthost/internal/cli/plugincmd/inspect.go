@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/control"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -72,7 +73,7 @@ left out ("left_out" in JSON).`,
 	c.Flags().StringVar(&projectName, "project", "", "the project whose plugin it is")
 	c.Flags().StringVar(&tenant, "tenant", "", cli.TenantUsage("for whom what is granted is shown"))
 	c.Flags().Var(&running.host.Data, "data", "the data of the running host whose plugin it is: a directory, or postgres://..., or env:NAME")
-	c.Flags().StringVar(&running.host.Socket, "socket", "", "the control socket of that host, if it is elsewhere")
+	c.Flags().StringVar(&running.host.Socket, "socket", "", control.SocketUsage("the control socket of that host, if it is elsewhere"))
 	c.MarkFlagsMutuallyExclusive("project", "data", "socket")
 	return c
 }

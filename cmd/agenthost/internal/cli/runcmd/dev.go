@@ -57,7 +57,7 @@ PATH. Without --data the socket is in a temporary directory, and is told at the 
 	flags := c.Flags()
 	f.run.add(c, projects, dirs)
 	flags.StringVar(&f.listen, "listen", "", "the address to listen at, of this machine alone (default: "+defaultListen+", or a free port if that is taken)")
-	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
+	flags.StringVar(&f.socket, "socket", "", control.SocketUsage("the control socket")+" (default: "+control.SocketName+" in --data)")
 	return c
 }
 

@@ -75,7 +75,7 @@ steer the host. SIGTERM and ctrl-C end it: no run begins any more, GET /ready an
 	flags.DurationVar(&f.drain, "drain", defaultDrain, "how long runs may take to end after SIGTERM")
 	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
-	flags.StringVar(&f.socket, "socket", "", "the control socket (default: "+control.SocketName+" in --data)")
+	flags.StringVar(&f.socket, "socket", "", control.SocketUsage("the control socket")+" (default: "+control.SocketName+" in --data)")
 	projects.AddWaitLock(flags)
 	open.CompleteFlag(c, "model", (*project.File).Models)
 	return c

@@ -46,7 +46,7 @@ asked; without one the data is read.`,
 	}
 	g.dirs.AddFlags(c, &g.flags, "where the usage is kept")
 	g.flags.AddTenantTo(c, cli.TenantUsage("whose usage"))
-	c.PersistentFlags().StringVar(&g.socket, "socket", "", "the control socket of the host that has --data open (default: "+control.SocketName+" in --data)")
+	c.PersistentFlags().StringVar(&g.socket, "socket", "", control.SocketUsage("the control socket of the host that has --data open")+" (default: "+control.SocketName+" in --data)")
 	cli.CompleteBy(c, "tenant", dirs.Tenants(&g.flags.Data))
 	c.AddCommand(g.bill(), g.records(), g.limits())
 	return c
