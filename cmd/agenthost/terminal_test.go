@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,9 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/internal/testcode"
+	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 // person is at a terminal, on which a command runs in a process of its own.
@@ -413,6 +416,51 @@ func TestChatIsAConversationWithARunningHost(t *testing.T) {
 	p.leaves(0)
 	owner.types(enter+"one"+enter, "it is the first") // an empty line does not end dev
 	owner.types("", prompt)
+	owner.types(ctrlD, "")
+	owner.leaves(0)
+}
+
+// A person answers what a turn asks within the conversation, at once or later.
+func TestChatAsksWithinTheConversation(t *testing.T) {
+	t.Parallel()
+	dir, env := talkProject(t)
+	writeText(t, dir, "agenthost.yaml", `version: 1
+agents: {clerk: {tools: [guest]}}
+plugins: {guest: {path: echo.wasm}}
+models: {m: {provider: scripted, rules: rules.yaml}}
+approve: [{tool: t, reason: Refunds need a person.}]
+`)
+	writeText(t, dir, "rules.yaml", `rules:
+  - match: {after: "*"}
+    reply: {text: it is paid back}
+  - match: {user: "refund (\\d+)"}
+    reply: {calls: [{name: t, arguments: {amount: "${1}"}}]}
+`)
+	if err := os.WriteFile(filepath.Join(dir, "echo.wasm"), testguest.Modules()["open"], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket := "@agenthost-" + host.NewID()
+	if runtime.GOOS != "linux" {
+		socket = filepath.Join(t.TempDir(), "s")
+	}
+	owner := atTerminal(t, 80, env, "dev", dir, "--socket", socket, "--listen", "127.0.0.1:0")
+	owner.types("", greeting)
+	p := atTerminal(t, 80, env, "chat", "--socket", socket)
+	p.types("", "Talking to the host at "+socket)
+	p.types("", prompt)
+	p.types("/answer"+enter, "the last turn asked nothing")
+	p.types("", prompt)
+	p.types("refund 5"+enter, "[y, n, or why not]")
+	p.types("y"+enter, "it is paid back")
+	p.types("", prompt)
+	p.types("refund 6"+enter, "[y, n, or why not]")
+	p.types(enter, "/answer asks again")
+	p.types("", prompt)
+	p.types("/answer"+enter, "[y, n, or why not]")
+	p.types("not today"+enter, "it is paid back")
+	p.types("", prompt)
+	p.types(ctrlD, "")
+	p.leaves(0)
 	owner.types(ctrlD, "")
 	owner.leaves(0)
 }

@@ -87,33 +87,3 @@ func answerWords(q *host.Question) string {
 	}
 	return "--approve " + q.ID
 }
-
-func choices(q *host.Question) string {
-	switch q.Kind {
-	case host.AskInput, host.AskResult:
-		return "[text or JSON]"
-	}
-	return "[y, n, or why not]"
-}
-
-// readAnswer parses a person's line; an empty line is no answer.
-func readAnswer(q *host.Question, text string) (host.Answer, bool) {
-	a := host.Answer{Question: q.ID}
-	switch {
-	case text == "":
-		return a, false
-	case q.Kind == host.AskInput || q.Kind == host.AskResult:
-		a.Decision, a.Value = host.Reply, json.RawMessage(text)
-		if !json.Valid(a.Value) {
-			a.Value, _ = json.Marshal(text) // a string always has JSON
-		}
-	case strings.EqualFold(text, "y") || strings.EqualFold(text, "yes"):
-		a.Decision = host.Approve
-	default:
-		a.Decision = host.Deny
-		if !strings.EqualFold(text, "n") && !strings.EqualFold(text, "no") {
-			a.Reason = text
-		}
-	}
-	return a, true
-}

@@ -3,10 +3,8 @@ package runcmd
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/talk"
-	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
 )
 
@@ -45,17 +43,9 @@ func (s *conversation) answerAll(ctx context.Context, p *talk.Person) error {
 // askPerson asks the questions of a run, and returns the request that continues it; nil
 // if the person does not answer one of them.
 func (s *conversation) askPerson(ctx context.Context, p *talk.Person) (*host.Request, error) {
-	var list []host.Answer
-	for _, q := range s.asked.questions {
-		text, err := p.Ask(ctx, ui.QuestionText(q)+" "+choices(q)+" ")
-		if err != nil {
-			return nil, err
-		}
-		answer, ok := readAnswer(q, strings.TrimSpace(text))
-		if !ok {
-			return nil, nil
-		}
-		list = append(list, answer)
+	list, err := p.Answers(ctx, s.asked.questions)
+	if list == nil || err != nil {
+		return nil, err
 	}
 	return &host.Request{Tenant: s.app.Tenant(s.tenant), Resume: s.asked.run, Answers: list}, nil
 }

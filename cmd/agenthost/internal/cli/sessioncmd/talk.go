@@ -21,6 +21,9 @@ type sessionTalk struct {
 
 	session   string
 	snapshots []string // of the turns that were had here
+
+	person *talk.Person     // who has turns; nil before the first one
+	asked  []*host.Question // of the last turn, without answers
 }
 
 // talk holds a conversation.
@@ -33,6 +36,7 @@ func (f *chatFlags) talk(ctx context.Context, path string) error {
 	commands := append([]talk.Command{
 		{Name: "undo", About: "take the last message and its answer back", Do: s.undo},
 		{Name: "branch", About: "say where this moment can be continued from later", Do: s.branch},
+		{Name: "answer", About: "answer what the last turn asked", Do: s.answer},
 	}, s.record.Commands(f.term)...)
 	return talk.Hold(ctx, f.term, &talk.Options{Say: s.say, Commands: commands})
 }
@@ -42,11 +46,47 @@ func (s *sessionTalk) begin(start sessions.Start) (err error) {
 	return err
 }
 
-// say has a turn.
-func (s *sessionTalk) say(ctx context.Context, text string, _ *talk.Person) error {
+// say has a turn, and those that answer its questions.
+func (s *sessionTalk) say(ctx context.Context, text string, p *talk.Person) error {
+	s.person = p
+	if err := s.turn(ctx, &sessions.Say{Text: text}); err != nil {
+		return err
+	}
+	return s.answerAll(ctx)
+}
+
+// answer asks again what was not answered.
+func (s *sessionTalk) answer(ctx context.Context, _ string) error {
+	if len(s.asked) == 0 {
+		return host.Errorf(host.NotFound, "the last turn asked nothing")
+	}
+	return s.answerAll(ctx)
+}
+
+// answerAll asks the person until the session has no more questions. Without an answer it
+// waits.
+func (s *sessionTalk) answerAll(ctx context.Context) error {
+	for len(s.asked) > 0 {
+		answers, err := s.person.Answers(ctx, s.asked)
+		if err != nil {
+			return err
+		}
+		if answers == nil {
+			fmt.Fprintln(s.term.Err, "The turn waits for an answer: /answer asks again.")
+			return nil
+		}
+		if err := s.turn(ctx, &sessions.Say{Answers: answers}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn has one turn, and keeps its questions.
+func (s *sessionTalk) turn(ctx context.Context, said *sessions.Say) error {
 	show := ui.NewRunPrinter(s.term, s.term.Err)
 	defer show.Close()
-	for chunk, err := range s.chat.Stream(ctx, &sessions.Say{Text: text}) {
+	for chunk, err := range s.chat.Stream(ctx, said) {
 		if err != nil {
 			return err
 		}
@@ -62,10 +102,9 @@ func (s *sessionTalk) say(ctx context.Context, text string, _ *talk.Person) erro
 	return nil
 }
 
-// ended records the snapshot of a turn. A question is answered by another command: the
-// session waits for it.
+// ended records the snapshot and the questions of a turn.
 func (s *sessionTalk) ended(out *sessions.Output) error {
-	s.session = out.Session
+	s.session, s.asked = out.Session, out.Questions
 	if out.Snapshot != "" {
 		s.snapshots = append(s.snapshots, out.Snapshot)
 	}
@@ -92,7 +131,7 @@ func (s *sessionTalk) undo(context.Context, string) error {
 	if err := s.begin(start); err != nil {
 		return err
 	}
-	s.snapshots = s.snapshots[:n-1]
+	s.snapshots, s.asked = s.snapshots[:n-1], nil
 	fmt.Fprintln(s.term.Out, "Took the last turn back: the next one goes on from the turn before it.")
 	return nil
 }
