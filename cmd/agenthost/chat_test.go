@@ -17,7 +17,7 @@ import (
 	"github.com/agenthost/agenthost/internal/testcode"
 )
 
-// Clients of a running host go on with sessions and branch from snapshots, and
+// Clients of a running host continue sessions and branch from snapshots, and
 // see nothing of what the configuration hides.
 func TestChat(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // short: there is to be a socket in it

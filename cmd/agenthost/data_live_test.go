@@ -16,7 +16,7 @@ import (
 )
 
 // A host serves on while other commands use its threads, back its data up and check
-// it, and what was backed up is what another host goes on with.
+// it, and another host continues with the backup.
 func TestDataOfARunningHost(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // short: there is to be a socket in it
 	if err != nil {

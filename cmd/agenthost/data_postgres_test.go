@@ -47,7 +47,7 @@ func postgresProject(t *testing.T, config string) (projectName, address string, 
 	}
 }
 
-// A conversation goes on in another process: it is in the database whose address a flag,
+// A conversation continues in another process: it is in the database whose address a flag,
 // a variable that the flag names, or AGENTHOST_DATA gives.
 func TestConversationsAreKeptInPostgreSQL(t *testing.T) {
 	projectName, address, agenthost := postgresProject(t, "agents: {clerk: {}}\n")
@@ -73,7 +73,7 @@ func TestConversationsAreKeptInPostgreSQL(t *testing.T) {
 	}
 }
 
-// A run that asks a person, and its thread, are in the database; another process goes on.
+// A run that asks a person, and its thread, are in the database; another process continues them.
 func TestARunThatAsksGoesOnOverPostgreSQL(t *testing.T) {
 	projectName, address, agenthost := postgresProject(t, "agents: {clerk: {tools: [guest]}}\nplugins: {guest: {path: guest.wasm}}\n"+
 		"approve: [{tool: t}]\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")

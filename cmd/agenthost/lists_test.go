@@ -1,6 +1,6 @@
 package main
 
-// Scenario: a person pages through what is stored, and has the shell complete its ids.
+// Scenario: a person pages through stored rows, and has the shell complete their ids.
 
 import (
 	"encoding/json"

@@ -16,7 +16,7 @@ import (
 // redisVariable holds the address of a Redis server that tests may use.
 const redisVariable = "AGENTHOST_TEST_REDIS"
 
-// An agent's messages may lie in Redis: the next command goes on with them.
+// An agent's messages may lie in Redis: the next command continues with them.
 func TestAgentsMessagesInRedis(t *testing.T) {
 	url := os.Getenv(redisVariable)
 	if url == "" {

@@ -331,7 +331,7 @@ type answerKey struct{}
 
 var goesOn = regexp.MustCompile(`(?m)^  agenthost (run .* --resume \S+) --(?:approve|reply) ([0-9a-f-]+)(?:=JSON)?$`)
 
-// cmdAnswered goes on with a run that asked one question.
+// cmdAnswered continues a run that asked one question.
 func cmdAnswered(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: answered DECISION [=X], after a run that asks")

@@ -1,6 +1,6 @@
 package main
 
-// Scenario: an operator finds a damaged thread and replaces what is damaged of it.
+// Scenario: an operator finds a damaged thread and replaces its damaged parts.
 
 import (
 	"bytes"

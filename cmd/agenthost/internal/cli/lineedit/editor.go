@@ -70,7 +70,7 @@ func New(options *Options) *Editor {
 			s.Config.Binds[keymap] = map[string]inputrc.Bind{}
 		}
 		s.Config.Binds[keymap][string(eventsKey)] = inputrc.Bind{Action: eventsCommand}
-		if keymap != "vi-command" { // alt-enter does not reach the bindings: readline takes the two bytes for one character
+		if keymap != "vi-command" { // in which ctrl-J is a movement
 			s.Config.Binds[keymap]["\n"] = inputrc.Bind{Action: newlineCommand}
 		}
 	}

@@ -100,8 +100,9 @@ func initProject(term *ui.Terminal, dir string, t projectTemplate, asJSON bool) 
 	if err != nil {
 		return err
 	}
-	if err := refuseToOverwrite(dir, files); err != nil {
-		return err
+	if there := existing(dir, files); there != "" {
+		return host.Errorf(host.FailedPrecondition, "make project: %s has %s already", dir, there).
+			WithHint("name a directory that does not have them, as in: agenthost init shop")
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := writeNew(filepath.Join(dir, name), files[name]); err != nil {
@@ -197,9 +198,9 @@ func goMod(name string) []byte {
 	return b.Bytes()
 }
 
-// refuseToOverwrite is an error if any of the files exists: a project is made whole or
-// not at all.
-func refuseToOverwrite(dir string, files map[string][]byte) error {
+// existing names files that a directory has already, "" if it has none of them: a project or
+// plugin is made whole or not at all.
+func existing(dir string, files map[string][]byte) string {
 	var there []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -210,14 +211,10 @@ func refuseToOverwrite(dir string, files map[string][]byte) error {
 		return cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/"))
 	})
 	const shown = 3
-	switch {
-	case len(there) == 0:
-		return nil
-	case len(there) > shown:
+	if len(there) > shown {
 		there = append(there[:shown], fmt.Sprintf("%d more", len(there)-shown))
 	}
-	return host.Errorf(host.FailedPrecondition, "make project: %s has %s already", dir, strings.Join(there, ", ")).
-		WithHint("name a directory that does not have them, as in: agenthost init shop")
+	return strings.Join(there, ", ")
 }
 
 // writeNew writes a file that must not exist.

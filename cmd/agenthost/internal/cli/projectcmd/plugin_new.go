@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
@@ -98,8 +99,9 @@ func newPlugin(t *ui.Terminal, dir string, kind pluginKind, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseToOverwrite(dir, files); err != nil {
-		return err
+	if there := existing(dir, files); there != "" {
+		return host.Errorf(host.FailedPrecondition, "make plugin: %s has %s already", dir, there).
+			WithHint("name another directory, which names the plugin: agenthost plugin new %s --kind %s", termtext.ShellWord(dir+"2"), kind.name)
 	}
 	written := slices.Sorted(maps.Keys(files))
 	for _, file := range written {
@@ -111,9 +113,27 @@ func newPlugin(t *ui.Terminal, dir string, kind pluginKind, asJSON bool) error {
 		return ui.PrintJSON(t.Out, madePlugin{Dir: dir, Plugin: name, Kind: kind.name, Files: written})
 	}
 	self, where := ui.Self(), termtext.ShellWord(dir)
-	fmt.Fprintf(t.Out, "Made %s: %s.\n\nTest it, and hold its module to the rules of the contract:\n  (cd %s && go test .)\n  %s plugin test %s\n\nUse it in a configuration:\n  plugins: {%s: {path: %s}}\n  %s\n",
-		where, kind.what, where, self, where, name, where, strings.ReplaceAll(kind.use, "NAME", name))
+	config, plugin := nearestProject(dir, abs)
+	fmt.Fprintf(t.Out, "Made %s: %s.\n\nTest it, and hold its module to the rules of the contract:\n  (cd %s && go test .)\n  %s plugin test %s\n\nUse it in %s:\n  plugins: {%s: {path: %s}}\n  %s\n",
+		where, kind.what, where, self, where, config, name, plugin, strings.ReplaceAll(kind.use, "NAME", name))
 	return nil
+}
+
+// nearestProject names the configuration of the project that a directory is in, and the
+// directory as that configuration does: from where the file is. Outside of a project it is any
+// configuration, and the directory of the command line.
+func nearestProject(dir, abs string) (config, plugin string) {
+	for up := ".."; ; up = filepath.Join(up, "..") {
+		at := filepath.Join(abs, up)
+		if _, err := os.Stat(filepath.Join(at, project.FileName)); err == nil {
+			if plugin, err = filepath.Rel(at, abs); err == nil {
+				return termtext.Printable(filepath.Join(dir, up, project.FileName)), filepath.ToSlash(plugin)
+			}
+		}
+		if at == filepath.Dir(at) {
+			return "a configuration", dir
+		}
+	}
 }
 
 // pluginFiles returns the files of a new plugin, by their names in it.

@@ -55,7 +55,7 @@ func (s *sessionTalk) say(ctx context.Context, text string, p *talk.Person) erro
 	return s.answerAll(ctx)
 }
 
-// answer asks again what was not answered.
+// answer asks the open questions again.
 func (s *sessionTalk) answer(ctx context.Context, _ string) error {
 	if len(s.asked) == 0 {
 		return host.Errorf(host.NotFound, "the last turn asked nothing")

@@ -17,7 +17,7 @@ import (
 // followEvery is how often the trace of a run is read while it is followed.
 const followEvery = 200 * time.Millisecond
 
-// follower prints a run while it goes on, line by line.
+// follower prints a run line by line while it lasts.
 type follower struct {
 	group *group
 	dir   string
