@@ -86,3 +86,22 @@ func TestShellsCompleteStoredIDs(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsMissingIsLookedFor(t *testing.T) {
+	t.Parallel()
+	data, _ := storedOfAcme(t)
+	for want, args := range map[string][]string{
+		"there is no thread \"zzz\"\n  → agenthost thread list --data " + data + " --tenant acme names": {"thread", "show", "zzz", "--tenant", "acme"},
+		"\n  → agenthost key list --data " + data + " --tenant acme names the keys\n":                   {"key", "revoke", "aaaa2345", "--tenant", "acme"},
+		"\n  → agenthost key list --data " + data + " --admin names the keys\n":                         {"key", "show", "aaaa2345", "--admin"},
+		"there is no scope \"all\"\n  → the scopes are runs:read, ":                                     {"key", "create", "--scope", "all"},
+	} {
+		code, stdout, stderr := command(t, "", append(args, "--data", data)...)
+		if code == 0 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, %s%s\nwant %q", args, code, stdout, stderr, want)
+		}
+	}
+	if code, stdout, _ := command(t, "", "key", "list", "--tenant", "acme", "--data", data); code != 0 || !regexp.MustCompile(`  shop  all  +20`).MatchString(stdout) {
+		t.Errorf("key list shows\n%s", stdout)
+	}
+}

@@ -60,35 +60,24 @@ Start with:   agenthost demo`,
 	dirs := open.NewData(t, env.getenv)
 	plugins := open.NewPlugins(t, env.getenv, env.compiler.Func())
 	projects := open.NewProjects(t, env.getenv, plugins)
-	root.AddCommand(
-		runcmd.NewDemo(t, projects, env.getenv),
-		runcmd.NewRun(t, projects, dirs),
-		cli.Waits(runcmd.NewDev(t, projects, dirs)),
-		cli.Waits(runcmd.NewServe(t, projects)),
-		cli.Waits(mcpcmd.New(t, projects)),
-		tenantcmd.New(t, dirs),
-		keycmd.New(t, dirs),
-		usagecmd.New(t, dirs),
-		auditcmd.New(t, dirs),
-		sessioncmd.NewChat(t),
-		sessioncmd.New(t),
-		threadcmd.New(t, dirs),
-		datacmd.New(t, dirs),
-		queuecmd.New(t, dirs),
-		tracecmd.New(t, dirs),
-		pluginCommands(t, plugins, projects, dirs),
-		processorscmd.New(t, plugins, projects),
-		tokenscmd.New(t),
-		projectcmd.NewInit(t),
-		projectcmd.NewValidate(t, projects),
-		projectcmd.NewConfig(t),
-		doctorcmd.New(t, plugins, dirs, env.getenv, version()),
-		projectcmd.NewSchema(t),
-		helpcmd.Environment(),
-		helpcmd.ExitCodes(),
-		helpcmd.Man(),
-	)
+	addGroup(root, "Begin", runcmd.NewDemo(t, projects, env.getenv), projectcmd.NewInit(t), runcmd.NewRun(t, projects, dirs),
+		cli.Waits(runcmd.NewDev(t, projects, dirs)), sessioncmd.NewChat(t), projectcmd.NewValidate(t, projects),
+		projectcmd.NewConfig(t), doctorcmd.New(t, plugins, dirs, env.getenv, version()))
+	addGroup(root, "Plugins and models", pluginCommands(t, plugins, projects, dirs), processorscmd.New(t, plugins, projects), tokenscmd.New(t))
+	addGroup(root, "Conversations and runs", threadcmd.New(t, dirs), tracecmd.New(t, dirs), sessioncmd.New(t), queuecmd.New(t, dirs))
+	addGroup(root, "Serve", cli.Waits(runcmd.NewServe(t, projects)), cli.Waits(mcpcmd.New(t, projects)), tenantcmd.New(t, dirs), keycmd.New(t, dirs), usagecmd.New(t, dirs),
+		auditcmd.New(t, dirs), datacmd.New(t, dirs))
+	root.AddCommand(projectcmd.NewSchema(t), helpcmd.Environment(), helpcmd.ExitCodes(), helpcmd.Man())
 	return root
+}
+
+// addGroup adds commands below a title of the help.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+	for _, c := range commands {
+		c.GroupID = title
+	}
+	root.AddCommand(commands...)
 }
 
 // pluginCommands returns agenthost plugin. The command that makes a plugin shares its files

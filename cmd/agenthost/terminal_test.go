@@ -312,7 +312,7 @@ func TestWhatIsListedFitsAnyWidth(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"the browser":       {"key", "list", "--data", data},
-		"tenants:":          {"key", "list", "--admin", "--data", data},
+		"all":               {"key", "list", "--admin", "--data", data},
 		"acme-of-the-north": {"tenant", "list", "--data", data},
 		"tenant.suspend":    {"audit", "list", "--data", data},
 		"clerk":             {"usage", "bill", "--data", data},

@@ -19,6 +19,15 @@ const (
 	ExitPipe    = 141 // the shells' code for a program that SIGPIPE has ended
 )
 
+// HintIfMissing adds a next step to an error with the code not_found that has none.
+func HintIfMissing(err error, format string, args ...any) error {
+	var missing *host.Error
+	if !errors.As(err, &missing) || missing.Code != host.NotFound || missing.Hint != "" {
+		return err
+	}
+	return host.Errorf(host.NotFound, "%w", err).WithHint(format, args...)
+}
+
 // QuietExit ends a command with a code and prints nothing more.
 type QuietExit int
 
@@ -75,7 +84,7 @@ func Exit(stderr io.Writer, err error, asJSON bool) int {
 		if errors.As(err, &hinted) {
 			err = fmt.Errorf("%w\n  → %s", err, hinted.hint)
 		}
-		fmt.Fprintf(stderr, "agenthost: %v\nSee: %s --help\n", err, usage.command)
+		fmt.Fprintf(stderr, "agenthost: %s\nSee: %s --help\n", ui.ErrorText(err), usage.command)
 		return ExitUsage
 	}
 	fmt.Fprintf(stderr, "agenthost: %s\n", ui.ErrorText(err))

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // DefaultTenant is the tenant of a command without --tenant.
@@ -35,6 +36,16 @@ type StoredFlags struct {
 func (f *StoredFlags) AddTo(group *cobra.Command, of string) {
 	group.PersistentFlags().Var(&f.Data, "data", DataUsage(of+" (required)"))
 	group.PersistentFlags().BoolVar(&f.JSON, "json", false, JSONUsage)
+}
+
+// Words are the flags that name the same data and tenant on another command line, after a
+// space; "" if none are needed.
+func (f *StoredFlags) Words() string {
+	words := f.Data.Words()
+	if f.Tenant != "" {
+		words += " --tenant " + termtext.ShellWord(f.Tenant)
+	}
+	return words
 }
 
 // AddTenantTo adds --tenant to a group, for all of its commands. usage is its help, such as

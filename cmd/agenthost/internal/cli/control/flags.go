@@ -36,6 +36,14 @@ func (f *Flags) Ask(c *cobra.Command, op string, args, result any) error {
 	return Call(c.Context(), path, op, args, result)
 }
 
+// Words are the flags that name the same host on another command line, after a space.
+func (f *Flags) Words() string {
+	if f.Socket == "" {
+		return f.Data.Words()
+	}
+	return HostWords(&f.Data, f.Socket)
+}
+
 // completionPatience is how long a completion waits for the host.
 const completionPatience = 2 * time.Second
 

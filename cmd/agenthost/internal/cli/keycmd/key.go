@@ -95,7 +95,11 @@ func (g *group) withKeys(c *cobra.Command, action, id string, fn func(*keys.Keyr
 				return err
 			}
 		}
-		return fn(ring)
+		whose := g.flags.Words()
+		if g.admin {
+			whose += " --admin"
+		}
+		return cli.HintIfMissing(fn(ring), "agenthost key list%s names the keys", whose)
 	})
 }
 
@@ -113,7 +117,7 @@ func (g *group) printMade(credential string, key *keys.Key) error {
 	if g.admin {
 		whose = "an administrator"
 	}
-	g.term.Note("key %s of %s, for %s; this is the only time that it is shown", key.ID, whose, strings.Join(key.Scopes, ", "))
+	g.term.Note("key %s of %s, scopes: %s; this is the only time that it is shown", key.ID, whose, g.scopes(key))
 	_, err := fmt.Fprintln(g.term.Out, credential)
 	return err
 }
@@ -201,9 +205,23 @@ func (g *group) printKeys(t *ui.Terminal, list []*keys.Key) error {
 	}
 	table := ui.NewTable(t, "KEY", "NAME", "SCOPES", "CREATED", "EXPIRES", "LAST USED")
 	for _, k := range list {
-		table.Row(k.ID, termtext.Printable(k.Name), strings.Join(k.Scopes, ", "), date(k.Created), date(k.Expires), date(k.LastUsed))
+		table.Row(k.ID, termtext.Printable(k.Name), g.scopes(k), date(k.Created), date(k.Expires), date(k.LastUsed))
 	}
 	return table.Print()
+}
+
+// scopes returns the scopes of a key in words; "all" if no other key has more.
+func (g *group) scopes(k *keys.Key) string {
+	all := httpapi.Scopes()
+	if g.admin {
+		all = httpapi.AdminScopes()
+	}
+	for _, s := range all {
+		if !slices.Contains(k.Scopes, s) {
+			return strings.Join(k.Scopes, ", ")
+		}
+	}
+	return "all"
 }
 
 func date(t time.Time) string {

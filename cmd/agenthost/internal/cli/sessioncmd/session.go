@@ -51,6 +51,11 @@ func (f *sessionFlags) add(c *cobra.Command) *cobra.Command {
 	return c
 }
 
+// hinted adds where snapshots are found to the error of one that is not there.
+func (f *sessionFlags) hinted(err error) error {
+	return cli.HintIfMissing(err, "agenthost session list%s names the turns in the background", f.host.Words())
+}
+
 func (f *sessionFlags) args(snapshot string) backgroundArgs {
 	return backgroundArgs{Target: f.target, Tenant: f.tenant, Snapshot: snapshot}
 }
@@ -130,7 +135,7 @@ func sessionStatus(t *ui.Terminal) *cobra.Command {
 		RunE: func(c *cobra.Command, list []string) error {
 			snap := &sessions.Snapshot{}
 			if err := f.host.Ask(c, "session.status", f.args(list[0]), snap); err != nil {
-				return err
+				return f.hinted(err)
 			}
 			if f.host.JSON {
 				return ui.PrintJSON(t.Out, snap)
@@ -185,7 +190,7 @@ func (f *sessionFlags) wait(c *cobra.Command, id string) error {
 		case f.timeout > 0 && !time.Now().Before(until) && c.Context().Err() == nil: // the timeout wins over the connection's error
 			return host.Errorf(host.DeadlineExceeded, "the turn %s has not ended after %s", id, f.timeout).WithHint("it goes on: wait again, or abort it")
 		case err != nil:
-			return err
+			return f.hinted(err)
 		}
 	}
 }
@@ -243,7 +248,7 @@ of it is kept under its snapshot. A turn that has ended stays as it is.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			status := &turnStatus{}
 			if err := f.host.Ask(c, "session.abort", f.args(list[0]), status); err != nil {
-				return err
+				return f.hinted(err)
 			}
 			if f.host.JSON {
 				return ui.PrintJSON(t.Out, status)

@@ -61,19 +61,24 @@ func (g *group) readThreads(ctx context.Context, fn func(*threads.Store) error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.Close()) }()
-	return fn(threads.New(driver.Driver, nil))
+	return g.hinted(fn(threads.New(driver.Driver, nil)))
+}
+
+// hinted adds where ids are found to the error of a thread, or a message, that is not there.
+func (g *group) hinted(err error) error {
+	return cli.HintIfMissing(err, "agenthost thread list%s names the threads, and thread show the messages of one", g.flags.Words())
 }
 
 // withThreads opens a data directory that must exist.
 func (g *group) withThreads(ctx context.Context, fn func(*threads.Store) error) error {
 	return g.dirs.With(ctx, &g.flags.Data, "agenthost thread", func(dir *datadir.Dir) error {
-		return fn(threads.New(dir.Driver, &threads.Options{Repaired: dir.AnnounceRepair, Deleted: func(ctx context.Context, tenant, id string) error {
+		return g.hinted(fn(threads.New(dir.Driver, &threads.Options{Repaired: dir.AnnounceRepair, Deleted: func(ctx context.Context, tenant, id string) error {
 			traces, err := g.traces(dir)
 			if err != nil {
 				return err
 			}
 			return dir.ThreadOptions(traces).Deleted(ctx, tenant, id)
-		}}))
+		}})))
 	})
 }
 
