@@ -45,6 +45,16 @@ func refusalOf(t interface {
 			return r
 		}
 		r = refusal{string(body.Error.Code), body.Error.Message, body.Error.Hint}
+	} else if isOpenAI(op) {
+		var body struct {
+			Error *struct{ Message, Type, Code string } `json:"error"`
+		}
+		if json.Unmarshal(raw, &body) != nil || body.Error == nil || body.Error.Type == "" || resp.Header.Get("Content-Type") != "application/json" || resp.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: the answer is %d %s", what, resp.StatusCode, raw)
+			return r
+		}
+		text, hint, _ := strings.Cut(body.Error.Message, ": ")
+		r = refusal{body.Error.Code, text, hint}
 	} else {
 		var p httpapi.Problem
 		if json.Unmarshal(raw, &p) != nil || p.Status != resp.StatusCode || p.Title == "" && p.Status != 499 || p.Request != resp.Header.Get("X-Request-Id") || resp.Header.Get("Content-Type") != httpapi.ProblemType {
@@ -61,6 +71,11 @@ func refusalOf(t interface {
 		}
 	}
 	return r
+}
+
+// isOpenAI reports whether an operation is one of OpenAI's API, with its form of errors.
+func isOpenAI(op operation) bool {
+	return slices.ContainsFunc([]string{"/v1/models", "/v1/chat/", "/v1/responses"}, func(prefix string) bool { return strings.HasPrefix(op.path, prefix) })
 }
 
 func TestEveryRouteRefusesBadCredentials(t *testing.T) {
@@ -325,7 +340,7 @@ func TestWorkThatALimitRefuses(t *testing.T) {
 	own := s.fill("acme")
 	budget(1)
 	for _, op := range operationsOfTenants(t, s) {
-		if op.id != "startRun" && op.id != "sessionTurn" && op.id != "answerRun" {
+		if !slices.Contains([]string{"startRun", "sessionTurn", "answerRun", "createChatCompletion"}, op.id) {
 			continue
 		}
 		for _, headers := range [][]string{nil, {"Accept", "text/event-stream"}, {"Accept", "application/x-ndjson"}, {"Prefer", "respond-async"}} {

@@ -138,15 +138,24 @@ func (c *call) bodyIs(types ...string) error {
 
 // body reads the body into into.
 func (c *call) body(into any) error {
-	if err := c.bodyIs("application/json"); err != nil {
+	raw, err := c.readBody()
+	if err != nil {
 		return err
+	}
+	return decode(raw, into)
+}
+
+// readBody returns a body of JSON.
+func (c *call) readBody() ([]byte, error) {
+	if err := c.bodyIs("application/json"); err != nil {
+		return nil, err
 	}
 	limit := c.api.options.Bounds.MaxBodyBytes
 	raw, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
 	if err != nil {
-		return badBody(err, limit)
+		return nil, badBody(err, limit)
 	}
-	return decode(raw, into)
+	return raw, nil
 }
 
 func badBody(err error, limit int64) error {
@@ -163,14 +172,23 @@ func badBody(err error, limit int64) error {
 // decode reads JSON of which every reader makes the same value: a member given twice
 // is refused, and one that is unknown.
 func decode(raw []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return decodeBy(d, raw, into)
+}
+
+// decodeKnown is decode of the members that are known: others are ignored.
+func decodeKnown(raw []byte, into any) error {
+	return decodeBy(json.NewDecoder(bytes.NewReader(raw)), raw, into)
+}
+
+func decodeBy(d *json.Decoder, raw []byte, into any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return host.Errorf(host.InvalidArgument, "the request has no body").WithHint("send a JSON object")
 	}
 	if _, _, err := jsondoc.DecodeStrict(raw); err != nil {
 		return host.Errorf(host.InvalidArgument, "the body is not JSON: %w", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		var coded *host.Error
 		if errors.As(err, &coded) {

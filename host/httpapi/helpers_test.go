@@ -35,6 +35,9 @@ var examples = map[string]example{
 	"cancelRun": {},
 	"answerRun": {body: `{"answers":[{"question":"{question}","decision":"approve"}]}`},
 
+	"listModels": {}, "getModel": {},
+	"createChatCompletion": {body: `{"model":"clerk","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"{thread}"}}`},
+
 	"listThreads":     {query: "limit=10"},
 	"createThread":    {body: `{"id":"{thread}-new","title":"x"}`},
 	"getThread":       {},

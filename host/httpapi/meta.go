@@ -83,6 +83,10 @@ func (h *hostHandlers) listTargets(c *call) error {
 	return c.answer(TargetList{names})
 }
 
+// stainlessHeaders are those that OpenAI's clients for browsers send.
+const stainlessHeaders = "X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-Os, X-Stainless-Package-Version, " +
+	"X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout"
+
 // corsAge is how many seconds a browser keeps the answer to a preflight request.
 const corsAge = "600"
 
@@ -99,12 +103,12 @@ func (a *API) cors(w http.ResponseWriter, r *http.Request) bool {
 		return false // the browser refuses the answer
 	}
 	header.Set("Access-Control-Allow-Origin", origin)
-	header.Set("Access-Control-Expose-Headers", "ETag, Location, Mcp-Session-Id, Retry-After, X-Request-Id")
+	header.Set("Access-Control-Expose-Headers", "ETag, Location, Mcp-Session-Id, Retry-After, X-Request-Id, X-Run-Id, X-Thread-Id")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
 	header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, Prefer, X-Request-Id")
+	header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, Prefer, X-Request-Id, X-Thread-Id, "+stainlessHeaders)
 	header.Set("Access-Control-Max-Age", corsAge)
 	w.WriteHeader(http.StatusNoContent)
 	return true

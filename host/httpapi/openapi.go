@@ -13,9 +13,11 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/httpapi/internal/openaiwire"
 	"github.com/agenthost/agenthost/host/internal/schema"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/host/stream"
 	"github.com/agenthost/agenthost/host/tenants"
 )
 
@@ -47,6 +49,19 @@ var written = map[reflect.Type]json.RawMessage{
 		"version":{"type":"integer"},"kind":{"type":"string"},"session":{"type":"string"},"agent":{"type":"string"},"custom":{},
 		"messages":{"type":"array","items":{"type":"object","additionalProperties":true}},"first":{"type":"integer"},
 		"artifacts":{"type":"array","items":{"type":"object","additionalProperties":true}},"waiting":{"type":"string"}},"additionalProperties":true}`),
+	reflect.TypeFor[openaiwire.ChatRequest](): json.RawMessage(`{"type":"object","description":"a chat completion of OpenAI's API; members that are not named here are ignored","required":["model","messages"],"properties":{
+		"model":{"type":"string","description":"the name of a network or agent"},
+		"messages":{"type":"array","items":{"type":"object","required":["role"],"properties":{"role":{"type":"string","enum":["system","developer","user","assistant","tool"]},"content":{}},"additionalProperties":true}},
+		"metadata":{"type":"object","additionalProperties":{"type":"string"},"description":"thread_id is the conversation, if the host keeps it"},
+		"stream":{"type":"boolean"},"stream_options":{"type":"object","properties":{"include_usage":{"type":"boolean"}},"additionalProperties":true},
+		"tools":{"type":"array","items":{"type":"object","additionalProperties":true},"description":"functions that the client executes"},"tool_choice":{},"parallel_tool_calls":{"type":"boolean"},
+		"response_format":{"type":"object","required":["type"],"properties":{"type":{"type":"string","enum":["text","json_object","json_schema"]}},"additionalProperties":true},
+		"temperature":{"type":"number"},"max_tokens":{"type":"integer"},"max_completion_tokens":{"type":"integer"}},"additionalProperties":true}`),
+	reflect.TypeFor[stream.ChatCompletion](): json.RawMessage(`{"type":"object","description":"a chat completion of OpenAI's API, with the run beside it","required":["id","object","created","model","choices"],"properties":{
+		"id":{"type":"string"},"object":{"type":"string"},"created":{"type":"integer"},"model":{"type":"string"},
+		"choices":{"type":"array","items":{"type":"object","required":["index","message","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object","additionalProperties":true},"finish_reason":{"type":"string"}},"additionalProperties":true}},
+		"usage":{"type":"object","additionalProperties":true},
+		"agenthost":{"type":"object","properties":{"run":{"type":"string"},"thread":{"type":"string"}},"additionalProperties":true}},"additionalProperties":true}`),
 	reflect.TypeFor[fault.Error](): json.RawMessage(`{"type":"object","description":"an error with a code","required":["code","message"],"properties":{
 		"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},"retryable":{"type":"boolean"},"limit":{"type":"string"}},"additionalProperties":true}`),
 }
@@ -160,6 +175,7 @@ func (a *API) openAPI() (json.RawMessage, error) {
 // groupTexts say what the routes of a group do.
 var groupTexts = map[string]string{
 	"host":     "The process and the caller.",
+	"openai":   "Networks and agents as models of OpenAI's API.",
 	"runs":     "Runs of networks and agents.",
 	"threads":  "Conversations.",
 	"sessions": "Conversations as sessions with snapshots. Errors are {\"error\":{...}}.",

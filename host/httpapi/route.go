@@ -69,6 +69,7 @@ func (a *API) table() []*route {
 	runs := &runHandlers{runs: o.Runs, targets: o.Targets, allowed: o.Allowed, view: o.View, stream: o.Stream}
 	if o.Runs != nil {
 		list = append(list, runs.routes()...)
+		list = append(list, (&openAIHandlers{runs}).routes()...)
 	}
 	if o.Sessions != nil {
 		list = append(list, (&sessionHandlers{services: o.Sessions, runs: runs, mounted: map[string]mountedService{}}).routes()...)

@@ -114,30 +114,39 @@ func (h *runHandlers) startRun(c *call) error {
 // maxKeyBytes bounds an idempotency key.
 const maxKeyBytes = 255
 
+// idempotencyKey returns that of the request, "" if it has none.
+func (c *call) idempotencyKey() (string, error) {
+	list := c.r.Header.Values("Idempotency-Key")
+	if len(list) > 1 {
+		return "", host.Errorf(host.InvalidArgument, "the request has %d idempotency keys", len(list)).WithHint("send one")
+	}
+	key := c.r.Header.Get("Idempotency-Key")
+	if len(key) > maxKeyBytes || !utf8.ValidString(key) {
+		return "", host.Errorf(host.InvalidArgument, "the idempotency key is more than %d bytes, or not UTF-8", maxKeyBytes)
+	}
+	return key, nil
+}
+
+// derivedID returns an id that is the same each time for the same parts of a tenant's request.
+func derivedID(tenant string, parts ...string) string {
+	sum := sha256.Sum256([]byte(tenant + "\x00" + strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
 // identify gives a request with an idempotency key the same ids each time: a run that
 // is live is followed, and a message that was answered is answered with the stored
 // turn. The same key with another body is another run of the same message, which the
 // history refuses with code conflict. It reports whether the request has a key.
 func (h *runHandlers) identify(c *call, in *StartRun, req *host.Request) (bool, error) {
-	list := c.r.Header.Values("Idempotency-Key")
-	if len(list) > 1 {
-		return false, host.Errorf(host.InvalidArgument, "the request has %d idempotency keys", len(list)).WithHint("send one")
-	}
-	key := c.r.Header.Get("Idempotency-Key")
-	if key == "" {
-		return false, nil
-	}
-	if len(key) > maxKeyBytes || !utf8.ValidString(key) {
-		return false, host.Errorf(host.InvalidArgument, "the idempotency key is more than %d bytes, or not UTF-8", maxKeyBytes)
+	key, err := c.idempotencyKey()
+	if key == "" || err != nil {
+		return false, err
 	}
 	body, err := json.Marshal(in)
 	if err != nil {
 		return false, host.Errorf(host.InvalidArgument, "the body cannot be written: %w", err)
 	}
-	of := func(part string) string {
-		sum := sha256.Sum256([]byte(c.principal.Tenant + "\x00" + key + "\x00" + part))
-		return hex.EncodeToString(sum[:16])
-	}
+	of := func(part string) string { return derivedID(c.principal.Tenant, key, part) }
 	req.Run = "run-" + of("run"+string(body))
 	if req.Thread == "" {
 		req.Thread = "thread-" + of("thread")

@@ -108,6 +108,10 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 // StartOptions are the optional parts of [Registry.Start].
 type StartOptions struct {
 	OnLeave Leave // what the run does without readers; default: LeaveContinues
+
+	// Run is the id of the run that Answer starts, for a caller that may have to answer again
+	// without knowing whether it has: see [host.Request].Run. Start has that of its request.
+	Run string
 }
 
 // Start starts a run. It returns when the run has sent its first event, was refused, or
@@ -362,43 +366,62 @@ func (r *Registry) Cancel(ctx context.Context, tenant, id string) (*Run, error) 
 // run that neither the registry nor the journal has, failed_precondition for one that
 // has not been interrupted, and those of [Registry.Start].
 func (r *Registry) Answer(ctx context.Context, tenant, id string, answers []host.Answer, opts *StartOptions) (*Run, error) {
-	l, err := r.find(tenant, id)
-	if host.CodeOf(err) == host.NotFound {
-		return r.answerStored(ctx, tenant, id, answers, opts)
-	}
+	target, _, req, err := r.interrupted(ctx, tenant, id)
 	if err != nil {
 		return nil, err
 	}
-	info := l.snapshot()
-	if info.Status != Interrupted {
-		return nil, host.Errorf(host.FailedPrecondition, "run %.100q asks nothing: it is %s", id, info.Status)
+	if req.Answers = answers; opts != nil {
+		req.Run = opts.Run
 	}
-	req := l.request
-	req.Resume, req.Answers = id, answers
-	if info.Result != nil {
-		req.Checkpoint = info.Result.Checkpoint
-	}
-	return r.Start(ctx, l.target, &req, opts)
+	return r.Start(ctx, target, req, opts)
 }
 
-// answerStored is Answer of a run that the journal alone has.
-func (r *Registry) answerStored(ctx context.Context, tenant, id string, answers []host.Answer, opts *StartOptions) (*Run, error) {
-	if r.opts.Journal == nil || r.opts.Target == nil {
-		return nil, errNoRun(id)
+// Waiting returns an interrupted run with its questions, also from the journal alone. Codes
+// are those of [Registry.Answer], and conflict for a run whose questions are answered.
+func (r *Registry) Waiting(ctx context.Context, tenant, id string) (*Run, error) {
+	target, info, _, err := r.interrupted(ctx, tenant, id)
+	if err == nil && len(info.Questions) == 0 {
+		info.Questions, err = r.host.Questions(ctx, target, info.Tenant, id)
 	}
-	tenant, err := r.host.Tenant(tenant)
 	if err != nil {
 		return nil, err
+	}
+	return info, nil
+}
+
+// interrupted returns a run that was interrupted, with its target and the request that
+// resumes it, which lacks the answers. One that the journal alone has comes without its
+// questions, and may be answered already.
+func (r *Registry) interrupted(ctx context.Context, tenant, id string) (host.Target, *Run, *host.Request, error) {
+	tenant, err := r.host.Tenant(tenant)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	l, err := r.find(tenant, id)
+	if err == nil {
+		info := l.snapshot()
+		if info.Status != Interrupted {
+			return nil, nil, nil, host.Errorf(host.FailedPrecondition, "run %.100q asks nothing: it is %s", id, info.Status)
+		}
+		req := l.request
+		if req.Resume = id; info.Result != nil {
+			req.Checkpoint = info.Result.Checkpoint
+		}
+		return l.target, info, &req, nil
+	}
+	if r.opts.Journal == nil || r.opts.Target == nil {
+		return nil, nil, nil, errNoRun(id)
 	}
 	rec, err := r.opts.Journal.ReadRun(ctx, tenant, id)
 	if err != nil {
-		return nil, fault.AsError(err)
+		return nil, nil, nil, fault.AsError(err)
 	}
 	target, err := r.opts.Target(rec.Target)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	return r.Start(ctx, target, &host.Request{Tenant: tenant, Resume: id, Answers: answers}, opts)
+	info := &Run{Tenant: tenant, ID: id, Thread: rec.Thread, Branch: rec.Branch, Target: rec.Target, Status: Interrupted, Started: rec.Created, Ended: rec.Updated}
+	return target, info, &host.Request{Tenant: tenant, Resume: id}, nil
 }
 
 // DropTenant cancels the live runs of a tenant that is being erased, waits for their ends,

@@ -35,6 +35,12 @@ type ServeOptions struct {
 	KeepAlive time.Duration
 }
 
+// failureEncoder is an encoder whose protocol has a form of errors of its own, which is also
+// the data of a last frame without a name.
+type failureEncoder interface {
+	encodeFailure(e *fault.Error) json.RawMessage
+}
+
 // Serve answers a request with the events of a run: as server-sent events, or as
 // lines of JSON if the request accepts application/x-ndjson. Every event is sent
 // when it happens, together with those that are ready by then. A run that cannot begin is answered with its error's HTTP status
@@ -216,7 +222,7 @@ func (s *response) keepAlive() { s.send([]byte(": \n\n")) }
 // that ends before its run. The failure of a run is in the run's last event.
 func (s *response) fail(err error) error {
 	e := fault.ForClient(err, s.run)
-	body, _ := json.Marshal(map[string]any{"error": e})
+	body, event := s.failureBody(e)
 	switch {
 	case s.over:
 	case !s.begun:
@@ -228,9 +234,19 @@ func (s *response) fail(err error) error {
 	case s.lines:
 		s.send(AppendNDJSON(nil, Frame{Data: body}))
 	default:
-		s.send(AppendSSE(nil, Frame{Event: "error", Data: body}))
+		s.send(AppendSSE(nil, Frame{Event: event, Data: body}))
 	}
 	return fault.AsError(err)
+}
+
+// failureBody returns an error in the form of the encoder's protocol, and the name of its
+// event.
+func (s *response) failureBody(e *fault.Error) (body json.RawMessage, event string) {
+	if own, ok := s.opts.Encoder.(failureEncoder); ok {
+		return own.encodeFailure(e), ""
+	}
+	body, _ = json.Marshal(map[string]any{"error": e})
+	return body, "error"
 }
 
 // close waits until the pending frames are written, and returns the error of writing.

@@ -125,6 +125,14 @@ const calls: [keyof typeof sdk, () => Promise<void>][] = [
     want(a.text === 'refunded', a);
   }],
 
+  // Its targets as models of OpenAI's API.
+  ['listModels', async () => { const a = await ok(sdk.listModels({ client: tenant })); want(a.data?.some((m) => m.id === 'clerk'), a); }],
+  ['getModel', async () => { const a = await ok(sdk.getModel({ client: tenant, path: { target: 'clerk' } })); want(a.id === 'clerk', a); }],
+  ['createChatCompletion', async () => {
+    const a = await ok(sdk.createChatCompletion({ client: tenant, body: { model: 'clerk', messages: [{ role: 'user', content: 'hello' }] } }));
+    want(a.choices[0].finish_reason === 'stop' && a.choices[0].message.content, a);
+  }],
+
   // Its threads.
   ['listThreads', async () => { const a = await ok(sdk.listThreads({ client: tenant })); want(a.threads?.some((t) => t?.id === names.thread), a); }],
   ['getThread', async () => { const a = await ok(sdk.getThread({ client: tenant, path: inThread })); want(a.title === 'Orders', a); }],
