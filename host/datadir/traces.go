@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/host/responses"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/trace"
@@ -59,11 +60,11 @@ func Keys(dir string, getenv func(string) string) (*badgerkv.Keys, error) {
 	return keys, nil
 }
 
-// ThreadOptions returns options that delete the events of a thread's durable runs with the
-// thread, and its traces unless traces is nil.
+// ThreadOptions returns options that delete the events of a thread's durable runs and its
+// responses with the thread, and its traces unless traces is nil.
 func (d *Dir) ThreadOptions(traces *trace.Log) *threads.Options {
 	return &threads.Options{Deleted: func(ctx context.Context, tenant, id string) error {
-		err := runs.EraseThread(ctx, d.Driver, tenant, id)
+		err := errors.Join(runs.EraseThread(ctx, d.Driver, tenant, id), responses.EraseThread(ctx, d.Driver, tenant, id))
 		if traces != nil {
 			err = errors.Join(err, traces.EraseThread(tenant, id))
 		}

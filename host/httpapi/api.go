@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/responses"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/stream"
@@ -77,6 +78,9 @@ type Options struct {
 	Keys    *keys.Store // tokens of browser pages; with Admin the keys of tenants and administrators
 	Audit   *audit.Log  // receives each change before it is made; nil keeps no account of them
 	Admin   *Admin      // the routes of administrators; nil has none
+
+	// Responses keeps the answers of OpenAI's Responses API, with Runs; nil serves none.
+	Responses *responses.Store
 
 	// Sessions returns the sessions of the network or agent of a name, and the same each
 	// time; with Targets. nil serves none.

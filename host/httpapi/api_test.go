@@ -31,6 +31,7 @@ import (
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/library"
+	"github.com/agenthost/agenthost/host/responses"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/tenants"
@@ -145,7 +146,7 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	services := &services{targets: agents, store: store, ledger: ledger, made: map[string]*sessions.Service{}}
 	opts := &httpapi.Options{
 		Runs: registry, Targets: agents, Threads: store, Ledger: ledger, Keys: credentials, Audit: log,
-		Memory: memories, Plugins: plugins, Sessions: services.of,
+		Memory: memories, Plugins: plugins, Responses: responses.New(driver), Sessions: services.of,
 		Admin: &httpapi.Admin{
 			Tenants: records, Erasures: erasure.New(driver, records, credentials, ledger.Erasing()),
 			Exports: []tenants.Exporter{{Part: "numbers", Export: func(context.Context, string) iter.Seq2[any, error] {

@@ -340,7 +340,7 @@ func TestWorkThatALimitRefuses(t *testing.T) {
 	own := s.fill("acme")
 	budget(1)
 	for _, op := range operationsOfTenants(t, s) {
-		if !slices.Contains([]string{"startRun", "sessionTurn", "answerRun", "createChatCompletion"}, op.id) {
+		if !slices.Contains([]string{"startRun", "sessionTurn", "answerRun", "createChatCompletion", "createResponse"}, op.id) {
 			continue
 		}
 		for _, headers := range [][]string{nil, {"Accept", "text/event-stream"}, {"Accept", "application/x-ndjson"}, {"Prefer", "respond-async"}} {

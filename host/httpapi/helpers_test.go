@@ -38,6 +38,12 @@ var examples = map[string]example{
 	"listModels": {}, "getModel": {},
 	"createChatCompletion": {body: `{"model":"clerk","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"{thread}"}}`},
 
+	"createResponse":     {body: `{"model":"clerk","input":"more","conversation":"{thread}"}`},
+	"getResponse":        {},
+	"cancelResponse":     {},
+	"deleteResponse":     {},
+	"responseInputItems": {},
+
 	"listThreads":     {query: "limit=10"},
 	"createThread":    {body: `{"id":"{thread}-new","title":"x"}`},
 	"getThread":       {},
@@ -164,6 +170,9 @@ func (s *server) fill(tenant string) ids {
 	var shown threads.Transcript
 	s.do(tenant, "GET", "/v1/threads/"+i["thread"]+"/messages", "", 200, &shown)
 	i["message"] = shown.Messages[0].ID
+	var answered struct{ ID string }
+	s.do(tenant, "POST", "/v1/responses", fmt.Sprintf(`{"model":"clerk","input":%q}`, "the secret is "+secret), 200, &answered)
+	i["response"] = answered.ID
 	put := struct{ Result sessions.Snapshot }{}
 	s.do(tenant, "PUT", "/v1/sessions/clerk/artifact?session="+i["thread"]+"&name="+secret+".txt", secret, 200, &put, "Content-Type", "text/plain")
 	i["digest"], i["snapshot"] = put.Result.Digest, put.Result.ID

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -110,6 +111,11 @@ func refuseOpenAI(c *call, err error) {
 		name := "model"
 		body.Param, body.Code = &name, "model_not_found"
 	}
+	var previous *previousError
+	if errors.As(err, &previous) && e.Code == host.NotFound {
+		name := "previous_response_id"
+		body.Param, body.Code, status = &name, "previous_response_not_found", http.StatusBadRequest
+	}
 	h := c.w.Header()
 	e.SetRetryAfter(h)
 	if e.Code == host.Unauthenticated {
@@ -140,13 +146,13 @@ func (c *call) threadOf(named string) (string, error) {
 // start starts the run of a turn. A turn that ends with the results of calls continues
 // the run that waits for them; where the client keeps the conversation and that run is gone,
 // a run continues from what the client has.
-func (h *openAIHandlers) start(c *call, target host.Target, turn *openaiwire.Turn, req *host.Request) (*runs.Run, error) {
+func (h *openAIHandlers) start(c *call, target host.Target, turn *openaiwire.Turn, req *host.Request, opts *runs.StartOptions) (*runs.Run, error) {
 	if c.principal.Thread != "" && turn.Instructions != "" {
 		return nil, host.Errorf(host.PermissionDenied, "the credential is of one thread, and gives no instructions").WithHint("leave system and developer messages out")
 	}
 	req.Tenant, req.Key, req.Instructions = c.principal.Tenant, c.principal.Key, turn.Instructions
 	if len(turn.Results) > 0 {
-		run, err := h.continueRun(c, target, turn, req.Thread)
+		run, err := h.continueRun(c, target, turn, req.Thread, *opts)
 		if run != nil || err != nil {
 			return run, err
 		}
@@ -164,7 +170,7 @@ func (h *openAIHandlers) start(c *call, target host.Target, turn *openaiwire.Tur
 		return nil, host.Errorf(host.FailedPrecondition, "no run of thread %q waits for these results", req.Thread).WithHint("send a user's message")
 	}
 	req.Input = turn.Input
-	run, err := h.runs.runs.Start(c.ctx, target, req, leaving())
+	run, err := h.runs.runs.Start(c.ctx, target, req, opts)
 	if req.Run != "" && host.CodeOf(err) == host.AlreadyExists {
 		return h.runs.runs.Get(c.ctx, c.principal.Tenant, req.Run)
 	}
@@ -197,7 +203,7 @@ func (h *openAIHandlers) identify(c *call, turn *openaiwire.Turn, req *host.Requ
 
 // continueRun starts the run that continues the one which waits for results. Both are nil if
 // the client keeps the conversation and no run waits.
-func (h *openAIHandlers) continueRun(c *call, target host.Target, turn *openaiwire.Turn, thread string) (*runs.Run, error) {
+func (h *openAIHandlers) continueRun(c *call, target host.Target, turn *openaiwire.Turn, thread string, opts runs.StartOptions) (*runs.Run, error) {
 	id, ok := stream.ReadOpenAICallID(turn.Results[0].Call)
 	if !ok {
 		return nil, nil
@@ -207,14 +213,13 @@ func (h *openAIHandlers) continueRun(c *call, target host.Target, turn *openaiwi
 	if err != nil {
 		return nil, host.Errorf(host.Internal, "encode results: %w", err)
 	}
-	opts := leaving()
 	opts.Run = "run-" + derivedID(tenant, "results", id, string(raw))
 	if again, err := registry.Get(c.ctx, tenant, opts.Run); err == nil { // the answer to the same results was lost
 		return again, c.mayThread(again.Thread)
 	}
 	waiting, err := registry.Waiting(c.ctx, tenant, id)
 	switch {
-	case err == nil && waiting.Target == target.Name() && waiting.Thread == thread:
+	case err == nil && waiting.Target == target.Name() && (waiting.Thread == thread || thread == ""):
 	case thread == "" && (err == nil || slices.Contains([]host.Code{host.NotFound, host.FailedPrecondition, host.Conflict}, host.CodeOf(err))):
 		return nil, nil
 	case err == nil:
@@ -222,7 +227,11 @@ func (h *openAIHandlers) continueRun(c *call, target host.Target, turn *openaiwi
 	default:
 		return nil, err
 	}
-	return registry.Answer(c.ctx, tenant, id, openaiwire.Answers(id, waiting.Questions, turn.Results), opts)
+	run, err := registry.Answer(c.ctx, tenant, id, openaiwire.Answers(id, waiting.Questions, turn.Results), &opts)
+	if run != nil {
+		run.Thread = waiting.Thread // known before the run's first event
+	}
+	return run, err
 }
 
 // shown sets the headers that name a run.

@@ -35,7 +35,7 @@ func (h *openAIHandlers) chat(c *call) error {
 		return err
 	}
 	terms.Client.Unstored = thread == ""
-	run, err := h.start(c, target, turn, &host.Request{Thread: thread, Client: &terms.Client, ModelParameters: terms.Parameters})
+	run, err := h.start(c, target, turn, &host.Request{Thread: thread, Client: &terms.Client, ModelParameters: terms.Parameters}, leaving())
 	if err != nil {
 		return err
 	}

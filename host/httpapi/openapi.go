@@ -62,6 +62,16 @@ var written = map[reflect.Type]json.RawMessage{
 		"choices":{"type":"array","items":{"type":"object","required":["index","message","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object","additionalProperties":true},"finish_reason":{"type":"string"}},"additionalProperties":true}},
 		"usage":{"type":"object","additionalProperties":true},
 		"agenthost":{"type":"object","properties":{"run":{"type":"string"},"thread":{"type":"string"}},"additionalProperties":true}},"additionalProperties":true}`),
+	reflect.TypeFor[openaiwire.ResponseRequest](): json.RawMessage(`{"type":"object","description":"a response of OpenAI's API; members that are not named here are ignored","required":["model","input"],"properties":{
+		"model":{"type":"string","description":"the name of a network or agent"},"input":{"description":"a text, or a list of items"},"instructions":{"type":"string"},
+		"previous_response_id":{"type":"string"},"conversation":{"description":"an id, or an object with one"},"store":{"type":"boolean"},"background":{"type":"boolean"},"stream":{"type":"boolean"},
+		"tools":{"type":"array","items":{"type":"object","additionalProperties":true},"description":"functions that the client executes"},"tool_choice":{},"parallel_tool_calls":{"type":"boolean"},
+		"text":{"type":"object","additionalProperties":true},"metadata":{"type":"object","additionalProperties":{"type":"string"}},
+		"temperature":{"type":"number"},"top_p":{"type":"number"},"max_output_tokens":{"type":"integer"},"truncation":{"type":"string","enum":["auto","disabled"]}},"additionalProperties":true}`),
+	reflect.TypeFor[stream.Response](): json.RawMessage(`{"type":"object","description":"a response of OpenAI's API, with the run beside it","required":["id","object","created_at","status","model","output"],"properties":{
+		"id":{"type":"string"},"object":{"type":"string"},"created_at":{"type":"integer"},"status":{"type":"string","enum":["queued","in_progress","completed","incomplete","failed","cancelled"]},"model":{"type":"string"},
+		"output":{"type":"array","items":{"type":"object","required":["type"],"properties":{"type":{"type":"string"},"id":{"type":"string"}},"additionalProperties":true}},
+		"usage":{},"agenthost":{"type":"object","properties":{"run":{"type":"string"},"thread":{"type":"string"}},"additionalProperties":true}},"additionalProperties":true}`),
 	reflect.TypeFor[fault.Error](): json.RawMessage(`{"type":"object","description":"an error with a code","required":["code","message"],"properties":{
 		"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},"retryable":{"type":"boolean"},"limit":{"type":"string"}},"additionalProperties":true}`),
 }

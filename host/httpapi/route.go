@@ -69,7 +69,11 @@ func (a *API) table() []*route {
 	runs := &runHandlers{runs: o.Runs, targets: o.Targets, allowed: o.Allowed, view: o.View, stream: o.Stream}
 	if o.Runs != nil {
 		list = append(list, runs.routes()...)
-		list = append(list, (&openAIHandlers{runs}).routes()...)
+		models := &openAIHandlers{runs}
+		list = append(list, models.routes()...)
+		if o.Responses != nil {
+			list = append(list, (&responseHandlers{openAIHandlers: models, store: o.Responses, threads: o.Threads}).routes()...)
+		}
 	}
 	if o.Sessions != nil {
 		list = append(list, (&sessionHandlers{services: o.Sessions, runs: runs, mounted: map[string]mountedService{}}).routes()...)

@@ -112,6 +112,10 @@ type StartOptions struct {
 	// Run is the id of the run that Answer starts, for a caller that may have to answer again
 	// without knowing whether it has: see [host.Request].Run. Start has that of its request.
 	Run string
+
+	// Ended is called once with the run when it has ended, in the run's goroutine and before
+	// Drain returns: not for one that was refused, nor for one that another process ends.
+	Ended func(*Run)
 }
 
 // Start starts a run. It returns when the run has sent its first event, was refused, or
@@ -153,6 +157,9 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 		l.follow(runCtx, r.host, &own, func() (*runLog, int64) {
 			return r.stored.begin(context.WithoutCancel(runCtx), l, r.shared, own.Resume == own.Run)
 		})
+		if opts != nil && opts.Ended != nil && !l.refused() {
+			opts.Ended(l.snapshot())
+		}
 		r.retire(l)
 	}()
 	return r.awaitStart(ctx, l)

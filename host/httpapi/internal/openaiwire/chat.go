@@ -189,7 +189,7 @@ func (r *turnReader) chatMessage(param string, raw json.RawMessage) error {
 			parts = append(parts, toolCall(c.ID, c.Function.Name, c.Function.Arguments))
 		}
 		if len(parts) > 0 { // front ends keep answers that were stopped before they began
-			r.assistant(parts, false)
+			r.assistant(parts)
 			r.add(raw)
 		}
 	case "tool":

@@ -82,16 +82,22 @@ func (r *turnReader) user(parts []chat.Part) {
 	r.turn.Input.Parts = append(r.turn.Input.Parts, parts...)
 }
 
-// assistant takes an answer. Parts that follow each other belong to one answer if same says so.
-func (r *turnReader) assistant(parts []chat.Part, same bool) {
+// assistant takes an answer.
+func (r *turnReader) assistant(parts []chat.Part) {
 	r.settle()
 	r.endInput()
 	r.turn.Resent = true
-	if n := len(r.turn.Past); same && n > 0 && r.turn.Past[n-1].Role == chat.Assistant {
-		r.turn.Past[n-1].Parts = append(r.turn.Past[n-1].Parts, parts...)
+	r.turn.Past = append(r.turn.Past, &chat.Message{Role: chat.Assistant, Parts: parts})
+}
+
+// call takes a call that is an item of its own: it belongs to the answer before it.
+func (r *turnReader) call(c *chat.ToolCall) {
+	if n := len(r.turn.Past); n == 0 || len(r.turn.Results) > 0 || r.turn.Input != nil || r.turn.Past[n-1].Role != chat.Assistant {
+		r.assistant([]chat.Part{c})
 		return
 	}
-	r.turn.Past = append(r.turn.Past, &chat.Message{Role: chat.Assistant, Parts: parts})
+	last := r.turn.Past[len(r.turn.Past)-1]
+	last.Parts = append(last.Parts, c)
 }
 
 // result takes the result of a call.

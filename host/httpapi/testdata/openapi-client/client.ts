@@ -18,7 +18,7 @@ let tenant = admin; // a tenant's client, once there is a key
 let keyId = '';
 
 const names = { tenant: 'initech', thread: 'orders', copy: 'orders-copy', session: 'chat' };
-const made = { run: '', message: '', digest: '', branch: '', adminKey: '', snapshot: '', turn: '', note: '', versions: [] as string[], shared: [] as string[] };
+const made = { run: '', response: '', message: '', digest: '', branch: '', adminKey: '', snapshot: '', turn: '', note: '', versions: [] as string[], shared: [] as string[] };
 
 function want(condition: unknown, answer: unknown): asserts condition {
   if (!condition) throw new Error(`answers ${JSON.stringify(answer)}`);
@@ -132,6 +132,16 @@ const calls: [keyof typeof sdk, () => Promise<void>][] = [
     const a = await ok(sdk.createChatCompletion({ client: tenant, body: { model: 'clerk', messages: [{ role: 'user', content: 'hello' }] } }));
     want(a.choices[0].finish_reason === 'stop' && a.choices[0].message.content, a);
   }],
+
+  ['createResponse', async () => {
+    const a = await ok(sdk.createResponse({ client: tenant, body: { model: 'clerk', input: 'hello', conversation: 'responses' } }));
+    want(a.status === 'completed' && a.output.length === 1, a);
+    made.response = a.id;
+  }],
+  ['getResponse', async () => { const a = await ok(sdk.getResponse({ client: tenant, path: { response: made.response } })); want(a.id === made.response, a); }],
+  ['responseInputItems', async () => { const a = await ok(sdk.responseInputItems({ client: tenant, path: { response: made.response } })); want(a.data?.length === 1, a); }],
+  ['cancelResponse', async () => { const a = await ok(sdk.cancelResponse({ client: tenant, path: { response: made.response } })); want(a.status === 'completed', a); }],
+  ['deleteResponse', async () => { const a = await ok(sdk.deleteResponse({ client: tenant, path: { response: made.response } })); want(a.deleted, a); }],
 
   // Its threads.
   ['listThreads', async () => { const a = await ok(sdk.listThreads({ client: tenant })); want(a.threads?.some((t) => t?.id === names.thread), a); }],

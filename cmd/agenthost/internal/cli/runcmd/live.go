@@ -24,6 +24,7 @@ import (
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/host/responses"
 )
 
 // liveHost is a project's host that other processes use while it runs.
@@ -104,7 +105,7 @@ func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, l
 	plugins, err := h.app.Library(ctx)
 	return httpapi.Options{
 		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(), Audit: h.app.Audit(),
-		Sessions: clients.Service, Memory: h.app.Memories(), Plugins: plugins,
+		Responses: responses.New(h.app.Data().Driver), Sessions: clients.Service, Memory: h.app.Memories(), Plugins: plugins,
 		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
 			return h.app.Tenants().Allows(p.Tenant, target)
 		},

@@ -1,0 +1,452 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/httpapi/internal/openaiwire"
+	"github.com/agenthost/agenthost/host/responses"
+	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/host/threads"
+)
+
+// responsePrefix begins the ids of responses, before the run's.
+const responsePrefix = "resp_"
+
+// The answers of the routes of responses, beside stream.Response.
+type (
+	// DeletedResponse is the answer of DELETE /v1/responses/{response}.
+	DeletedResponse struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}
+	// InputItems is the answer of GET /v1/responses/{response}/input_items.
+	InputItems struct {
+		Object  string            `json:"object"`
+		Data    []json.RawMessage `json:"data"`
+		FirstID string            `json:"first_id"`
+		LastID  string            `json:"last_id"`
+		HasMore bool              `json:"has_more"`
+	}
+)
+
+// responseHandlers answer the routes of responses.
+type responseHandlers struct {
+	*openAIHandlers
+	store   *responses.Store
+	threads *threads.Store // forks conversations; nil cannot
+}
+
+func (h *responseHandlers) routes() []*route {
+	key := param{name: "Idempotency-Key", kind: "string", doc: "the same request sent again with the same key is answered once"}
+	streamed := param{name: "stream", kind: "string", doc: "true: the answer is the response's events", values: []string{"true", "false"}}
+	after := param{name: "starting_after", kind: "integer", doc: "with stream: the sequence_number of the last event that the client has read"}
+	order := param{name: "order", kind: "string", doc: "desc is the default", values: []string{"asc", "desc"}}
+	afterID := param{name: "after", kind: "string", doc: "the last_id of the page before"}
+	list := []*route{
+		{method: "POST", path: "/v1/responses", id: "createResponse", scope: WriteRuns, stream: true, headers: []param{key},
+			summary: "Run a network or agent, as a response of OpenAI's API. With stream: true the answer is its events.",
+			body:    openaiwire.ResponseRequest{}, answer: stream.Response{}, handle: h.create},
+		{method: "GET", path: "/v1/responses/{response}", id: "getResponse", scope: ReadRuns, stream: true, query: []param{streamed, after},
+			summary: "Read a response, or follow one in the background.", answer: stream.Response{}, handle: h.get},
+		{method: "POST", path: "/v1/responses/{response}/cancel", id: "cancelResponse", scope: WriteRuns, audit: "response.cancel",
+			summary: "Cancel a response in the background. One that has ended keeps its status.", answer: stream.Response{}, handle: h.cancel},
+		{method: "DELETE", path: "/v1/responses/{response}", id: "deleteResponse", scope: WriteRuns, audit: "response.delete",
+			summary: "Delete a response. The messages of its conversation stay.", answer: DeletedResponse{}, handle: h.delete},
+		{method: "GET", path: "/v1/responses/{response}/input_items", id: "responseInputItems", scope: ReadRuns, query: []param{limitParam, order, afterID},
+			summary: "List the items of a response's input.", answer: InputItems{}, handle: h.inputItems},
+	}
+	for _, r := range list {
+		r.group, r.refuse = "openai", refuseOpenAI
+	}
+	return list
+}
+
+// newResponse is a response that is to be made.
+type newResponse struct {
+	in    openaiwire.ResponseRequest
+	terms *openaiwire.Terms
+	turn  *openaiwire.Turn
+	opts  stream.ResponseOptions // but for the run
+}
+
+// create answers POST /v1/responses.
+func (h *responseHandlers) create(c *call) error {
+	n, err := h.readResponse(c)
+	if err != nil {
+		return err
+	}
+	target, err := h.target(c, n.in.Model)
+	if err != nil {
+		return err
+	}
+	req, err := h.request(c, n)
+	if err != nil {
+		return err
+	}
+	how := leaving()
+	if n.in.Background {
+		how = &runs.StartOptions{Ended: func(run *runs.Run) { h.keepEnded(c, n, run) }}
+	}
+	run, err := h.start(c, target, n.turn, req, how)
+	if err != nil {
+		return err
+	}
+	c.shown(run)
+	opts := h.optionsOf(c, n, run)
+	if n.in.Background {
+		if err := h.put(c, n, run, stream.Responses(&opts).Response()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case n.in.Stream:
+		return h.follow(c, run, &opts, !n.in.Background)
+	case n.in.Background:
+		return c.answer(stream.Responses(&opts).Response())
+	}
+	defer h.cancelIfLeft(c, run)
+	r, err := h.whole(c, run, &opts)
+	if err != nil {
+		return err
+	}
+	return c.answer(r)
+}
+
+// readResponse reads the body.
+func (h *responseHandlers) readResponse(c *call) (*newResponse, error) {
+	raw, err := c.readBody()
+	if err != nil {
+		return nil, err
+	}
+	n := &newResponse{}
+	if err := decodeKnown(raw, &n.in); err != nil {
+		return nil, err
+	}
+	if n.terms, err = n.in.Terms(); err != nil {
+		return nil, err
+	}
+	if n.turn, err = n.in.Turn(); err != nil {
+		return nil, err
+	}
+	if _, err = n.in.Items(""); err != nil {
+		return nil, err
+	}
+	n.opts = stream.ResponseOptions{JSON: n.terms.JSON(), Approvals: n.terms.Approvals}
+	n.opts.Response, err = n.in.Response()
+	return n, err
+}
+
+// optionsOf returns the options of the encoder of a response that a run makes. A response
+// whose conversation the host keeps is stored when the run has ended.
+func (h *responseHandlers) optionsOf(c *call, n *newResponse, run *runs.Run) stream.ResponseOptions {
+	opts := n.opts
+	own := &opts.Response
+	own.ID, own.CreatedAt = responsePrefix+run.ID, run.Started.Unix()
+	if own.Store = run.Thread != ""; own.Store {
+		own.Conversation = &stream.ResponseConversation{ID: run.Thread}
+		opts.Ended = func(r *stream.Response) { h.keep(c, n, run, r) }
+	}
+	return opts
+}
+
+// request returns the request of a response: with the thread of its conversation, which is a
+// new one if it names none. A client that sends its earlier answers and names no conversation
+// keeps that itself.
+func (h *responseHandlers) request(c *call, n *newResponse) (*host.Request, error) {
+	req := &host.Request{Client: &n.terms.Client, ModelParameters: n.terms.Parameters, Durable: n.in.Background}
+	named, err := n.in.ConversationID()
+	if err != nil {
+		return nil, err
+	}
+	kept := named == "" && n.in.PreviousResponse == "" && c.principal.Thread == "" && (n.turn.Resent || !n.in.Stored())
+	switch {
+	case kept && n.in.Background:
+		return nil, &openaiwire.ParamError{Param: "background", Err: host.Errorf(host.InvalidArgument, "the client keeps the conversation of a response in the background").WithHint("name a conversation or a previous_response_id")}
+	case kept:
+		req.Client.Unstored = true
+		return req, nil
+	case !n.in.Stored():
+		return nil, &openaiwire.ParamError{Param: "store", Err: host.Errorf(host.InvalidArgument, "the conversation is the host's and nothing is to be stored").WithHint("send the conversation as input, or leave store out")}
+	case n.in.PreviousResponse != "":
+		req.Thread, err = h.after(c, n)
+		return req, err
+	}
+	if req.Thread, err = c.threadOf(named); err == nil && req.Thread == "" {
+		req.Thread = "conv_" + host.NewID()
+	}
+	return req, err
+}
+
+// after returns the thread that continues a response: its own, or a fork of it if the thread
+// has moved on since.
+func (h *responseHandlers) after(c *call, n *newResponse) (string, error) {
+	r, err := h.record(c, n.in.PreviousResponse)
+	if err != nil {
+		return "", &previousError{err}
+	}
+	last, err := h.store.Last(c.ctx, c.principal.Tenant, r.Thread)
+	if err != nil || last == r.ID || len(n.turn.Results) > 0 {
+		return r.Thread, err
+	}
+	if h.threads == nil || c.principal.Thread != "" {
+		return "", host.Errorf(host.Conflict, "response %.100q is not the last of its conversation", r.ID).WithHint("continue by the last one")
+	}
+	fork, err := h.threads.For(c.principal.Tenant).Fork(c.ctx, r.Thread, &threads.ForkOptions{ID: "conv_" + host.NewID(), At: threads.At{Turn: r.Run}})
+	if err != nil {
+		return "", err
+	}
+	return fork.ID, nil
+}
+
+// previousError is the error about a response that a request continues.
+type previousError struct{ error }
+
+func (e *previousError) Unwrap() error { return e.error }
+
+// whole returns the response when its run has ended. A run that failed is an error.
+func (h *responseHandlers) whole(c *call, run *runs.Run, opts *stream.ResponseOptions) (*stream.Response, error) {
+	e := stream.Responses(opts)
+	var ended *runevent.RunFinished
+	for ev, err := range h.runs.eventsFrom(c, run.ID, 0) {
+		switch {
+		case err == nil:
+			ended, _ = ev.Data.(*runevent.RunFinished)
+			err = e.Note(ev)
+		case ended != nil && ended.Error != nil:
+			return e.Response(), c.api.forClient(ended.Error, run.ID)
+		}
+		if err != nil {
+			return e.Response(), err
+		}
+	}
+	return e.Response(), nil
+}
+
+// follow answers with the events of a response. leaving says that the run ends with its client.
+func (h *responseHandlers) follow(c *call, run *runs.Run, opts *stream.ResponseOptions, leaving bool) error {
+	if leaving {
+		defer h.cancelIfLeft(c, run)
+	}
+	serve := h.runs.stream
+	serve.Encoder = stream.Responses(opts)
+	c.r.Header.Del("Accept") // the request has chosen the form
+	c.api.logMasked(c, stream.Serve(c.w, c.r, h.runs.eventsFrom(c, run.ID, 0), &serve))
+	return errAnswered
+}
+
+// detached returns a call for work that its client does not wait for.
+func (c *call) detached() (*call, context.CancelFunc) {
+	own := *c
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), c.api.options.RequestTimeout)
+	own.ctx = ctx
+	return &own, cancel
+}
+
+// keepEnded stores a response in the background when its run has ended.
+func (h *responseHandlers) keepEnded(c *call, n *newResponse, run *runs.Run) {
+	own, cancel := c.detached()
+	defer cancel()
+	opts := h.optionsOf(own, n, run)
+	if _, err := h.whole(own, run, &opts); err != nil && run.Error == nil {
+		own.api.logMasked(own, err)
+	}
+}
+
+// keep stores a response that has ended, also when its client has left.
+func (h *responseHandlers) keep(c *call, n *newResponse, run *runs.Run, r *stream.Response) {
+	own, cancel := c.detached()
+	defer cancel()
+	if err := h.put(own, n, run, r); err != nil {
+		own.api.options.Logger.ErrorContext(own.ctx, "response is not stored", "tenant", own.principal.Tenant, "response", r.ID, "error", err)
+	}
+}
+
+// put stores a response as it is now.
+func (h *responseHandlers) put(c *call, n *newResponse, run *runs.Run, r *stream.Response) error {
+	items, err := n.in.Items(run.ID)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return host.Errorf(host.Internal, "write response %q: %w", r.ID, err)
+	}
+	return h.store.Put(c.ctx, c.principal.Tenant, &responses.Record{ID: r.ID, Run: run.ID, Thread: run.Thread, Target: run.Target, Created: run.Started,
+		Ended: r.Status != "in_progress", Response: raw, Input: items})
+}
+
+// record returns the record of a response that the caller may reach.
+func (h *responseHandlers) record(c *call, id string) (*responses.Record, error) {
+	r, err := h.store.Get(c.ctx, c.principal.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	if only := c.principal.Thread; only != "" && r.Thread != only || !strings.HasPrefix(id, responsePrefix) {
+		return nil, host.Errorf(host.NotFound, "there is no response %.100q", id)
+	}
+	return r, nil
+}
+
+// found returns the response that the path names.
+func (h *responseHandlers) found(c *call) (*responses.Record, error) {
+	id, err := c.path("response")
+	if err != nil {
+		return nil, err
+	}
+	return h.record(c, id)
+}
+
+// get answers GET /v1/responses/{response}.
+func (h *responseHandlers) get(c *call) error {
+	r, err := h.found(c)
+	if err != nil {
+		return err
+	}
+	after, err := c.query.integer("starting_after")
+	if err != nil {
+		return err
+	}
+	opts, err := optionsAgain(r)
+	if err != nil {
+		return err
+	}
+	if c.query.text("stream") == "true" {
+		run, err := h.runs.runs.Get(c.ctx, c.principal.Tenant, r.Run)
+		if err != nil {
+			return err
+		}
+		if c.query.text("starting_after") != "" {
+			opts.From = int64(after) + 1
+		}
+		return h.follow(c, run, opts, false)
+	}
+	if r.Ended {
+		return c.answer(r.Response)
+	}
+	return c.answer(h.now(c, r, opts))
+}
+
+// optionsAgain returns the options of the encoder of a response that was begun before.
+func optionsAgain(r *responses.Record) (*stream.ResponseOptions, error) {
+	opts := &stream.ResponseOptions{}
+	if err := json.Unmarshal(r.Response, &opts.Response); err != nil {
+		return nil, host.Errorf(host.DataLoss, "response %q is damaged: %w", r.ID, err)
+	}
+	opts.JSON = !bytes.Contains(opts.Response.Text, []byte(`"type":"text"`))
+	opts.Approvals = bytes.Contains(opts.Response.Tools, []byte(`"`+stream.ApprovalTool+`"`))
+	return opts, nil
+}
+
+// now returns a response in the background that was not stored as ended: it runs, or another
+// process has ended it, or none has.
+func (h *responseHandlers) now(c *call, r *responses.Record, opts *stream.ResponseOptions) *stream.Response {
+	run, err := h.runs.runs.Get(c.ctx, c.principal.Tenant, r.Run)
+	switch {
+	case err == nil && run.Status.Ended():
+		ended, _ := h.whole(c, run, opts) // the response says how the run failed
+		return ended
+	case host.CodeOf(err) == host.NotFound:
+		return stream.LostResponse(opts)
+	}
+	return stream.Responses(opts).Response()
+}
+
+// cancel answers POST /v1/responses/{response}/cancel.
+func (h *responseHandlers) cancel(c *call) error {
+	r, err := h.found(c)
+	if err != nil {
+		return err
+	}
+	if err := c.audit.record(); err != nil {
+		return err
+	}
+	if r.Ended {
+		return c.answer(r.Response)
+	}
+	opts, err := optionsAgain(r)
+	if err != nil {
+		return err
+	}
+	run, err := h.runs.runs.Cancel(c.ctx, c.principal.Tenant, r.Run)
+	if err != nil {
+		return err
+	}
+	canceled, err := h.whole(c, run, opts)
+	if c.ctx.Err() != nil {
+		return err
+	}
+	return c.answer(canceled)
+}
+
+// delete answers DELETE /v1/responses/{response}.
+func (h *responseHandlers) delete(c *call) error {
+	r, err := h.found(c)
+	if err != nil {
+		return err
+	}
+	if err := c.audit.record(); err != nil {
+		return err
+	}
+	if err := h.store.Delete(c.ctx, c.principal.Tenant, r.ID); err != nil {
+		return err
+	}
+	return c.answer(DeletedResponse{ID: r.ID, Object: "response", Deleted: true})
+}
+
+// maxInputItems is the most items of one page.
+const maxInputItems = 100
+
+// inputItems answers GET /v1/responses/{response}/input_items.
+func (h *responseHandlers) inputItems(c *call) error {
+	r, err := h.found(c)
+	if err != nil {
+		return err
+	}
+	limit, err := c.query.limit(maxInputItems)
+	if err != nil {
+		return err
+	}
+	var items []json.RawMessage
+	if len(r.Input) > 0 {
+		if err := json.Unmarshal(r.Input, &items); err != nil {
+			return host.Errorf(host.DataLoss, "the input of response %q is damaged: %w", r.ID, err)
+		}
+	}
+	return c.answer(pageOfItems(items, limit, c.query.text("order") == "asc", c.query.text("after")))
+}
+
+func pageOfItems(items []json.RawMessage, limit int, ascending bool, after string) *InputItems {
+	ids := make([]string, len(items))
+	for i, raw := range items {
+		var item struct{ ID string }
+		_ = json.Unmarshal(raw, &item) // each was written with an id
+		ids[i] = item.ID
+	}
+	page := &InputItems{Object: "list", Data: []json.RawMessage{}}
+	begun := after == ""
+	for n := range items {
+		i := n
+		if !ascending {
+			i = len(items) - 1 - n
+		}
+		switch {
+		case !begun:
+			begun = ids[i] == after
+		case len(page.Data) == limit:
+			page.HasMore = true
+		default:
+			if len(page.Data) == 0 {
+				page.FirstID = ids[i]
+			}
+			page.Data, page.LastID = append(page.Data, items[i]), ids[i]
+		}
+	}
+	return page
+}
