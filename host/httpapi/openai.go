@@ -258,7 +258,7 @@ func (h *openAIHandlers) result(c *call, run *runs.Run) (*runevent.RunResult, er
 	return collect(h.runs.eventsFrom(c, run.ID, 0))
 }
 
-// cancelIfLeft cancels a run whose client has left: it has nobody to answer.
+// cancelIfLeft cancels a run whose client has left.
 func (h *openAIHandlers) cancelIfLeft(c *call, run *runs.Run) {
 	if c.r.Context().Err() == nil {
 		return

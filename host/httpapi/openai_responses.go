@@ -244,7 +244,7 @@ func (h *responseHandlers) follow(c *call, run *runs.Run, opts *stream.ResponseO
 // detached returns a call for work that its client does not wait for.
 func (c *call) detached() (*call, context.CancelFunc) {
 	own := *c
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), c.api.options.RequestTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), c.api.options.Bounds.RequestTimeout)
 	own.ctx = ctx
 	return &own, cancel
 }
@@ -268,7 +268,7 @@ func (h *responseHandlers) keep(c *call, n *newResponse, run *runs.Run, r *strea
 	}
 }
 
-// put stores a response as it is now.
+// put stores a response, whether it has ended or not.
 func (h *responseHandlers) put(c *call, n *newResponse, run *runs.Run, r *stream.Response) error {
 	items, err := n.in.Items(run.ID)
 	if err != nil {

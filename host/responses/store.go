@@ -163,7 +163,7 @@ func noResponse(id string) error {
 	return host.Errorf(host.NotFound, "there is no response %.100q", id).WithHint("it was deleted, or made with store: false")
 }
 
-// Last returns the id of the response that was stored last in a thread, "" if there is none.
+// Last returns the id of the response that was stored last in a thread; it may be empty.
 func (s *Store) Last(ctx context.Context, tenant, thread string) (string, error) {
 	partition, err := host.TenantPartition(tenant)
 	if err != nil {

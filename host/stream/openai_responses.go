@@ -146,7 +146,7 @@ func LostResponse(opts *ResponseOptions) *Response {
 	return r
 }
 
-// Response returns the response as it is now.
+// Response returns the response with what the events so far have added.
 func (e *ResponseEncoder) Response() *Response { return e.resp }
 
 // Note is Encode without frames, for a caller that wants the response alone.

@@ -63,7 +63,7 @@ type chatFormat struct {
 	JSONSchema *outputFormat `json:"json_schema"`
 }
 
-// Terms returns what the client sets. Code invalid_argument for what is not done here.
+// Terms returns the terms that the client sets. Code invalid_argument for one that no run keeps.
 func (r *ChatRequest) Terms() (*Terms, error) {
 	if err := r.refuse(); err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func (r *ResponseRequest) ConversationID() (string, error) {
 	return id, nil
 }
 
-// Terms returns what the client sets. Code invalid_argument for what is not done here.
+// Terms returns the terms that the client sets. Code invalid_argument for one that no run keeps.
 func (r *ResponseRequest) Terms() (*Terms, error) {
 	switch {
 	case len(r.Prompt) > 0 && string(r.Prompt) != "null":

@@ -19,7 +19,7 @@ import (
 type Turn struct {
 	Instructions string          // of system and developer messages
 	Past         []*chat.Message // before the new part
-	Input        *chat.Message   // the user's messages at the end, as one; nil if there are none
+	Input        *chat.Message   // the user's messages at the end, as one; may be nil
 	Results      []Result        // of the calls at the end; none if there is an Input
 	Resent       bool            // the client sends earlier answers again
 	Digest       string          // of all messages: the same if they are sent again
