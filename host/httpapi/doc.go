@@ -47,6 +47,12 @@
 // /v1/admin/plugins are the host's, shared with all tenants, whose lists show them only for
 // the parameter shared, and without their grants.
 //
+// # OpenAI's API
+//
+// /v1/chat/completions, /v1/models and, with Options.Responses, /v1/responses answer clients of
+// OpenAI's API, with its bodies, answers and errors: a target is a model. Members of a body that
+// are not known are ignored there. See docs/openai.md.
+//
 // # Files
 //
 // Uploads and imports are read as they come, and bounded by MaxModuleBytes and MaxFileBytes.
