@@ -260,11 +260,23 @@ func (e *ResponseEncoder) delta(kind, text string) {
 	e.frame(event, append(b, rest...))
 }
 
+// added sends the item that begins, with members that are still empty.
+func (e *ResponseEncoder) added(members string) {
+	if e.silent {
+		return
+	}
+	b := strconv.AppendInt([]byte(`"output_index":`), int64(len(e.resp.Output)), 10)
+	b = appendQuoted(append(b, `,"item":{"type":`...), e.open.Type)
+	b = appendQuoted(append(b, `,"id":`...), e.open.ID)
+	b = append(append(b, `,"status":"in_progress",`...), members...)
+	e.frame("response.output_item.added", append(b, '}'))
+}
+
 func (e *ResponseEncoder) begin(kind string) {
 	e.text = e.text[:0]
 	if kind == "reasoning" {
 		e.open = e.newItem("reasoning", "rs_")
-		e.item("response.output_item.added", e.open)
+		e.added(`"summary":[]`)
 		if !e.silent {
 			e.frame("response.reasoning_summary_part.added", append(e.place("summary_index"), `,"part":{"type":"summary_text","text":""}`...))
 		}
@@ -272,7 +284,7 @@ func (e *ResponseEncoder) begin(kind string) {
 	}
 	e.open = e.newItem("message", "msg_")
 	e.open.Role = "assistant"
-	e.item("response.output_item.added", &outputItem{Type: "message", ID: e.open.ID, Status: "in_progress", Role: "assistant", Content: []outputText{}})
+	e.added(`"role":"assistant","content":[]`)
 	if !e.silent {
 		e.frame("response.content_part.added", append(e.place("content_index"), `,"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}`...))
 	}
