@@ -8,6 +8,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,6 +49,8 @@ const (
 type (
 	load struct {
 		URL, Accept string
+		Body        string // default: a run of the native route
+		Threads     bool   // each request names a thread of its own
 		Requests    int
 		Open        bool // streams, and keep them
 	}
@@ -107,12 +110,15 @@ func (l *load) run() *loadResult {
 }
 
 func (l *load) ask(client *http.Client) (got string, ok bool) {
-	req, err := http.NewRequest("POST", l.URL, strings.NewReader(`{"text":"where is order 1042?"}`))
+	req, err := http.NewRequest("POST", l.URL, strings.NewReader(cmp.Or(l.Body, `{"text":"where is order 1042?"}`)))
 	if err != nil {
 		return err.Error(), false
 	}
 	req.Header.Set("Authorization", "Bearer acme")
 	req.Header.Set("Content-Type", "application/json")
+	if l.Threads {
+		req.Header.Set("X-Thread-Id", host.NewID())
+	}
 	if l.Accept != "" {
 		req.Header.Set("Accept", l.Accept)
 	}
@@ -122,7 +128,7 @@ func (l *load) ask(client *http.Client) (got string, ok bool) {
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	return fmt.Sprint(resp.StatusCode, " ", string(raw), err), err == nil && resp.StatusCode == 200 && bytes.Contains(raw, []byte("It is shipped."))
+	return fmt.Sprint(resp.StatusCode, " ", string(raw), err), err == nil && resp.StatusCode == 200 && bytes.Contains(raw, []byte("shipped."))
 }
 
 // loaded has a load made by a child process, and returns what it measured and the

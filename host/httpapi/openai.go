@@ -246,13 +246,16 @@ func (c *call) shown(run *runs.Run) {
 // run ends as well.
 func (h *openAIHandlers) result(c *call, run *runs.Run) (*runevent.RunResult, error) {
 	defer h.cancelIfLeft(c, run)
+	if h.runs.view != nil { // read as they come: a run may have more events than are kept
+		return collect(h.runs.eventsFrom(c, run.ID, 0))
+	}
 	ended, err := h.runs.runs.Wait(c.ctx, c.principal.Tenant, run.ID)
 	switch {
 	case ended == nil:
 		return nil, err
 	case ended.Error != nil:
 		return nil, c.api.forClient(ended.Error, run.ID)
-	case ended.Result != nil && h.runs.view == nil:
+	case ended.Result != nil:
 		return ended.Result, nil
 	}
 	return collect(h.runs.eventsFrom(c, run.ID, 0))

@@ -111,12 +111,27 @@ func (h *responseHandlers) create(c *call) error {
 	case n.in.Background:
 		return c.answer(stream.Responses(&opts).Response())
 	}
-	defer h.cancelIfLeft(c, run)
-	r, err := h.whole(c, run, &opts)
+	result, err := h.result(c, run)
 	if err != nil {
 		return err
 	}
-	return c.answer(r)
+	return h.answerKept(c, n, run, result, &opts)
+}
+
+// answerKept answers with the response of a run that has ended, after it is stored.
+func (h *responseHandlers) answerKept(c *call, n *newResponse, run *runs.Run, result *runevent.RunResult, opts *stream.ResponseOptions) error {
+	opts.Ended = nil
+	r := stream.NewResponse(result, nil, opts)
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return host.Errorf(host.Internal, "write response %q: %w", r.ID, err)
+	}
+	if r.Store {
+		own, cancel := c.detached()
+		defer cancel()
+		h.logUnstored(own, r.ID, h.putRaw(own, n, run, r.Status, raw))
+	}
+	return c.answer(json.RawMessage(raw))
 }
 
 // readResponse reads the body.
@@ -133,9 +148,6 @@ func (h *responseHandlers) readResponse(c *call) (*newResponse, error) {
 		return nil, err
 	}
 	if n.turn, err = n.in.Turn(); err != nil {
-		return nil, err
-	}
-	if _, err = n.in.Items(""); err != nil {
 		return nil, err
 	}
 	n.opts = stream.ResponseOptions{JSON: n.terms.JSON(), Approvals: n.terms.Approvals}
@@ -210,25 +222,6 @@ type previousError struct{ error }
 
 func (e *previousError) Unwrap() error { return e.error }
 
-// whole returns the response when its run has ended. A run that failed is an error.
-func (h *responseHandlers) whole(c *call, run *runs.Run, opts *stream.ResponseOptions) (*stream.Response, error) {
-	e := stream.Responses(opts)
-	var ended *runevent.RunFinished
-	for ev, err := range h.runs.eventsFrom(c, run.ID, 0) {
-		switch {
-		case err == nil:
-			ended, _ = ev.Data.(*runevent.RunFinished)
-			err = e.Note(ev)
-		case ended != nil && ended.Error != nil:
-			return e.Response(), c.api.forClient(ended.Error, run.ID)
-		}
-		if err != nil {
-			return e.Response(), err
-		}
-	}
-	return e.Response(), nil
-}
-
 // follow answers with the events of a response. leaving says that the run ends with its client.
 func (h *responseHandlers) follow(c *call, run *runs.Run, opts *stream.ResponseOptions, leaving bool) error {
 	if leaving {
@@ -251,35 +244,58 @@ func (c *call) detached() (*call, context.CancelFunc) {
 
 // keepEnded stores a response in the background when its run has ended.
 func (h *responseHandlers) keepEnded(c *call, n *newResponse, run *runs.Run) {
-	own, cancel := c.detached()
-	defer cancel()
-	opts := h.optionsOf(own, n, run)
-	if _, err := h.whole(own, run, &opts); err != nil && run.Error == nil {
-		own.api.logMasked(own, err)
+	opts := h.optionsOf(c, n, run)
+	h.ended(c, run, &opts)
+}
+
+// ended returns the response of a run that has ended, whether well or not.
+func (h *responseHandlers) ended(c *call, run *runs.Run, opts *stream.ResponseOptions) *stream.Response {
+	result := run.Result
+	if result == nil || h.runs.view != nil {
+		own, cancel := c.detached()
+		defer cancel()
+		var err error
+		if result, err = collect(h.runs.eventsFrom(own, run.ID, 0)); err != nil && run.Error == nil {
+			own.api.logMasked(own, err)
+		}
 	}
+	var failure *host.Error
+	if run.Error != nil {
+		failure = c.api.forClient(run.Error, run.ID)
+	}
+	return stream.NewResponse(result, failure, opts)
 }
 
 // keep stores a response that has ended, also when its client has left.
 func (h *responseHandlers) keep(c *call, n *newResponse, run *runs.Run, r *stream.Response) {
 	own, cancel := c.detached()
 	defer cancel()
-	if err := h.put(own, n, run, r); err != nil {
-		own.api.options.Logger.ErrorContext(own.ctx, "response is not stored", "tenant", own.principal.Tenant, "response", r.ID, "error", err)
+	h.logUnstored(own, r.ID, h.put(own, n, run, r))
+}
+
+// logUnstored logs why a response is not stored: its client has an answer all the same.
+func (h *responseHandlers) logUnstored(c *call, id string, err error) {
+	if err != nil {
+		c.api.options.Logger.ErrorContext(c.ctx, "response is not stored", "tenant", c.principal.Tenant, "response", id, "error", err)
 	}
 }
 
 // put stores a response, whether it has ended or not.
 func (h *responseHandlers) put(c *call, n *newResponse, run *runs.Run, r *stream.Response) error {
-	items, err := n.in.Items(run.ID)
-	if err != nil {
-		return err
-	}
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return host.Errorf(host.Internal, "write response %q: %w", r.ID, err)
 	}
-	return h.store.Put(c.ctx, c.principal.Tenant, &responses.Record{ID: r.ID, Run: run.ID, Thread: run.Thread, Target: run.Target, Created: run.Started,
-		Ended: r.Status != "in_progress", Response: raw, Input: items})
+	return h.putRaw(c, n, run, r.Status, raw)
+}
+
+func (h *responseHandlers) putRaw(c *call, n *newResponse, run *runs.Run, status string, raw json.RawMessage) error {
+	items, err := n.in.Items(run.ID)
+	if err != nil {
+		return err
+	}
+	return h.store.Put(c.ctx, c.principal.Tenant, &responses.Record{ID: responsePrefix + run.ID, Run: run.ID, Thread: run.Thread, Target: run.Target, Created: run.Started,
+		Ended: status != "in_progress", Response: raw, Input: items})
 }
 
 // record returns the record of a response that the caller may reach.
@@ -350,8 +366,7 @@ func (h *responseHandlers) now(c *call, r *responses.Record, opts *stream.Respon
 	run, err := h.runs.runs.Get(c.ctx, c.principal.Tenant, r.Run)
 	switch {
 	case err == nil && run.Status.Ended():
-		ended, _ := h.whole(c, run, opts) // the response says how the run failed
-		return ended
+		return h.ended(c, run, opts)
 	case host.CodeOf(err) == host.NotFound:
 		return stream.LostResponse(opts)
 	}
@@ -374,15 +389,15 @@ func (h *responseHandlers) cancel(c *call) error {
 	if err != nil {
 		return err
 	}
-	run, err := h.runs.runs.Cancel(c.ctx, c.principal.Tenant, r.Run)
-	if err != nil {
+	registry, tenant := h.runs.runs, c.principal.Tenant
+	if _, err := registry.Cancel(c.ctx, tenant, r.Run); err != nil {
 		return err
 	}
-	canceled, err := h.whole(c, run, opts)
-	if c.ctx.Err() != nil {
+	run, err := registry.Wait(c.ctx, tenant, r.Run)
+	if run == nil {
 		return err
 	}
-	return c.answer(canceled)
+	return c.answer(h.ended(c, run, opts))
 }
 
 // delete answers DELETE /v1/responses/{response}.

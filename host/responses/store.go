@@ -103,9 +103,7 @@ func (s *Store) Put(ctx context.Context, tenant string, r *Record) error {
 // encode returns the JSON of a record, without its input if that is too long.
 func encode(r *Record) ([]byte, error) {
 	for _, input := range []json.RawMessage{r.Input, nil} {
-		own := *r
-		own.Input = input
-		raw, err := json.Marshal(own)
+		raw, err := encodeWith(r, input)
 		if err != nil {
 			return nil, host.Errorf(host.InvalidArgument, "response %q cannot be written: %w", r.ID, err)
 		}
@@ -114,6 +112,22 @@ func encode(r *Record) ([]byte, error) {
 		}
 	}
 	return nil, host.Errorf(host.ResourceExhausted, "response %q has more than %d bytes", r.ID, MaxBytes)
+}
+
+// encodeWith returns the JSON of a record with an input. The documents in it are appended: to
+// have them encoded again would cost more than the rest.
+func encodeWith(r *Record, input json.RawMessage) ([]byte, error) {
+	own := *r
+	own.Response, own.Input = nil, nil
+	raw, err := json.Marshal(own)
+	if err != nil || len(r.Response) == 0 {
+		return raw, err
+	}
+	raw = append(append(raw[:len(raw)-len(`,"response":null}`)], `,"response":`...), r.Response...)
+	if len(input) > 0 {
+		raw = append(append(raw, `,"input":`...), input...)
+	}
+	return append(raw, '}'), nil
 }
 
 // Get returns the record of an id. Codes: not_found, data_loss for one that is damaged, and

@@ -3,6 +3,7 @@ package stream
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
@@ -149,11 +150,39 @@ func LostResponse(opts *ResponseOptions) *Response {
 // Response returns the response with what the events so far have added.
 func (e *ResponseEncoder) Response() *Response { return e.resp }
 
-// Note is Encode without frames, for a caller that wants the response alone.
-func (e *ResponseEncoder) Note(ev host.Event) error {
+// NewResponse returns the response of a run that has ended: the one with which a stream of
+// its events ends. failure is that of a run that failed, whose result may be nil.
+func NewResponse(r *runevent.RunResult, failure *fault.Error, opts *ResponseOptions) *Response {
+	e := Responses(opts)
 	e.silent = true
-	_, err := e.Encode(nil, ev)
-	return err
+	if r == nil {
+		r = &runevent.RunResult{Run: strings.TrimPrefix(opts.Response.ID, "resp_")}
+	}
+	e.run, e.replays = r.Run, r.Replayed
+	for _, result := range r.Results {
+		for _, m := range result.Messages {
+			e.wholeMessage(m)
+		}
+		e.answer = result.FinishReason
+	}
+	for _, q := range r.Questions {
+		e.ask(q)
+	}
+	e.finish(&runevent.RunFinished{FinishReason: r.FinishReason, Thread: r.Thread, Usage: r.Usage, Error: failure})
+	return e.resp
+}
+
+// wholeMessage adds an answer with its reasoning.
+func (e *ResponseEncoder) wholeMessage(m *chat.Message) {
+	if m.Role != chat.Assistant {
+		return
+	}
+	for _, p := range m.Parts {
+		if p, ok := p.(*chat.Reasoning); ok {
+			e.delta("reasoning", p.Text)
+		}
+	}
+	e.messageDone(m)
 }
 
 // Encode implements Encoder.

@@ -163,6 +163,11 @@ type inputItem struct {
 
 // Items returns the input as items, each with an id: those of run are fresh.
 func (r *ResponseRequest) Items(run string) (json.RawMessage, error) {
+	if len(r.Input) > 0 && r.Input[0] == '"' { // a text, which is one message
+		b := append([]byte(`[{"type":"message","id":"item_`), run...)
+		b = append(append(b, `_0","role":"user","content":[{"type":"input_text","text":`...), r.Input...)
+		return append(b, `}]}]`...), nil
+	}
 	list, err := r.items()
 	if err != nil {
 		return nil, err
