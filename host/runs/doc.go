@@ -48,8 +48,8 @@
 // of events continue when another process takes a run over: after the last event that is
 // stored comes a run.started of the new process.
 //
-// What a host has sent after its last commit, for up to a second, is not stored if the host
-// is killed. The next host produces it again, as it repeats the work after the last step in
+// Events that a host has sent after its last commit, for up to a second, are not stored if the host
+// is killed. The next host produces them again, as it repeats the work after the last step in
 // the journal, under the numbers that follow the last stored event. A reader that resumes
 // from a number which the run does not have yet gets the events from that run.started on;
 // one that resumes later gets those from its number on, and finds each whole message in its

@@ -167,7 +167,8 @@ func (s *eventStore) rows(ctx context.Context, key runKey) (out []row, err error
 	return out, nil
 }
 
-// schedule has what is pending stored when storeEvery is over. s.mu is held.
+// schedule starts the timer of the next commit, at least storeEvery after the last one. s.mu is
+// held.
 func (s *eventStore) schedule() {
 	if s.timer != nil || s.closed {
 		return
@@ -181,7 +182,8 @@ func (s *eventStore) schedule() {
 	})
 }
 
-// flush stores what is pending.
+// flush commits the events that wait in the logs of all runs, and removes the logs whose time
+// is over.
 func (s *eventStore) flush(ctx context.Context) {
 	s.storing <- struct{}{}
 	defer func() { <-s.storing }()
@@ -267,7 +269,7 @@ func (s *eventStore) dropTenant(tenant string) {
 	delete(s.swept, partition)
 }
 
-// close stores what is pending and ends the store.
+// close commits the events that wait, and ends the store.
 func (s *eventStore) close(ctx context.Context) {
 	if s == nil {
 		return
@@ -284,7 +286,7 @@ func (s *eventStore) close(ctx context.Context) {
 	s.timers.Wait()
 }
 
-// flushNow stores what is pending before other registries take the runs over.
+// flushNow commits the events that wait before other registries take the runs over.
 func (s *eventStore) flushNow(ctx context.Context) {
 	if s == nil {
 		return

@@ -140,7 +140,7 @@ func (l *runLog) append(number int64, line []byte) {
 	}
 }
 
-// stop ends the log of a run that another registry continues: what comes after is not part
+// stop ends the log of a run that another registry continues: its later events are not part
 // of the run.
 func (l *runLog) stop() {
 	if l == nil {
