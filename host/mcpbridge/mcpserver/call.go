@@ -144,8 +144,11 @@ func (e *endpoint) guard(next mcp.MethodHandler) mcp.MethodHandler {
 				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fault.MaskedText(fault.Internal, "")}
 			}
 		}()
-		if method == "resources/list" {
+		switch method {
+		case "resources/list":
 			return e.listResources(ctx, req, next)
+		case "logging/setLevel":
+			e.logs.Store(true)
 		}
 		return next(ctx, method, req)
 	}
@@ -276,15 +279,7 @@ func (c *call) start(ctx context.Context, request *host.Request) (*outcome, erro
 		return nil, err
 	}
 	o := &outcome{}
-	var failure error
-	for ev, err := range c.events(ctx, run) {
-		if err != nil {
-			failure = err
-			break
-		}
-		o.take(ev)
-		c.report(ctx, ev)
-	}
+	failure := c.follow(ctx, run, o)
 	if ctx.Err() != nil {
 		if _, err := registry.Cancel(context.WithoutCancel(ctx), run.Tenant, run.ID); err != nil {
 			c.endpoint.owner.opts.Logger.WarnContext(ctx, "a run whose client has left is not canceled", "tenant", run.Tenant, "run", run.ID, "error", err)
@@ -306,6 +301,32 @@ func (c *call) start(ctx context.Context, request *host.Request) (*outcome, erro
 		return nil, &runError{failure, run.ID}
 	}
 	return o, nil
+}
+
+// follow follows a run to its end, and returns its error. A client that wants to read nothing
+// before the result spares the run its reader.
+func (c *call) follow(ctx context.Context, run *runs.Run, o *outcome) error {
+	s := c.endpoint.owner
+	if s.opts.View == nil && c.wantsNone() && !c.wantsLogs() {
+		ended, err := s.runs.Wait(ctx, run.Tenant, run.ID)
+		if ended != nil && ended.Result != nil {
+			for _, result := range ended.Result.Results {
+				for _, m := range result.Messages {
+					o.takeMessage(m)
+				}
+			}
+			o.artifacts = ended.Result.Artifacts
+		}
+		return err
+	}
+	for ev, err := range c.events(ctx, run) {
+		if err != nil {
+			return err
+		}
+		o.take(ev)
+		c.report(ctx, ev)
+	}
+	return nil
 }
 
 // runError is the error of a run, with its id.
@@ -330,20 +351,24 @@ func (c *call) events(ctx context.Context, run *runs.Run) iter.Seq2[host.Event, 
 func (o *outcome) take(ev host.Event) {
 	switch d := ev.Data.(type) {
 	case *runevent.MessageDone:
-		switch d.Message.Role {
-		case chat.Assistant:
-			if text := d.Message.Text(); text != "" {
-				o.text = text
-			}
-		case chat.ToolRole:
-			for _, p := range d.Message.Parts {
-				if r, ok := p.(*chat.ToolResult); ok {
-					o.result = r
-				}
-			}
-		}
+		o.takeMessage(d.Message)
 	case *runevent.ArtifactMade:
 		o.artifacts = chat.PutArtifact(o.artifacts, *d.Artifact)
+	}
+}
+
+func (o *outcome) takeMessage(m *chat.Message) {
+	switch m.Role {
+	case chat.Assistant:
+		if text := m.Text(); text != "" {
+			o.text = text
+		}
+	case chat.ToolRole:
+		for _, p := range m.Parts {
+			if r, ok := p.(*chat.ToolResult); ok {
+				o.result = r
+			}
+		}
 	}
 }
 

