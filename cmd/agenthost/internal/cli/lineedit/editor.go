@@ -70,7 +70,7 @@ func New(options *Options) *Editor {
 			s.Config.Binds[keymap] = map[string]inputrc.Bind{}
 		}
 		s.Config.Binds[keymap][string(eventsKey)] = inputrc.Bind{Action: eventsCommand}
-		if keymap != "vi-command" { // in which ctrl-J is a movement
+		if keymap != "vi-command" { // where keys are commands, and type no text
 			s.Config.Binds[keymap]["\n"] = inputrc.Bind{Action: newlineCommand}
 		}
 	}
