@@ -1,5 +1,7 @@
 package openaimodel_test
 
+// Scenario: a tool has returned an image, and the service takes it or refuses it.
+
 import (
 	"testing"
 
