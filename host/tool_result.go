@@ -83,7 +83,7 @@ func (c *toolCall) ensureOutput(run string) {
 
 func (c *toolCall) finished() *runevent.ToolFinished {
 	return &runevent.ToolFinished{
-		ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil,
+		ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil, Unknown: c.unknown,
 		DurationUS: c.duration.Microseconds(), Cost: c.output.Cost,
 	}
 }

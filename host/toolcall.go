@@ -45,6 +45,7 @@ type toolCall struct {
 	message  *Message         // joins the conversation
 	open     *replay.OpenCall // waits for an answer
 	replayed bool             // it ran in another process
+	unknown  bool             // there is no tool of its name
 	key      string           // by which clients know it, if that is not its idempotency key
 }
 
@@ -73,6 +74,7 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 	case tool == nil && tc.callsNone():
 		return nil, Errorf(FailedPrecondition, "No tool may be called here.")
 	case tool == nil:
+		c.unknown = true
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(tc.tools.specs))
 	}
 	c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))

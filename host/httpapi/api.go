@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"path"
@@ -184,7 +185,7 @@ func (a *API) OpenAPI() json.RawMessage { return a.document }
 
 // logMasked logs an error of which the client reads less.
 func (a *API) logMasked(c *call, err error) {
-	if err == nil || a.options.WholeErrors || host.CodeOf(err) == host.Canceled || !fault.Masked(err) {
+	if err == nil || a.options.WholeErrors || host.CodeOf(err) == host.Canceled || errors.Is(err, errPanicked) || !fault.Masked(err) {
 		return
 	}
 	a.options.Logger.LogAttrs(c.ctx, slog.LevelError, "request failed",

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -123,6 +124,26 @@ func (c *call) path(name string) (string, error) {
 	return v, nil
 }
 
+// checkBody refuses a body in an encoding or a charset that the route does not read. A file
+// may be a text in any charset.
+func (c *call) checkBody() error {
+	if c.route.body == nil && c.route.takes == "" {
+		return nil
+	}
+	if e := strings.Join(c.r.Header.Values("Content-Encoding"), ","); e != "" && !strings.EqualFold(e, "identity") {
+		c.w.Header().Set("Accept-Encoding", "identity")
+		return &statusError{http.StatusUnsupportedMediaType, host.Errorf(host.InvalidArgument, "the body has the encoding %.60q", e).WithHint("send it without Content-Encoding")}
+	}
+	if c.route.body == nil {
+		return nil
+	}
+	_, params, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")) // the handler refuses one that cannot be parsed
+	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return &statusError{http.StatusUnsupportedMediaType, host.Errorf(host.InvalidArgument, "the body has the charset %.60q", charset).WithHint("send UTF-8")}
+	}
+	return nil
+}
+
 // bodyIs refuses a body of another media type than those; none is any of them.
 func (c *call) bodyIs(types ...string) error {
 	t := c.r.Header.Get("Content-Type")
@@ -203,7 +224,14 @@ func decodeBy(d *json.Decoder, raw []byte, into any) error {
 func bodyFault(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return "member " + strconv.Quote(wrong.Field) + " is a " + wrong.Value
+		is := " is a " + wrong.Value
+		if strings.HasPrefix(wrong.Value, "a") || strings.HasPrefix(wrong.Value, "o") { // array, object
+			is = " is an " + wrong.Value
+		}
+		if wrong.Field == "" {
+			return "it" + is
+		}
+		return "member " + strconv.Quote(wrong.Field) + is
 	}
 	const unknown = "json: unknown field "
 	if text := err.Error(); len(text) > len(unknown) && text[:len(unknown)] == unknown {

@@ -11,22 +11,20 @@ import (
 // none, so that its values are few. It is called by many goroutines at once.
 type Observe func(r *http.Request, route string) (_ context.Context, answered func(status int))
 
-// observe calls the observers of a request. The answer goes through the writer that it
-// returns.
-func (a *API) observe(w http.ResponseWriter, r *http.Request, of *route) (http.ResponseWriter, *http.Request, func()) {
+// observe calls the observers of a request, whose answer goes through w.
+func (a *API) observe(w *statusWriter, r *http.Request, of *route) (*http.Request, func()) {
 	if len(a.options.Observe) == 0 {
-		return w, r, func() {}
+		return r, func() {}
 	}
-	noted := &statusWriter{ResponseWriter: w}
 	ends := make([]func(int), 0, len(a.options.Observe))
 	for _, observe := range a.options.Observe {
 		ctx, end := observe(r, of.path)
 		r = r.WithContext(ctx)
 		ends = append(ends, end)
 	}
-	return noted, r, func() {
+	return r, func() {
 		for i := len(ends) - 1; i >= 0; i-- {
-			ends[i](noted.status)
+			ends[i](w.status)
 		}
 	}
 }
@@ -34,7 +32,7 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, of *route) (http.R
 // statusWriter takes note of the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
-	status int
+	status int // 0 before the answer has begun
 }
 
 // WriteHeader implements http.ResponseWriter.

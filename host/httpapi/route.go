@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -137,7 +139,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.cors(w, r) {
 		return
 	}
-	if !isClean(r.URL.EscapedPath()) {
+	if r.Method == http.MethodConnect || !isClean(r.URL.EscapedPath()) { // which the mux redirects
 		a.serve(w, r, a.unknown)
 		return
 	}
@@ -146,17 +148,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers a request of a route.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, of *route) {
-	w, r, observed := a.observe(w, r, of)
+	out := &statusWriter{ResponseWriter: w}
+	r, observed := a.observe(out, r, of)
 	defer observed()
-	c, cancel := a.begin(w, r, of)
+	c, cancel := a.begin(out, r, of)
 	defer cancel()
-	err := a.admit(c)
-	if err == nil {
-		err = of.handle(c)
-	}
+	err := c.handle()
 	c.audit.end(err)
 	switch {
 	case err == nil || errors.Is(err, errAnswered):
+	case out.status != 0 && errors.Is(err, errPanicked):
+		panic(http.ErrAbortHandler) // a client must not take the part that it has for the whole
 	case of.refuse != nil:
 		of.refuse(c, err)
 	default:
@@ -164,8 +166,41 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, of *route) {
 	}
 }
 
+// handle admits the call and calls the route's handler. Its panic is logged, and an error of
+// code internal.
+func (c *call) handle() (err error) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(p)
+		default:
+			err = c.panicked(p)
+		}
+	}()
+	if err := c.api.admit(c); err != nil {
+		return err
+	}
+	return c.route.handle(c)
+}
+
+// maxStackBytes bounds the stack of a panic in the log.
+const maxStackBytes = 16 << 10
+
+// errPanicked is wrapped by the error of a call whose handler panicked.
+var errPanicked = errors.New("the handler panicked")
+
+// panicked logs the panic p of the call's handler, and returns its error.
+func (c *call) panicked(p any) error {
+	stack := debug.Stack()
+	c.api.options.Logger.LogAttrs(c.ctx, slog.LevelError, "a handler panicked",
+		slog.String("request", c.id), slog.String("route", c.route.id), slog.String("tenant", c.principal.Tenant),
+		slog.Any("panic", p), slog.String("stack", string(stack[:min(len(stack), maxStackBytes)])))
+	return host.Errorf(host.Internal, "%w", errPanicked)
+}
+
 // admit identifies the caller, and checks what the route's row says about requests.
-func (a *API) admit(c *call) error {
+func (a *API) admit(c *call) (err error) {
 	if c.route.scope != "" || c.route.any {
 		p, err := a.authenticate(c.r)
 		if err != nil {
@@ -182,7 +217,9 @@ func (a *API) admit(c *call) error {
 	if err := c.checkCondition(); err != nil {
 		return err
 	}
-	var err error
+	if err := c.checkBody(); err != nil {
+		return err
+	}
 	c.query, err = readQuery(c.route, c.r)
 	return err
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -176,7 +177,12 @@ func (h *runHandlers) request(c *call, in *StartRun) (*host.Request, error) {
 		Text: in.Text, Input: in.Input, Regenerate: in.Regenerate, NewBranch: in.NewBranch,
 		ModelParameters: in.ModelParameters, Racing: in.Racing, Durable: in.Durable,
 	}
-	if len(in.State) > 0 {
+	state := bytes.TrimSpace(in.State)
+	switch {
+	case len(state) == 0 || string(state) == "null":
+	case state[0] != '{':
+		return nil, host.Errorf(host.InvalidArgument, "the state is not a JSON object").WithHint("send the members that overlay the thread's state: {\"name\":value}")
+	default:
 		req.State = in.State
 	}
 	return req, nil

@@ -460,7 +460,7 @@ func (h *threadHandlers) exportThread(c *call) error {
 		return err
 	}
 	if h.view != nil {
-		return host.Errorf(host.PermissionDenied, "this host hides parts of threads from clients, and exports none").WithHint("export with the command agenthost thread export")
+		return host.Errorf(host.PermissionDenied, "this host hides parts of threads from clients, and exports none").WithHint("ask the operator of this service for an export")
 	}
 	format := transfer.Format(c.query.text("format"))
 	if format == "" {

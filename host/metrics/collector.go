@@ -15,6 +15,9 @@ const (
 	maxRuns   = 100_000 // in progress
 )
 
+// unknownTool stands for the names of tools that models have invented. No tool has it.
+const unknownTool = "(unknown)"
+
 // Options are the optional parts of a collector.
 type Options struct {
 	// Plugins is the runtime of plugins to measure, a *plugin.Runtime; nil is none.
@@ -106,8 +109,12 @@ func (c *Collector) Measure(scope host.Scope, ev host.Event) {
 	case *runevent.MessageDone:
 		c.answered(scope, ev.Time, d)
 	case *runevent.ToolFinished:
-		c.tools.add(1, d.Name, outcome(d.IsError, false))
-		c.toolSeconds.add(float64(d.DurationUS)/1e6, d.Name)
+		name := d.Name
+		if d.Unknown {
+			name = unknownTool
+		}
+		c.tools.add(1, name, outcome(d.IsError, false))
+		c.toolSeconds.add(float64(d.DurationUS)/1e6, name)
 	case *runevent.ToolRetried:
 		c.toolRetries.add(1, d.Name, string(d.Code))
 	case *runevent.ProcessorRan:

@@ -166,6 +166,18 @@ func TestRunsAreMeasuredHoweverTheyAreRead(t *testing.T) {
 	}
 }
 
+func TestNamesThatModelsInventHaveOneSeries(t *testing.T) {
+	c := metrics.New(nil)
+	h, agent := newHost(t, c, hosttest.Call("lookup_42", "{}"), hosttest.Call("lookup_43", "{}"), hosttest.Say("done"))
+	if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"}); err != nil {
+		t.Fatal(err)
+	}
+	got := text(t, c, nil)
+	if !strings.Contains(got, `agenthost_tool_calls_total{outcome="error",tool="(unknown)"} 2`+"\n") || strings.Contains(got, "lookup_4") {
+		t.Errorf("the metrics are\n%s", got)
+	}
+}
+
 func TestManyRunsAtOnce(t *testing.T) {
 	c := metrics.New(nil)
 	var runs sync.WaitGroup

@@ -181,6 +181,7 @@ type (
 		Name       string          `json:"name"`
 		Content    json.RawMessage `json:"content"`
 		IsError    bool            `json:"is_error,omitempty"`
+		Unknown    bool            `json:"unknown,omitempty"` // there is no tool of the name, which the model invented
 		DurationUS int64           `json:"duration_us"`
 		Cost       *chat.Cost      `json:"cost,omitempty"`
 	}

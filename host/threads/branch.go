@@ -140,7 +140,7 @@ func (t *Moment) onBranch(ctx context.Context, branch string) (*Moment, error) {
 
 func noBranch(id, branch string) error {
 	return host.Errorf(host.NotFound, "thread %q has no branch %.80q", id, branch).
-		WithHint("see agenthost thread branches for those it has")
+		WithHint("list the branches of the thread for those it has")
 }
 
 // applyToBranch commits a draft of a branch, unless another commit has changed the
