@@ -48,7 +48,7 @@ func (h *keyHandlers) routesAt(path, kind, whose, action string) []*route {
 	return []*route{
 		{method: "GET", path: path, id: "list" + kind + "Keys", scope: ReadKeys, query: []param{limitParam, cursorParam},
 			summary: "List the keys of " + whose + ", without their secrets.", answer: KeyPage{}, handle: h.list},
-		{method: "POST", path: path, id: "create" + kind + "Key", scope: WriteKeys, audit: action + "create",
+		{method: "POST", path: path, id: "create" + kind + "Key", scope: WriteKeys, audit: action + "create", headers: []param{keyParam},
 			summary: "Make a key of " + whose + ". The answer alone has its credential.", body: NewKey{}, status: http.StatusCreated, answer: IssuedKey{}, handle: h.create},
 		{method: "GET", path: path + "/{key}", id: "get" + kind + "Key", scope: ReadKeys,
 			summary: "Read a key of " + whose + ".", answer: keys.Key{}, handle: h.get},
@@ -136,6 +136,13 @@ func (h *keyHandlers) create(c *call) error {
 	}
 	if err := h.checkNewKey(c, &in); err != nil {
 		return err
+	}
+	sent, err := c.takeKey(&in)
+	if err != nil {
+		return err
+	}
+	if sent.again { // its credential is kept nowhere
+		return host.Errorf(host.Conflict, "the request was sent before, and its answer alone has the credential").WithHint("look for the key in the list, and give it another secret or revoke it")
 	}
 	if err := c.audit.record(); err != nil {
 		return err

@@ -48,7 +48,7 @@ func (h *tenantHandlers) routes() []*route {
 	return []*route{
 		{method: "GET", path: "/v1/admin/tenants", id: "listTenants", scope: ReadTenants, query: []param{limitParam, cursorParam},
 			summary: "List tenants.", answer: TenantPage{}, handle: h.list},
-		{method: "POST", path: "/v1/admin/tenants", id: "createTenant", scope: WriteTenants, audit: "tenant.create",
+		{method: "POST", path: "/v1/admin/tenants", id: "createTenant", scope: WriteTenants, audit: "tenant.create", headers: []param{keyParam},
 			summary: "Create a tenant with a plan.", body: NewTenant{}, status: http.StatusCreated, answer: tenants.Tenant{}, handle: h.create},
 		{method: "GET", path: "/v1/admin/tenants/{tenant}", id: "getTenant", scope: ReadTenants,
 			summary: "Read a tenant with its plan. The ETag is its revision.", answer: tenants.Tenant{}, handle: h.get},
@@ -99,10 +99,17 @@ func (h *tenantHandlers) create(c *call) error {
 	if err := c.body(&in); err != nil {
 		return err
 	}
+	key, err := c.takeKey(&in)
+	if err != nil {
+		return err
+	}
 	if err := c.audit.recordOf(in.ID, objectOf("tenant", in.ID)); err != nil {
 		return err
 	}
 	t, err := h.store.Create(c.ctx, in.ID, &tenants.Spec{Name: in.Name, Plan: in.Plan})
+	if key.again && host.CodeOf(err) == host.AlreadyExists {
+		t, err = h.store.Get(c.ctx, in.ID)
+	}
 	if err != nil {
 		return err
 	}

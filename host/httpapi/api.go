@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/idempotency"
 	"github.com/agenthost/agenthost/host/internal/defaults"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/memory"
@@ -82,6 +83,11 @@ type Options struct {
 
 	// Responses keeps the answers of OpenAI's Responses API, with Runs; nil serves none.
 	Responses *responses.Store
+
+	// Idempotency remembers the requests that came with the header Idempotency-Key, so that
+	// another request with the key of an earlier one is refused. nil remembers none: the
+	// same request still makes nothing twice.
+	Idempotency *idempotency.Store
 
 	// Sessions returns the sessions of the network or agent of a name, and the same each
 	// time; with Targets. nil serves none.

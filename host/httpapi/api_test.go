@@ -25,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host/erasure"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/idempotency"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
@@ -146,7 +147,7 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	services := &services{targets: agents, store: store, ledger: ledger, made: map[string]*sessions.Service{}}
 	opts := &httpapi.Options{
 		Runs: registry, Targets: agents, Threads: store, Ledger: ledger, Keys: credentials, Audit: log,
-		Memory: memories, Plugins: plugins, Responses: responses.New(driver), Sessions: services.of,
+		Memory: memories, Plugins: plugins, Responses: responses.New(driver), Sessions: services.of, Idempotency: idempotency.New(driver, nil),
 		Admin: &httpapi.Admin{
 			Tenants: records, Erasures: erasure.New(driver, records, credentials, ledger.Erasing()),
 			Exports: []tenants.Exporter{{Part: "numbers", Export: func(context.Context, string) iter.Seq2[any, error] {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -86,7 +87,7 @@ func (h *memoryHandlers) routes() []*route {
 			summary: "Make all changes of memories of a scope, or none.", body: MemoryChanges{}, answer: ChangedMemories{}, handle: h.changeMemories},
 		{method: "GET", path: "/v1/memories", id: "listMemories", group: "memory", scope: ReadMemory, query: scope(limitParam, cursorParam),
 			summary: "List the memories of a scope.", answer: MemoryPage{}, handle: h.listMemories},
-		{method: "POST", path: "/v1/memories", id: "addMemory", group: "memory", scope: WriteMemory, audit: "memory.add", query: scope(),
+		{method: "POST", path: "/v1/memories", id: "addMemory", group: "memory", scope: WriteMemory, audit: "memory.add", query: scope(), headers: []param{keyParam},
 			summary: "Remember a text. A text or id that the scope has is answered with that memory, unchanged.", body: NewMemory{}, status: http.StatusCreated, answer: memory.Memory{}, handle: h.addMemory},
 		{method: "DELETE", path: "/v1/memories", id: "forgetMemories", group: "memory", scope: WriteMemory, audit: "memory.forget", query: scope(),
 			summary: "Forget everything that a scope has, with its history.", status: http.StatusNoContent, handle: h.forgetMemories},
@@ -205,6 +206,11 @@ func (h *memoryHandlers) addMemory(c *call) error {
 	if err != nil {
 		return err
 	}
+	key, err := c.takeKey(&in)
+	if err != nil {
+		return err
+	}
+	in.ID = cmp.Or(in.ID, key.id("memory"))
 	if err := c.audit.recordOf(c.tenant(), objectOf("memory", in.ID)); err != nil {
 		return err
 	}

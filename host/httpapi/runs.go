@@ -3,15 +3,12 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/keys"
@@ -65,12 +62,11 @@ func (h *runHandlers) routes() []*route {
 		values: []string{string(runs.Running), string(runs.Interrupted), string(runs.Completed), string(runs.Failed), string(runs.Canceled)}}
 	from := param{name: "from", kind: "integer", doc: "the number of the first event; the header Last-Event-ID names the one before it"}
 	last := param{name: "Last-Event-ID", kind: "string", doc: "the id of the last event that the client has read"}
-	key := param{name: "Idempotency-Key", kind: "string", doc: "the same request sent again with the same key is answered with the run of the first; with another body for the same thread it is 409"}
 	prefer := param{name: "Prefer", kind: "string", doc: "respond-async: the answer is 202 with the run, which continues"}
 	return []*route{
 		{method: "POST", path: "/v1/runs", id: "startRun", group: "runs", scope: WriteRuns, stream: true,
 			summary: "Start a run. Accept chooses the answer: application/json is the ended run, text/event-stream and application/x-ndjson are its events.",
-			headers: []param{key, prefer}, body: StartRun{}, answer: EndedRun{}, handle: h.startRun},
+			headers: []param{keyParam, prefer}, body: StartRun{}, answer: EndedRun{}, handle: h.startRun},
 		{method: "GET", path: "/v1/runs", id: "listRuns", group: "runs", scope: ReadRuns, query: []param{target, status, limitParam, cursorParam},
 			summary: "List runs that are live and those that have just ended, the last started first.", answer: runs.Page{}, handle: h.listRuns},
 		{method: "GET", path: "/v1/runs/{run}", id: "getRun", group: "runs", scope: ReadRuns,
@@ -98,12 +94,15 @@ func (h *runHandlers) startRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	again, err := h.identify(c, &in, req)
+	key, err := c.takeKey(&in)
 	if err != nil {
 		return err
 	}
+	if err := identify(&key, &in, req); err != nil {
+		return err
+	}
 	run, err := h.runs.Start(c.ctx, target, req, &runs.StartOptions{OnLeave: in.OnLeave})
-	if again && host.CodeOf(err) == host.AlreadyExists {
+	if key.given() && host.CodeOf(err) == host.AlreadyExists {
 		run, err = h.runs.Get(c.ctx, c.principal.Tenant, req.Run)
 	}
 	if err != nil {
@@ -112,56 +111,32 @@ func (h *runHandlers) startRun(c *call) error {
 	return h.follow(c, run)
 }
 
-// maxKeyBytes bounds an idempotency key.
-const maxKeyBytes = 255
-
-// idempotencyKey returns that of the request, "" if it has none.
-func (c *call) idempotencyKey() (string, error) {
-	list := c.r.Header.Values("Idempotency-Key")
-	if len(list) > 1 {
-		return "", host.Errorf(host.InvalidArgument, "the request has %d idempotency keys", len(list)).WithHint("send one")
-	}
-	key := c.r.Header.Get("Idempotency-Key")
-	if len(key) > maxKeyBytes || !utf8.ValidString(key) {
-		return "", host.Errorf(host.InvalidArgument, "the idempotency key is more than %d bytes, or not UTF-8", maxKeyBytes)
-	}
-	return key, nil
-}
-
-// derivedID returns an id that is the same each time for the same parts of a tenant's request.
-func derivedID(tenant string, parts ...string) string {
-	sum := sha256.Sum256([]byte(tenant + "\x00" + strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:16])
-}
-
 // identify gives a request with an idempotency key the same ids each time: a run that
 // is live is followed, and a message that was answered is answered with the stored
-// turn. The same key with another body is another run of the same message, which the
-// history refuses with code conflict. It reports whether the request has a key.
-func (h *runHandlers) identify(c *call, in *StartRun, req *host.Request) (bool, error) {
-	key, err := c.idempotencyKey()
-	if key == "" || err != nil {
-		return false, err
+// turn. Without Options.Idempotency the same key with another body is another run of the
+// same message, which the history refuses with code conflict.
+func identify(key *requestKey, in *StartRun, req *host.Request) error {
+	if !key.given() {
+		return nil
 	}
 	body, err := json.Marshal(in)
 	if err != nil {
-		return false, host.Errorf(host.InvalidArgument, "the body cannot be written: %w", err)
+		return host.Errorf(host.InvalidArgument, "the body cannot be written: %w", err)
 	}
-	of := func(part string) string { return derivedID(c.principal.Tenant, key, part) }
-	req.Run = "run-" + of("run"+string(body))
+	req.Run = "run-" + key.digest("run"+string(body))
 	if req.Thread == "" {
-		req.Thread = "thread-" + of("thread")
+		req.Thread = key.id("thread")
 	}
 	switch {
 	case req.Regenerate != "":
 	case req.Input == nil:
 		req.Input, req.Text = host.UserText(req.Text), ""
-		req.Input.ID = "message-" + of("message")
+		req.Input.ID = key.id("message")
 	case req.Input.ID == "":
 		req.Input = req.Input.Clone()
-		req.Input.ID = "message-" + of("message")
+		req.Input.ID = key.id("message")
 	}
-	return true, nil
+	return nil
 }
 
 // request returns the host's request for what a client asks.

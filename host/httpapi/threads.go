@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/url"
@@ -80,7 +81,7 @@ func (h *threadHandlers) routes() []*route {
 	return []*route{
 		{method: "GET", path: "/v1/threads", id: "listThreads", group: "threads", scope: ReadThreads, query: []param{limitParam, cursorParam},
 			summary: "List threads, the last updated first.", answer: threads.Page{}, handle: h.listThreads},
-		{method: "POST", path: "/v1/threads", id: "createThread", group: "threads", scope: WriteThreads, audit: "thread.create",
+		{method: "POST", path: "/v1/threads", id: "createThread", group: "threads", scope: WriteThreads, audit: "thread.create", headers: []param{keyParam},
 			summary: "Create a thread: status 201, or 200 for one that exists.", body: NewThread{}, status: http.StatusCreated, answer: threads.Thread{}, handle: h.createThread},
 		{method: "GET", path: "/v1/threads/{thread}", id: "getThread", group: "threads", scope: ReadThreads,
 			summary: "Read a thread without its messages. The ETag is its head.", answer: threads.Thread{}, handle: h.getThread},
@@ -97,7 +98,7 @@ func (h *threadHandlers) routes() []*route {
 			summary: "Remove a message, with its tool calls and results. The thread before the change is kept as a branch.", answer: threads.Thread{}, handle: h.deleteMessage},
 		{method: "POST", path: "/v1/threads/{thread}/rewind", id: "rewindThread", group: "threads", scope: WriteThreads, audit: "thread.rewind", headers: []param{ifMatch},
 			summary: "Make a moment of a thread its present. The thread before the change is kept as a branch.", body: Moment{}, answer: threads.Thread{}, handle: h.rewindThread},
-		{method: "POST", path: "/v1/threads/{thread}/forks", id: "forkThread", group: "threads", scope: WriteThreads, audit: "thread.fork",
+		{method: "POST", path: "/v1/threads/{thread}/forks", id: "forkThread", group: "threads", scope: WriteThreads, audit: "thread.fork", headers: []param{keyParam},
 			summary: "Begin a thread at a moment of another one.", body: NewFork{}, status: http.StatusCreated, answer: threads.Thread{}, handle: h.forkThread},
 		{method: "GET", path: "/v1/threads/{thread}/branches", id: "threadBranches", group: "threads", scope: ReadThreads,
 			summary: "List a thread's heads: the present one, then those left behind, the last left first.", answer: Branches{}, handle: h.threadBranches},
@@ -166,10 +167,14 @@ func (h *threadHandlers) createThread(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
+	key, err := c.takeKey(&in)
+	if err != nil {
+		return err
+	}
 	if err := c.audit.record(); err != nil {
 		return err
 	}
-	t, created, err := h.tenant(c).Create(c.ctx, &threads.CreateOptions{ID: in.ID, Title: in.Title, Metadata: in.Metadata})
+	t, created, err := h.tenant(c).Create(c.ctx, &threads.CreateOptions{ID: cmp.Or(in.ID, key.id("thread")), Title: in.Title, Metadata: in.Metadata})
 	if err != nil {
 		return err
 	}
@@ -367,10 +372,18 @@ func (h *threadHandlers) forkThread(c *call) error {
 	if err := c.whole(); err != nil {
 		return err
 	}
+	key, err := c.takeKey(&in)
+	if err != nil {
+		return err
+	}
 	if err := c.audit.record(); err != nil {
 		return err
 	}
-	t, err := h.tenant(c).Fork(c.ctx, id, &threads.ForkOptions{ID: in.ID, At: in.At.at(), Title: in.Title, Metadata: in.Metadata})
+	fork := &threads.ForkOptions{ID: cmp.Or(in.ID, key.id("fork")), At: in.At.at(), Title: in.Title, Metadata: in.Metadata}
+	t, err := h.tenant(c).Fork(c.ctx, id, fork)
+	if (key.again || key.given() && in.ID == "") && host.CodeOf(err) == host.AlreadyExists {
+		t, err = h.tenant(c).Thread(c.ctx, fork.ID)
+	}
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/idempotency"
 	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/project"
@@ -105,7 +106,7 @@ func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, l
 	plugins, err := h.app.Library(ctx)
 	return httpapi.Options{
 		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(), Audit: h.app.Audit(),
-		Responses: responses.New(h.app.Data().Driver), Sessions: clients.Service, Memory: h.app.Memories(), Plugins: plugins,
+		Responses: responses.New(h.app.Data().Driver), Sessions: clients.Service, Memory: h.app.Memories(), Plugins: plugins, Idempotency: idempotency.New(h.app.Data().Driver, nil),
 		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
 			return h.app.Tenants().Allows(p.Tenant, target)
 		},
