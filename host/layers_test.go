@@ -160,7 +160,7 @@ var layers = []layer{
 		"the one place below the command where the shipped plugins and the host meet: natively, or in the sandbox"},
 	{"host/erasure", []string{"host", "host/internal/kverror", "host/kv"},
 		"deletes tenants from a store and from parts that it knows by an interface"},
-	{"host/trace", []string{"host", "host/internal/defaults", "host/llm", "host/runevent"},
+	{"host/trace", []string{"host", "host/internal/defaults", "host/kv", "host/llm", "host/runevent"},
 		"keeps what runs did, in files; whoever does not want that does not link it"},
 	{"host/internal/kverror", []string{"host/fault", "host/kv"},
 		"one table from a driver's errors to the domain's codes"},

@@ -210,6 +210,7 @@ func TestDevServesWithoutATerminal(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	s.wants(200, `"tenant":"acme"`, "", "GET", "/v1/me", "")
 	s.wants(200, "it is zebrafinch", "", "POST", "/v1/runs", `{"text":"the secret","thread":"t1"}`)
+	s.wants(200, `agenthost_http_requests_total{method="POST",route="/v1/runs",status="200"} 1`, "", "GET", "/metrics", "")
 	s.wants(403, "another site", "", "POST", "/v1/runs", `{"text":"the secret"}`, "Sec-Fetch-Site", "cross-site")
 	s.wants(403, "another site", "", "GET", "/v1/threads/t1", "", "Sec-Fetch-Site", "cross-site")
 	s.wants(403, "another site", "", "POST", "/v1/runs", `{"text":"the secret"}`, "Origin", "https://evil.example.com")

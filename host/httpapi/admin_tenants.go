@@ -4,8 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/erasure"
@@ -90,7 +88,7 @@ func (h *tenantHandlers) list(c *call) error {
 
 // answerTenant answers with a tenant, whose revision is the ETag.
 func (c *call) answerTenant(t *tenants.Tenant) error {
-	c.w.Header().Set("ETag", `"`+strconv.FormatUint(t.Revision, 10)+`"`)
+	c.w.Header().Set("ETag", revisionTag(t.Revision))
 	return c.answer(t)
 }
 
@@ -129,20 +127,6 @@ func (h *tenantHandlers) get(c *call) error {
 	return c.answerTenant(t)
 }
 
-// revision returns the condition of the header If-Match; ok is false without one.
-func (c *call) revision() (revision uint64, ok bool, err error) {
-	tag := c.r.Header.Get("If-Match")
-	if tag == "" {
-		return 0, false, nil
-	}
-	text, opened := strings.CutPrefix(tag, `"`)
-	text, closed := strings.CutSuffix(text, `"`)
-	if revision, err = strconv.ParseUint(text, 10, 64); err != nil || !opened || !closed {
-		return 0, false, host.Errorf(host.InvalidArgument, "If-Match is not the ETag of a tenant: %.60q", tag).WithHint("send the ETag that GET /v1/admin/tenants/{tenant} answers")
-	}
-	return revision, true, nil
-}
-
 func (h *tenantHandlers) change(c *call) error {
 	var in TenantChange
 	if err := c.body(&in); err != nil {
@@ -152,7 +136,7 @@ func (h *tenantHandlers) change(c *call) error {
 	if err != nil {
 		return err
 	}
-	revision, guarded, err := c.revision()
+	revision, guarded, err := c.revision("tenant")
 	if err != nil {
 		return err
 	}

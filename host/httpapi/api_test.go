@@ -379,6 +379,17 @@ func TestAThreadIsReadAndChanged(t *testing.T) {
 	if len(branches.Branches) < 2 {
 		t.Errorf("the branches are %+v", branches.Branches)
 	}
+	var paged []string
+	for page := (httpapi.Branches{Next: "start"}); page.Next != ""; {
+		cursor := strings.TrimPrefix(page.Next, "start")
+		page = httpapi.Branches{}
+		s.do("acme", "GET", "/v1/threads/t1/branches?limit=1&cursor="+cursor, "", 200, &page)
+		paged = append(paged, page.Branches[0].Head)
+	}
+	if len(paged) != len(branches.Branches) || paged[1] != branches.Branches[1].Head {
+		t.Errorf("the pages have the heads %v, and the list is %+v", paged, branches.Branches)
+	}
+	s.do("acme", "GET", "/v1/threads/t1/branches?cursor=x", "", 400, nil)
 	s.do("acme", "POST", "/v1/threads/t1/rewind", fmt.Sprintf(`{"branch":%q}`, branches.Branches[1].ID), 200, &thread)
 	s.do("acme", "POST", "/v1/threads/t1/forks", `{"id":"t2"}`, 201, &thread)
 	s.do("acme", "PATCH", "/v1/threads/t2", `{"title":"copy"}`, 200, &thread)

@@ -124,6 +124,24 @@ func (c *call) path(name string) (string, error) {
 	return v, nil
 }
 
+// revisionTag returns the ETag of a thing of a revision.
+func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
+
+// revision returns the revision that the header If-Match names, of a thing in words; ok is
+// false without the header.
+func (c *call) revision(of string) (revision uint64, ok bool, err error) {
+	tag := c.r.Header.Get("If-Match")
+	if tag == "" {
+		return 0, false, nil
+	}
+	text, opened := strings.CutPrefix(tag, `"`)
+	text, closed := strings.CutSuffix(text, `"`)
+	if revision, err = strconv.ParseUint(text, 10, 64); err != nil || !opened || !closed {
+		return 0, false, host.Errorf(host.InvalidArgument, "If-Match is not the ETag of a %s: %.60q", of, tag).WithHint("send the ETag that the answer of a read has")
+	}
+	return revision, true, nil
+}
+
 // checkBody refuses a body in an encoding or a charset that the route does not read. A file
 // may be a text in any charset.
 func (c *call) checkBody() error {

@@ -63,7 +63,9 @@
 //
 // Bodies are JSON objects of at most MaxBodyBytes in which no member is given twice
 // and none is unknown; the same holds of query parameters. GET /v1/threads/{thread}
-// answers an ETag that changes guard themselves with, by If-Match.
+// answers an ETag that changes guard themselves with, by If-Match; so do the routes of a
+// plugin and of a tenant. Routes that make something take an Idempotency-Key: see
+// Options.Idempotency.
 //
 // # Errors
 //

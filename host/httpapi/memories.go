@@ -2,11 +2,15 @@ package httpapi
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/memory"
 )
 
@@ -22,6 +26,7 @@ type MemoryScope struct {
 // MemoryScopes is the answer of GET /v1/memory/scopes.
 type MemoryScopes struct {
 	Scopes []MemoryScope `json:"scopes" description:"those that have memories"`
+	Next   string        `json:"next,omitempty" description:"the cursor of the next page; absent if this is the last"`
 }
 
 // MemoryPage is the answer of GET /v1/memories.
@@ -79,7 +84,7 @@ func (h *memoryHandlers) routes() []*route {
 	}
 	query := param{name: "q", kind: "string", doc: "words to look for"}
 	return []*route{
-		{method: "GET", path: "/v1/memory/scopes", id: "memoryScopes", group: "memory", scope: ReadMemory, query: scope(),
+		{method: "GET", path: "/v1/memory/scopes", id: "memoryScopes", group: "memory", scope: ReadMemory, query: scope(limitParam, cursorParam),
 			summary: "List the scopes that have memories, and all of the given names.", answer: MemoryScopes{}, handle: h.memoryScopes},
 		{method: "GET", path: "/v1/memory/search", id: "searchMemories", group: "memory", scope: ReadMemory, query: scope(query, limitParam),
 			summary: "Find memories of a scope by their words, the best first.", answer: MemoryHits{}, handle: h.searchMemories},
@@ -120,7 +125,15 @@ func (h *memoryHandlers) memoryScopes(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := h.store.Scopes(c.ctx, filter)
+	limit, err := c.query.limit(memory.MaxListed)
+	if err != nil {
+		return err
+	}
+	after, err := scopeAfter(filter.Tenant, c.query.text("cursor"))
+	if err != nil {
+		return err
+	}
+	list, more, err := h.store.ScopesAfter(c.ctx, filter, after, limit)
 	if err != nil {
 		return err
 	}
@@ -128,7 +141,28 @@ func (h *memoryHandlers) memoryScopes(c *call) error {
 	for _, s := range list {
 		answer.Scopes = append(answer.Scopes, MemoryScope{Application: s.Application, User: s.User, Agent: s.Agent, Run: s.Run})
 	}
+	if more {
+		answer.Next = scopeCursor(&list[limit-1])
+	}
 	return c.answer(answer)
+}
+
+// scopeCursor returns the cursor of the scopes after s. Its names have no NUL.
+func scopeCursor(s *memory.Scope) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{s.Application, s.User, s.Agent, s.Run}, "\x00")))
+}
+
+// scopeAfter returns the scope that a cursor is after; nil without one.
+func scopeAfter(tenant, cursor string) (*memory.Scope, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	names := strings.Split(string(raw), "\x00")
+	if err != nil || len(names) != 4 || !utf8.Valid(raw) {
+		return nil, host.Errorf(host.InvalidArgument, "the cursor is not one of this list: %.60q", cursor).WithHint("send the member next of the page before")
+	}
+	return &memory.Scope{Tenant: tenant, Application: names[0], User: names[1], Agent: names[2], Run: names[3]}, nil
 }
 
 func (h *memoryHandlers) searchMemories(c *call) error {

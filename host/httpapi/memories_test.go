@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/httpapi"
@@ -63,4 +65,34 @@ func TestMemoriesAreKeptByScope(t *testing.T) {
 	if len(scopes.Scopes) != 0 {
 		t.Errorf("the scopes that were forgotten are %+v", scopes)
 	}
+}
+
+func TestScopesComeInPages(t *testing.T) {
+	s := newServer(t, nil)
+	var want []httpapi.MemoryScope
+	for i := range 7 {
+		of := httpapi.MemoryScope{User: "ann", Run: fmt.Sprintf("r%d", i)}
+		if i == 0 {
+			of = httpapi.MemoryScope{} // shared by all
+		}
+		s.do("acme", "POST", fmt.Sprintf("/v1/memories?user=%s&run=%s", of.User, of.Run), `{"text":"x"}`, 201, nil)
+		want = append(want, of)
+	}
+	for query, want := range map[string][]httpapi.MemoryScope{"": want, "&user=ann": want[1:], "&run=r3": want[3:4]} {
+		for limit := 1; limit < 9; limit++ {
+			var got []httpapi.MemoryScope
+			var page httpapi.MemoryScopes
+			for more := true; more; more = page.Next != "" {
+				next := page.Next
+				page = httpapi.MemoryScopes{}
+				s.do("acme", "GET", fmt.Sprintf("/v1/memory/scopes?limit=%d&cursor=%s%s", limit, next, query), "", 200, &page)
+				got = append(got, page.Scopes...)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the pages of %d of %q are %+v, want %+v", limit, query, got, want)
+			}
+		}
+	}
+	s.do("acme", "GET", "/v1/memory/scopes?cursor=b2xk", "", 400, nil)
+	s.do("acme", "GET", "/v1/memory/scopes?limit=100000", "", 400, nil)
 }

@@ -25,13 +25,13 @@ type Plugins interface {
 	Get(ctx context.Context, tenant, id string) (*library.Plugin, error)
 	Manifest(ctx context.Context, tenant, id, digest string) (json.RawMessage, error)
 	Module(ctx context.Context, tenant, id, digest string) ([]byte, error)
-	Grant(ctx context.Context, tenant, id string, granted plugin.Permissions) (*library.Plugin, error)
-	Activate(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)
-	Accept(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)
-	Rollback(ctx context.Context, tenant, id string) (*library.Plugin, error)
-	Deactivate(ctx context.Context, tenant, id string) (*library.Plugin, error)
-	RemoveVersion(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)
-	Remove(ctx context.Context, tenant, id string) error
+	Grant(ctx context.Context, tenant, id string, granted plugin.Permissions, when ...library.If) (*library.Plugin, error)
+	Activate(ctx context.Context, tenant, id, digest string, when ...library.If) (*library.Plugin, error)
+	Accept(ctx context.Context, tenant, id, digest string, when ...library.If) (*library.Plugin, error)
+	Rollback(ctx context.Context, tenant, id string, when ...library.If) (*library.Plugin, error)
+	Deactivate(ctx context.Context, tenant, id string, when ...library.If) (*library.Plugin, error)
+	RemoveVersion(ctx context.Context, tenant, id, digest string, when ...library.If) (*library.Plugin, error)
+	Remove(ctx context.Context, tenant, id string, when ...library.If) error
 }
 
 var _ Plugins = (*library.Library)(nil)
@@ -87,6 +87,7 @@ func (h *pluginHandlers) routes() []*route {
 		one     = pathOfPlugins + "/{plugin}"
 		version = one + "/versions/{version}"
 	)
+	guard := []param{{name: "If-Match", kind: "string", doc: "the ETag of the plugin that the change is of; 412 if the plugin has changed since"}}
 	pages := []param{limitParam, cursorParam}
 	if !h.shared {
 		pages = append(pages, sharedParam)
@@ -98,24 +99,24 @@ func (h *pluginHandlers) routes() []*route {
 			summary: "Upload a WebAssembly module as a version of a plugin, which is made if it does not exist. It is checked and described, and serves when it is activated. A module that the plugin has is answered with its version.",
 			status:  http.StatusCreated, answer: library.Version{}, handle: h.uploadPlugin},
 		{method: "GET", path: one, id: "getPlugin", group: "plugins", scope: ReadPlugins,
-			summary: "Read a plugin with its versions, which of them serves, and its grants.", answer: library.Plugin{}, handle: h.getPlugin},
-		{method: "DELETE", path: one, id: "deletePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.remove",
+			summary: "Read a plugin with its versions, which of them serves, and its grants. The ETag is its revision.", answer: library.Plugin{}, handle: h.getPlugin},
+		{method: "DELETE", path: one, id: "deletePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.remove", headers: guard,
 			summary: "Remove a plugin with all of its versions.", status: http.StatusNoContent, handle: h.deletePlugin},
 		{method: "GET", path: version + "/manifest", id: "pluginManifest", group: "plugins", scope: ReadPlugins,
 			summary: "Read the manifest of a version: its tools and other parts with their schemas.", raw: "application/json", handle: h.pluginManifest},
 		{method: "GET", path: version + "/module", id: "pluginModule", group: "plugins", scope: ReadPlugins, stream: true,
 			summary: "Export the module of a version.", raw: wasmType, handle: h.pluginModule},
-		{method: "DELETE", path: version, id: "deletePluginVersion", group: "plugins", scope: WritePlugins, audit: "plugin.remove",
+		{method: "DELETE", path: version, id: "deletePluginVersion", group: "plugins", scope: WritePlugins, audit: "plugin.remove", headers: guard,
 			summary: "Remove a version that does not serve.", answer: library.Plugin{}, handle: h.ofVersion(h.plugins.RemoveVersion)},
-		{method: "POST", path: version + "/activate", id: "activatePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.activate",
+		{method: "POST", path: version + "/activate", id: "activatePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.activate", headers: guard,
 			summary: "Let a version serve, in the place of the one that does. One that asks for more than it is granted is refused.", answer: library.Plugin{}, handle: h.ofVersion(h.plugins.Activate)},
-		{method: "POST", path: version + "/accept", id: "acceptPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.accept",
+		{method: "POST", path: version + "/accept", id: "acceptPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.accept", headers: guard,
 			summary: "Let a version serve that asks for more than it is granted: its uses of the rest fail.", answer: library.Plugin{}, handle: h.ofVersion(h.plugins.Accept)},
-		{method: "POST", path: one + "/rollback", id: "rollbackPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.rollback",
+		{method: "POST", path: one + "/rollback", id: "rollbackPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.rollback", headers: guard,
 			summary: "Let the version serve that served before.", answer: library.Plugin{}, handle: h.ofPlugin(h.plugins.Rollback)},
-		{method: "POST", path: one + "/deactivate", id: "deactivatePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.deactivate",
+		{method: "POST", path: one + "/deactivate", id: "deactivatePlugin", group: "plugins", scope: WritePlugins, audit: "plugin.deactivate", headers: guard,
 			summary: "Let no version serve.", answer: library.Plugin{}, handle: h.ofPlugin(h.plugins.Deactivate)},
-		{method: "PUT", path: one + "/grants", id: "grantPlugin", group: "plugins", scope: GrantPlugins, audit: "plugin.grant",
+		{method: "PUT", path: one + "/grants", id: "grantPlugin", group: "plugins", scope: GrantPlugins, audit: "plugin.grant", headers: guard,
 			summary: "Set the permissions that a plugin has where it asks for them. A tenant whose plan names plugins has those of its plan.", body: plugin.Permissions{}, answer: library.Plugin{}, handle: h.grantPlugin},
 	}
 }
@@ -137,33 +138,58 @@ func (h *pluginHandlers) version(c *call) (id, digest string, err error) {
 	return id, digest, err
 }
 
+// guard returns the condition of the header If-Match; none without one.
+func (h *pluginHandlers) guard(c *call) ([]library.If, error) {
+	revision, ok, err := c.revision("plugin")
+	if err != nil || !ok {
+		return nil, err
+	}
+	return []library.If{{Revision: revision}}, nil
+}
+
+// changed answers with a plugin after a change under a condition.
+func (h *pluginHandlers) changed(c *call, when []library.If, p *library.Plugin, err error) error {
+	if len(when) > 0 && host.CodeOf(err) == host.Conflict {
+		return &statusError{http.StatusPreconditionFailed, err}
+	}
+	if err != nil {
+		return err
+	}
+	if p == nil {
+		return c.answer(nil)
+	}
+	c.w.Header().Set("ETag", revisionTag(p.Revision))
+	return c.answer(p)
+}
+
 // ofPlugin handles a change of the plugin that the path names.
-func (h *pluginHandlers) ofPlugin(change func(ctx context.Context, tenant, id string) (*library.Plugin, error)) func(*call) error {
+func (h *pluginHandlers) ofPlugin(change func(ctx context.Context, tenant, id string, when ...library.If) (*library.Plugin, error)) func(*call) error {
 	return func(c *call) error {
 		id, err := h.named(c)
+		if err != nil {
+			return err
+		}
+		when, err := h.guard(c)
 		if err != nil {
 			return err
 		}
 		if err := c.audit.record(); err != nil {
 			return err
 		}
-		p, err := change(c.ctx, h.owner(c), id)
-		if err != nil {
-			return err
-		}
-		return c.answer(p)
+		p, err := change(c.ctx, h.owner(c), id, when...)
+		return h.changed(c, when, p, err)
 	}
 }
 
 // ofVersion handles a change of the version that the path names.
-func (h *pluginHandlers) ofVersion(change func(ctx context.Context, tenant, id, digest string) (*library.Plugin, error)) func(*call) error {
+func (h *pluginHandlers) ofVersion(change func(ctx context.Context, tenant, id, digest string, when ...library.If) (*library.Plugin, error)) func(*call) error {
 	return func(c *call) error {
 		digest, err := c.path("version")
 		if err != nil {
 			return err
 		}
-		return h.ofPlugin(func(ctx context.Context, tenant, id string) (*library.Plugin, error) {
-			return change(ctx, tenant, id, digest)
+		return h.ofPlugin(func(ctx context.Context, tenant, id string, when ...library.If) (*library.Plugin, error) {
+			return change(ctx, tenant, id, digest, when...)
 		})(c)
 	}
 }
@@ -191,7 +217,14 @@ func (h *pluginHandlers) listPlugins(c *call) error {
 	return c.answer(PluginPage{page, next})
 }
 
-func (h *pluginHandlers) getPlugin(c *call) error { return h.ofPlugin(h.plugins.Get)(c) }
+func (h *pluginHandlers) getPlugin(c *call) error {
+	id, err := h.named(c)
+	if err != nil {
+		return err
+	}
+	p, err := h.plugins.Get(c.ctx, h.owner(c), id)
+	return h.changed(c, nil, p, err)
+}
 
 func (h *pluginHandlers) uploadPlugin(c *call) error {
 	id, err := h.named(c)
@@ -214,17 +247,9 @@ func (h *pluginHandlers) uploadPlugin(c *call) error {
 }
 
 func (h *pluginHandlers) deletePlugin(c *call) error {
-	id, err := h.named(c)
-	if err != nil {
-		return err
-	}
-	if err := c.audit.record(); err != nil {
-		return err
-	}
-	if err := h.plugins.Remove(c.ctx, h.owner(c), id); err != nil {
-		return err
-	}
-	return c.answer(nil)
+	return h.ofPlugin(func(ctx context.Context, tenant, id string, when ...library.If) (*library.Plugin, error) {
+		return nil, h.plugins.Remove(ctx, tenant, id, when...)
+	})(c)
 }
 
 func (h *pluginHandlers) pluginManifest(c *call) error {
@@ -256,23 +281,18 @@ func (h *pluginHandlers) grantPlugin(c *call) error {
 	if err := c.body(&granted); err != nil {
 		return err
 	}
-	id, err := h.named(c)
-	if err != nil {
-		return err
-	}
 	if !h.shared {
+		id, err := h.named(c)
+		if err != nil {
+			return err
+		}
 		if err := h.checkGrants(c, id, &granted); err != nil {
 			return err
 		}
 	}
-	if err := c.audit.record(); err != nil {
-		return err
-	}
-	p, err := h.plugins.Grant(c.ctx, h.owner(c), id, granted)
-	if err != nil {
-		return err
-	}
-	return c.answer(p)
+	return h.ofPlugin(func(ctx context.Context, tenant, id string, when ...library.If) (*library.Plugin, error) {
+		return h.plugins.Grant(ctx, tenant, id, granted, when...)
+	})(c)
 }
 
 // checkGrants refuses what only an operator grants, unless the plugin has it: secrets, which

@@ -72,6 +72,36 @@ func TestAPluginIsUploadedAndServes(t *testing.T) {
 	s.do("acme", "GET", "/v1/plugins/notes", "", 404, nil)
 }
 
+// Each change of a plugin is refused under the ETag of an earlier state, and made under that of
+// the present one.
+func TestChangesOfAPluginUnderACondition(t *testing.T) {
+	s := newServer(t, nil)
+	for _, c := range []struct{ credential, path string }{{"acme", "/v1/plugins/p"}, {"@root", "/v1/admin/plugins/p"}} {
+		version := c.path + "/versions/" + s.fillPlugin(c.credential, c.path, "condition")
+		old := s.do(c.credential, "GET", c.path, "", 200, nil).Header.Get("ETag")
+		s.do(c.credential, "PUT", c.path+"/grants", `{"kv":"read"}`, 200, nil)
+		for _, change := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"PUT", c.path + "/grants", `{"kv":"write"}`, 200}, {"POST", version + "/activate", "", 200}, {"POST", c.path + "/rollback", "", 200},
+			{"POST", version + "/accept", "", 200}, {"POST", c.path + "/deactivate", "", 200}, {"DELETE", version, "", 200}, {"DELETE", c.path, "", 204},
+		} {
+			before := s.do(c.credential, "GET", c.path, "", 200, nil).Header.Get("ETag")
+			s.do(c.credential, change.method, change.path, change.body, 412, nil, "If-Match", old)
+			s.do(c.credential, change.method, change.path, change.body, 400, nil, "If-Match", "7")
+			if now := s.do(c.credential, "GET", c.path, "", 200, nil).Header.Get("ETag"); now != before {
+				t.Errorf("%s %s changed the plugin: its ETag is %s, and was %s", change.method, change.path, now, before)
+			}
+			made := s.do(c.credential, change.method, change.path, change.body, change.status, nil, "If-Match", before).Header.Get("ETag")
+			if change.status == 200 && (made == "" || made == before) {
+				t.Errorf("%s %s has the ETag %q after %q", change.method, change.path, made, before)
+			}
+		}
+		s.do(c.credential, "GET", c.path, "", 404, nil)
+	}
+}
+
 // TestATenantGrantsNothingOfTheOperators refuses grants of secrets and private addresses,
 // but for those that the operator has granted.
 func TestATenantGrantsNothingOfTheOperators(t *testing.T) {

@@ -52,6 +52,7 @@ type NewFork struct {
 // Branches is the answer of GET /v1/threads/{thread}/branches.
 type Branches struct {
 	Branches []*threads.Branch `json:"branches"`
+	Next     string            `json:"next,omitempty" description:"the cursor of the next page; absent if this is the last"`
 }
 
 // Artifacts is the answer of GET /v1/threads/{thread}/artifacts.
@@ -64,7 +65,7 @@ type Hits struct {
 	Hits []search.Hit `json:"hits"`
 }
 
-// maxBranches bounds the branches of one answer.
+// maxBranches bounds the branches of one page.
 const maxBranches = 1_000
 
 // threadHandlers answer the routes of threads.
@@ -100,7 +101,7 @@ func (h *threadHandlers) routes() []*route {
 			summary: "Make a moment of a thread its present. The thread before the change is kept as a branch.", body: Moment{}, answer: threads.Thread{}, handle: h.rewindThread},
 		{method: "POST", path: "/v1/threads/{thread}/forks", id: "forkThread", group: "threads", scope: WriteThreads, audit: "thread.fork", headers: []param{keyParam},
 			summary: "Begin a thread at a moment of another one.", body: NewFork{}, status: http.StatusCreated, answer: threads.Thread{}, handle: h.forkThread},
-		{method: "GET", path: "/v1/threads/{thread}/branches", id: "threadBranches", group: "threads", scope: ReadThreads,
+		{method: "GET", path: "/v1/threads/{thread}/branches", id: "threadBranches", group: "threads", scope: ReadThreads, query: []param{limitParam, cursorParam},
 			summary: "List a thread's heads: the present one, then those left behind, the last left first.", answer: Branches{}, handle: h.threadBranches},
 		{method: "GET", path: "/v1/threads/{thread}/artifacts", id: "threadArtifacts", group: "threads", scope: ReadThreads,
 			summary: "List a thread's artifacts.", answer: Artifacts{}, handle: h.threadArtifacts},
@@ -397,14 +398,20 @@ func (h *threadHandlers) threadBranches(c *call) error {
 	if err != nil {
 		return err
 	}
+	limit, err := c.query.limit(maxBranches)
+	if err != nil {
+		return err
+	}
 	answer := Branches{Branches: []*threads.Branch{}}
-	for b, err := range h.tenant(c).Branches(c.ctx, id) {
+	for b, err := range h.tenant(c).BranchesFrom(c.ctx, id, c.query.text("cursor")) {
 		if err != nil {
 			return err
 		}
-		if answer.Branches = append(answer.Branches, b); len(answer.Branches) == maxBranches {
+		if len(answer.Branches) == limit {
+			answer.Next = b.ID
 			break
 		}
+		answer.Branches = append(answer.Branches, b)
 	}
 	return c.answer(answer)
 }

@@ -275,15 +275,31 @@ type storedEvent struct {
 	Event
 }
 
-// MaxScopes is how many scopes Scopes lists at most.
+// MaxScopes is how many scopes Scopes and ScopesAfter list at most.
 const MaxScopes = 10_000
 
 // Scopes returns the scopes of filter's tenant that have memories and all of
 // filter's names; without a name, all of the tenant's. Code resource_exhausted if
 // they are more than [MaxScopes].
 func (s *Store) Scopes(ctx context.Context, filter Scope) ([]Scope, error) {
-	if err := filter.check(); err != nil {
+	scopes, more, err := s.ScopesAfter(ctx, filter, nil, MaxScopes)
+	if err != nil {
 		return nil, err
+	}
+	if more {
+		return nil, host.Errorf(host.ResourceExhausted, "more than %d scopes", MaxScopes).WithHint("name more of the scope")
+	}
+	return scopes, nil
+}
+
+// ScopesAfter returns at most limit of the scopes of Scopes, and whether there are more.
+// With after they are those that come after it in their order.
+func (s *Store) ScopesAfter(ctx context.Context, filter Scope, after *Scope, limit int) (scopes []Scope, more bool, err error) {
+	if err := filter.check(); err != nil {
+		return nil, false, err
+	}
+	if limit < 1 || limit > MaxScopes {
+		return nil, false, host.Errorf(host.InvalidArgument, "a page of %d scopes", limit).WithHint("ask for 1 to %d", MaxScopes)
 	}
 	prefix := scopeKeys
 	for i, name := range filter.names() {
@@ -291,19 +307,26 @@ func (s *Store) Scopes(ctx context.Context, filter Scope) ([]Scope, error) {
 			prefix = byKeys.With(nameKinds[i], name)
 		}
 	}
-	var scopes []Scope
-	for e, err := range kv.All(ctx, s.driver, filter.partition(), kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+	r := kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}
+	if after != nil {
+		if err := after.check(); err != nil {
+			return nil, false, err
+		}
+		r.After = after.under(prefix)
+	}
+	for e, err := range kv.All(ctx, s.driver, filter.partition(), r) {
 		if err != nil {
-			return nil, kverror.Wrap(err, "list scopes of memories")
+			return nil, false, kverror.Wrap(err, "list scopes of memories")
 		}
 		rest, _ := e.Key.CutPrefix(prefix)
 		scope, ok := scopeOf(filter.Tenant, rest)
 		if !ok || !scope.within(filter) {
 			continue
 		}
-		if scopes = append(scopes, scope); len(scopes) > MaxScopes {
-			return nil, host.Errorf(host.ResourceExhausted, "more than %d scopes", MaxScopes).WithHint("name more of the scope")
+		if len(scopes) == limit {
+			return scopes, true, nil
 		}
+		scopes = append(scopes, scope)
 	}
-	return scopes, nil
+	return scopes, false, nil
 }

@@ -82,18 +82,33 @@ func branchNumber(id string) uint64 {
 // left behind, the last left first. An error comes last; code not_found if there
 // is no such thread.
 func (tn *Tenant) Branches(ctx context.Context, id string) iter.Seq2[*Branch, error] {
+	return tn.BranchesFrom(ctx, id, "")
+}
+
+// BranchesFrom is Branches that begins with a branch, to continue where a list has ended; ""
+// begins with the current head. Code invalid_argument if from is no id of a branch.
+func (tn *Tenant) BranchesFrom(ctx context.Context, id, from string) iter.Seq2[*Branch, error] {
 	return func(yield func(*Branch, error) bool) {
 		t, err := tn.write.read.find(ctx, id)
+		n := branchNumber(from)
+		if err == nil && from != "" && n == 0 {
+			err = host.Errorf(host.InvalidArgument, "%.80q is no id of a branch", from).WithHint("use one that was listed")
+		}
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		now := (&storedHead{Point: t.rec.point}).public(0)
-		now.ID, now.Open = "", true
-		if !yield(now, nil) {
-			return
+		left := t.lineage()
+		if from != "" {
+			left.last = min(left.last, n)
+		} else {
+			now := (&storedHead{Point: t.rec.point}).public(0)
+			now.ID, now.Open = "", true
+			if !yield(now, nil) {
+				return
+			}
 		}
-		for h, err := range t.lineage().all(ctx) {
+		for h, err := range left.all(ctx) {
 			if err != nil {
 				yield(nil, err)
 				return

@@ -3,7 +3,9 @@ package trace_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/trace"
 )
@@ -102,6 +105,25 @@ func TestTracesAreEncryptedAndTheTenants(t *testing.T) {
 	traced(l, "acme", "r3", "t1", "more")
 	if n, err := l.CountTenant("acme"); err != nil || n != 1 {
 		t.Errorf("%d runs are kept of a tenant without a key, %v, want the one of before", n, err)
+	}
+}
+
+// erasingKeys are those of a store that erases the tenant of a run.
+type erasingKeys struct{ xorKeys }
+
+func (*erasingKeys) Seal(string, string, []byte) ([]byte, error) {
+	return nil, fmt.Errorf("seal: %w", kv.ErrErasing)
+}
+
+func TestRunsOfATenantThatIsBeingErasedAreNotWarnedOf(t *testing.T) {
+	var logged bytes.Buffer
+	l, err := trace.Open(t.TempDir(), &trace.Options{Keys: &erasingKeys{}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	traced(l, "acme", "r1", "t1", "hello")
+	if logged.Len() > 0 {
+		t.Errorf("the log has %s", &logged)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/defaults"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -184,8 +185,8 @@ func (w *writer) add(ev host.Event) {
 	}
 	if err := w.write(ev); err != nil {
 		w.failed = true
-		if errors.Is(err, os.ErrNotExist) {
-			return // it was erased
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, kv.ErrErasing) {
+			return // it was erased, or its tenant is being
 		}
 		w.log.opts.Logger.Warn("keep trace", "run", ev.Run, "error", err)
 	}

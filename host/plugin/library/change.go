@@ -11,23 +11,38 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
+// If is a condition of a change: the plugin has the revision that its caller has read, so
+// that no change is made on top of one that the caller does not know. A change under a
+// condition that does not hold fails with code conflict.
+type If struct{ Revision uint64 }
+
+// checkIf returns the error of a condition of r that does not hold.
+func (r *record) checkIf(when []If) error {
+	for _, c := range when {
+		if r.Revision != c.Revision {
+			return fault.Errorf(fault.Conflict, "plugin %q has changed since revision %d", r.ID, c.Revision).WithHint("read it again")
+		}
+	}
+	return nil
+}
+
 // Activate makes a version of a plugin serve, on this host when it returns. The version is
 // loaded and tried here first; after an error the version before serves. Codes are
 // not_found, those of [plugin.Slot.Replace], and permission_denied if the version asks for
 // more than the plugin is granted, and more than the version before asked for: grant it, or
 // take the version without it with [Library.Accept].
-func (l *Library) Activate(ctx context.Context, tenant, id, digest string) (*Plugin, error) {
-	return l.activate(ctx, tenant, id, digest, false)
+func (l *Library) Activate(ctx context.Context, tenant, id, digest string, when ...If) (*Plugin, error) {
+	return l.activate(ctx, tenant, id, digest, false, when)
 }
 
 // Accept makes a version serve like [Library.Activate], also one that asks for more than the
 // plugin is granted: its uses of the rest fail with code permission_denied.
-func (l *Library) Accept(ctx context.Context, tenant, id, digest string) (*Plugin, error) {
-	return l.activate(ctx, tenant, id, digest, true)
+func (l *Library) Accept(ctx context.Context, tenant, id, digest string, when ...If) (*Plugin, error) {
+	return l.activate(ctx, tenant, id, digest, true, when)
 }
 
-func (l *Library) activate(ctx context.Context, tenant, id, digest string, accepted bool) (*Plugin, error) {
-	return l.change(ctx, tenant, id, func(r *record) error {
+func (l *Library) activate(ctx context.Context, tenant, id, digest string, accepted bool, when []If) (*Plugin, error) {
+	return l.change(ctx, tenant, id, when, func(r *record) error {
 		v := r.Version(digest)
 		if v == nil {
 			return errNoVersion(id, digest)
@@ -72,8 +87,8 @@ func (r *record) serve(digest string) {
 // Rollback makes the version serve that served before, and drops the one that serves from
 // those to return to. Codes are those of [Library.Activate]; failed_precondition if no
 // version served before.
-func (l *Library) Rollback(ctx context.Context, tenant, id string) (*Plugin, error) {
-	return l.change(ctx, tenant, id, func(r *record) error {
+func (l *Library) Rollback(ctx context.Context, tenant, id string, when ...If) (*Plugin, error) {
+	return l.change(ctx, tenant, id, when, func(r *record) error {
 		last := len(r.Previous) - 1
 		if last < 0 {
 			return fault.Errorf(fault.FailedPrecondition, "plugin %q has no version that served before", id).WithHint("activate one")
@@ -86,8 +101,8 @@ func (l *Library) Rollback(ctx context.Context, tenant, id string) (*Plugin, err
 // Deactivate ends a plugin and keeps its versions: calls fail with code
 // failed_precondition until one is activated. Calls in progress end on the version that
 // they began on. Code not_found.
-func (l *Library) Deactivate(ctx context.Context, tenant, id string) (*Plugin, error) {
-	return l.change(ctx, tenant, id, func(r *record) error {
+func (l *Library) Deactivate(ctx context.Context, tenant, id string, when ...If) (*Plugin, error) {
+	return l.change(ctx, tenant, id, when, func(r *record) error {
 		r.serve("")
 		return nil
 	})
@@ -98,7 +113,7 @@ func (l *Library) Deactivate(ctx context.Context, tenant, id string) (*Plugin, e
 // since the plan is the one place of their grants: it succeeds if the plan grants all of
 // the permissions, and fails with code permission_denied otherwise. Other codes are
 // not_found, and invalid_argument for permissions that make no sense.
-func (l *Library) Grant(ctx context.Context, tenant, id string, granted plugin.Permissions) (*Plugin, error) {
+func (l *Library) Grant(ctx context.Context, tenant, id string, granted plugin.Permissions, when ...If) (*Plugin, error) {
 	granted = granted.Clone()
 	if err := granted.Check(); err != nil {
 		return nil, fault.Errorf(fault.InvalidArgument, "grants of plugin %q: %w", id, err)
@@ -115,9 +130,13 @@ func (l *Library) Grant(ctx context.Context, tenant, id string, granted plugin.P
 			return nil, fault.Errorf(fault.PermissionDenied, "plugin %q: the plan does not grant %s", id, strings.Join(beyond, ", ")).
 				WithHint("ask the operator of this service to change the plan")
 		}
-		return l.Get(ctx, tenant, id)
+		p, err := l.Get(ctx, tenant, id)
+		if err == nil {
+			err = (&record{Plugin: *p}).checkIf(when)
+		}
+		return p, err
 	}
-	return l.change(ctx, tenant, id, func(r *record) error {
+	return l.change(ctx, tenant, id, when, func(r *record) error {
 		r.Granted = granted
 		return nil
 	})
@@ -125,8 +144,8 @@ func (l *Library) Grant(ctx context.Context, tenant, id string, granted plugin.P
 
 // RemoveVersion removes a version of a plugin with its module. Codes are not_found, and
 // failed_precondition if the version serves.
-func (l *Library) RemoveVersion(ctx context.Context, tenant, id, digest string) (*Plugin, error) {
-	return l.changeAndRemove(ctx, tenant, id, []string{digest}, func(r *record) error {
+func (l *Library) RemoveVersion(ctx context.Context, tenant, id, digest string, when ...If) (*Plugin, error) {
+	return l.changeAndRemove(ctx, tenant, id, when, []string{digest}, func(r *record) error {
 		if r.Version(digest) == nil {
 			return errNoVersion(id, digest)
 		}
@@ -141,12 +160,12 @@ func (l *Library) RemoveVersion(ctx context.Context, tenant, id, digest string) 
 
 // change changes the record of a plugin and deploys it on this host. fn is called again
 // after a change by another host.
-func (l *Library) change(ctx context.Context, tenant, id string, fn func(*record) error) (*Plugin, error) {
-	return l.changeAndRemove(ctx, tenant, id, nil, fn)
+func (l *Library) change(ctx context.Context, tenant, id string, when []If, fn func(*record) error) (*Plugin, error) {
+	return l.changeAndRemove(ctx, tenant, id, when, nil, fn)
 }
 
 // changeAndRemove is change with modules that the changed record does not name any more.
-func (l *Library) changeAndRemove(ctx context.Context, tenant, id string, digests []string, fn func(*record) error) (*Plugin, error) {
+func (l *Library) changeAndRemove(ctx context.Context, tenant, id string, when []If, digests []string, fn func(*record) error) (*Plugin, error) {
 	n, err := newName(tenant, id)
 	if err != nil {
 		return nil, err
@@ -157,7 +176,12 @@ func (l *Library) changeAndRemove(ctx context.Context, tenant, id string, digest
 	}
 	defer l.host.leave(n, d)
 	for range maxAttempts {
-		r, free, err := l.tryChange(ctx, d, n, digests, fn)
+		r, free, err := l.tryChange(ctx, d, n, digests, func(r *record) error {
+			if err := r.checkIf(when); err != nil {
+				return err
+			}
+			return fn(r)
+		})
 		if isRaced(err) {
 			continue
 		}
@@ -199,7 +223,7 @@ func (l *Library) tryChange(ctx context.Context, d *deployment, n name, digests 
 
 // Remove removes a plugin with all of its versions. Calls in progress end on the version
 // that they began on. Code not_found.
-func (l *Library) Remove(ctx context.Context, tenant, id string) error {
+func (l *Library) Remove(ctx context.Context, tenant, id string, when ...If) error {
 	n, err := newName(tenant, id)
 	if err != nil {
 		return err
@@ -210,7 +234,7 @@ func (l *Library) Remove(ctx context.Context, tenant, id string) error {
 	}
 	defer l.host.leave(n, d)
 	for range maxAttempts {
-		free, revision, err := l.tryRemove(ctx, n)
+		free, revision, err := l.tryRemove(ctx, n, when)
 		if isRaced(err) {
 			continue
 		}
@@ -226,7 +250,7 @@ func (l *Library) Remove(ctx context.Context, tenant, id string) error {
 
 // tryRemove returns the modules that are free to be removed, and the revision at which they
 // became loose.
-func (l *Library) tryRemove(ctx context.Context, n name) (free []string, revision uint64, err error) {
+func (l *Library) tryRemove(ctx context.Context, n name, when []If) (free []string, revision uint64, err error) {
 	state, err := l.rows.readState(ctx, n)
 	if err != nil {
 		return nil, 0, err
@@ -234,6 +258,9 @@ func (l *Library) tryRemove(ctx context.Context, n name) (free []string, revisio
 	r := state.of(n)
 	if r == nil {
 		return nil, 0, errNoPlugin(n.id)
+	}
+	if err := r.checkIf(when); err != nil {
+		return nil, 0, err
 	}
 	var digests []string
 	for _, v := range r.Versions {

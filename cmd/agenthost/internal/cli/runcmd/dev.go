@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/keys"
+	"github.com/agenthost/agenthost/host/metrics"
 	"github.com/agenthost/agenthost/host/project"
 )
 
@@ -33,7 +34,7 @@ func NewDev(t *ui.Terminal, projects *open.Projects, dirs *open.Data) *cobra.Com
 		Use:   "dev PROJECT",
 		Short: "Serve a project on this machine while you change its plugins",
 		Long: `Serve a project on this machine while you change its plugins: the HTTP API of
-agenthost serve, without keys, for programs and browser pages of this machine. On a
+agenthost serve, without keys and with GET /metrics, for programs and browser pages of this machine. On a
 terminal it is a conversation as well, whose end ends the host; otherwise the host
 serves until SIGTERM or ctrl-C.
 
@@ -87,13 +88,16 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 		return err
 	}
 	defer func() { _ = web.listener.Close() }() // the server closes it, too
+	plugins := &lateRuntime{}
+	collected := metrics.New(&metrics.Options{Plugins: plugins})
 	opts := f.run.projectOptions(projects)
-	opts.Replaceable = true
+	opts.Replaceable, opts.Meter = true, collected
 	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	plugins.runtime.Store(a.Runtime())
 	s, err := newConversation(t, a, projectName, f.run)
 	if err != nil {
 		return err
@@ -106,7 +110,7 @@ func dev(ctx context.Context, t *ui.Terminal, projects *open.Projects, projectNa
 	if err != nil {
 		return err
 	}
-	api, err := openAPI(live, f.run.tenant)
+	api, err := openAPI(live, f.run.tenant, collected)
 	if err != nil {
 		return err
 	}
@@ -138,8 +142,9 @@ func (f *devFlags) open(ctx context.Context) (*webServer, error) {
 // tenant without a key. It refuses requests that pages of other sites make by the
 // browser of this machine's user: those with a name of another machine, which such a
 // site may have made to mean this one, and those that the browser marks.
-func openAPI(h *liveHost, tenant string) (http.Handler, error) {
+func openAPI(h *liveHost, tenant string, collected *metrics.Collector) (http.Handler, error) {
 	opts := h.api
+	opts.Metrics, opts.Observe = collected.Handler(&metrics.ViewOptions{Process: true}), []httpapi.Observe{collected.Request}
 	api, err := httpapi.New(func(*http.Request) (*keys.Principal, error) {
 		return &keys.Principal{Tenant: h.app.Tenant(tenant), Scopes: httpapi.Scopes()}, nil
 	}, &opts)
