@@ -259,6 +259,8 @@ func TestAServerIsNotServedInTheClear(t *testing.T) {
 		{"is no address", []string{"--listen", "8080"}},
 		{"go together", []string{"--tls-cert", "cert.pem"}},
 		{"takes no --tls-cert", []string{"--tls-cert", "cert.pem", "--tls-key", "key.pem", "--behind-proxy"}},
+		{"give both", []string{"--proxy", "10.0.0.5"}},
+		{"neither an address nor a network", []string{"--behind-proxy", "--proxy", "10.0.0.5,proxy.example.com"}},
 		{"no time to end in", []string{"--drain", "-1s"}},
 	} {
 		exits(cli.ExitUsage, tt.want, append([]string{"serve", dir, "--data", data}, tt.args...)...)
@@ -266,5 +268,48 @@ func TestAServerIsNotServedInTheClear(t *testing.T) {
 	exits(cli.ExitUsage, "--data is required", "serve", dir)
 	if _, err := os.Stat(data); err == nil {
 		t.Error("a refused command line has made the data directory")
+	}
+}
+
+// Guesses of one client behind a proxy do not shut out another, and a client that reaches the
+// server directly cannot choose the address that its guesses are counted by.
+func TestGuessesAreCountedByTheSenderBehindAProxy(t *testing.T) {
+	dir, _ := dataProject(t, "")
+	m := newMachine(t, filepath.Join(dir, "data"))
+	for _, c := range []struct {
+		proxy  string
+		forged bool // the header is believed
+	}{{"127.0.0.0/8", true}, {"192.0.2.1", false}} {
+		s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--behind-proxy", "--proxy", c.proxy)
+		refused := 0
+		for range 40 {
+			req, err := http.NewRequest("GET", s.url+"/v1/me", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer ah_live_guess")
+			req.Header.Set("X-Forwarded-For", "198.51.100.4")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Errorf("40 guesses are not throttled")
+		}
+		want := 429 // the guesses are those of this machine
+		if c.forged {
+			want = 401
+		}
+		s.wants(want, "", "ah_live_other", "GET", "/v1/me", "", "X-Forwarded-For", "203.0.113.9")
+		http.DefaultClient.CloseIdleConnections()
+		s.end()
+		if said := strings.Contains(s.err.String(), "no proxy of --proxy"); said == c.forged {
+			t.Errorf("the server with --proxy %s says\n%s", c.proxy, &s.err)
+		}
 	}
 }

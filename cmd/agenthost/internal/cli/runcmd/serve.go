@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +33,7 @@ type serveFlags struct {
 	behindProxy, verify bool
 	metrics             bool
 	origins             []string
+	proxies             []string // addresses and networks
 	model               string
 	drain               time.Duration
 }
@@ -69,7 +70,8 @@ steer the host. SIGTERM and ctrl-C end it: no run begins any more, GET /ready an
 	flags.StringVar(&f.listen, "listen", defaultListen, "the address to listen at, HOST:PORT; port 0 is a free one")
 	flags.StringVar(&f.certificate, "tls-cert", "", "a file with the certificates of the server, in PEM")
 	flags.StringVar(&f.key, "tls-key", "", "the file with the key of the certificate, in PEM")
-	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy has the certificate, and sets X-Forwarded-For")
+	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy has the certificate, and adds X-Forwarded-For")
+	flags.StringSliceVar(&f.proxies, "proxy", nil, "with --behind-proxy: an address or network of proxies, whose X-Forwarded-For is believed (default: this machine's)")
 	flags.StringSliceVar(&f.origins, "origin", nil, "an origin whose browser pages may call the API, such as https://app.example.com")
 	flags.BoolVar(&f.metrics, "metrics", false, "serve GET /metrics for Prometheus, to everyone who reaches the address")
 	flags.DurationVar(&f.drain, "drain", defaultDrain, "how long runs may take to end after SIGTERM")
@@ -94,12 +96,34 @@ func (f *serveFlags) check() error {
 		return errors.New("--tls-cert and --tls-key go together")
 	case f.certificate != "" && f.behindProxy:
 		return errors.New("--behind-proxy says that the proxy has the certificate: it takes no --tls-cert")
+	case len(f.proxies) > 0 && !f.behindProxy:
+		return errors.New("--proxy names the proxies of --behind-proxy: give both")
 	case f.drain <= 0:
 		return fmt.Errorf("--drain %s is no time to end in", f.drain)
 	case !isLoopback(name) && f.certificate == "" && !f.behindProxy:
 		return fmt.Errorf("--listen %s is reached by other machines, and keys would be sent in the clear: give --tls-cert and --tls-key, or --behind-proxy", f.listen)
 	}
-	return nil
+	_, err = f.proxyNetworks()
+	return err
+}
+
+// proxyNetworks returns the networks of the proxies.
+func (f *serveFlags) proxyNetworks() ([]netip.Prefix, error) {
+	if len(f.proxies) == 0 {
+		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, nil
+	}
+	var list []netip.Prefix
+	for _, text := range f.proxies {
+		network, err := netip.ParsePrefix(text)
+		if a, single := netip.ParseAddr(text); err != nil && single == nil {
+			network, err = a.Prefix(a.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--proxy %q is neither an address nor a network: write 10.0.0.5 or 10.0.0.0/8", text)
+		}
+		list = append(list, network)
+	}
+	return list, nil
 }
 
 func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name string, f *serveFlags) (err error) {
@@ -159,7 +183,7 @@ func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpa
 			}
 			return h.app.Tenants().Admit(p.Tenant)
 		},
-		Address: f.address(), Logger: opts.Logger,
+		Address: f.address(h.say), Logger: opts.Logger,
 	})
 	opts.Origins = f.origins
 	served := *opts.MCP
@@ -178,16 +202,21 @@ func (f *serveFlags) onlyLoopback() bool {
 }
 
 // address returns the function that finds the address of a request's sender; nil means
-// the address of the connection. Only the last element of the header is read: the proxy
-// adds it, and a client may have written the others.
-func (f *serveFlags) address() func(*http.Request) netip.Addr {
+// the address of the connection. It says once that the header of a sender is not believed:
+// all clients of a proxy that is not named share its failures.
+func (f *serveFlags) address(say func(string, ...any)) func(*http.Request) netip.Addr {
 	if !f.behindProxy {
 		return nil
 	}
+	networks, _ := f.proxyNetworks() // check has read them
+	sender := keys.ForwardedFor(networks...)
+	var told sync.Once
 	return func(r *http.Request) netip.Addr {
-		list := strings.Join(r.Header.Values("X-Forwarded-For"), ",")
-		ip, _ := netip.ParseAddr(strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])) // the zero Addr is not counted
-		return ip
+		address := sender(r)
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Unmap() == address && r.Header.Get("X-Forwarded-For") != "" {
+			told.Do(func() { say("X-Forwarded-For of %s is not believed: it is no proxy of --proxy", address) })
+		}
+		return address
 	}
 }
 
