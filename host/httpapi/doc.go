@@ -55,13 +55,13 @@
 //
 // # Files
 //
-// Uploads and imports are read as they come, and bounded by MaxModuleBytes and MaxFileBytes.
+// Uploads and imports are read as they come, and bounded by [Bounds].
 // Modules and the contents of artifacts are sent in the parts that the header Range names,
 // for saving: a browser runs none of a tenant's files under the origin of the API.
 //
 // # Requests
 //
-// Bodies are JSON objects of at most MaxBodyBytes in which no member is given twice
+// Bodies are JSON objects of at most Bounds.MaxBodyBytes in which no member is given twice
 // and none is unknown; the same holds of query parameters. GET /v1/threads/{thread}
 // answers an ETag that changes guard themselves with, by If-Match; so do the routes of a
 // plugin and of a tenant. Routes that make something take an Idempotency-Key: see
