@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -20,6 +21,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -199,6 +202,98 @@ func TestAServerIsDrained(t *testing.T) {
 	if err := s.c.Wait(); err != nil {
 		t.Errorf("the server ends with %v:\n%s", err, &s.err)
 	}
+}
+
+// Fifty clients read runs when a server is ended. Each of them reads how its run ended: some
+// runs end in time, the others are canceled. A durable run can be resumed: the next server on
+// the data has its end as well.
+func TestAServerIsDrainedUnderLoad(t *testing.T) {
+	const clients = 50
+	asked, release := make(chan struct{}, clients), make(chan struct{})
+	var healed atomic.Bool
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		if !healed.Load() {
+			asked <- struct{}{}
+			if bytes.Contains(raw, []byte("quick")) {
+				<-release
+			} else {
+				<-r.Context().Done()
+				return
+			}
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"it is done"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+	}))
+	defer model.Close()
+	dir, _ := dataProject(t, "")
+	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: openai, name: big, base_url: "+model.URL+"/v1}}\n")
+	m := newMachine(t, filepath.Join(dir, "data"))
+	m.env = append(m.env, "OPENAI_API_KEY=k")
+	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--drain", "1s")
+	defer http.DefaultClient.CloseIdleConnections()
+	out, err := m.command("key", "create", "--tenant", "acme").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := strings.TrimSpace(string(out))
+	answers := make([]string, clients)
+	runs := make([]string, clients)
+	var reading sync.WaitGroup
+	for i := range clients {
+		reading.Go(func() {
+			body := fmt.Sprintf(`{"text":"%s","durable":%t}`, []string{"quick", "stuck"}[i%2], i%10 == 9)
+			req, err := http.NewRequest("POST", s.url+"/v1/runs", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Authorization", "Bearer "+key)
+			req.Header.Set("Accept", "text/event-stream")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Errorf("client %d has no answer: %v", i, err)
+				return
+			}
+			defer resp.Body.Close()
+			runs[i] = resp.Header.Get("Location")
+			raw, err := io.ReadAll(resp.Body)
+			if answers[i] = string(raw); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("client %d is answered %s and cut off: %v\n%s", i, resp.Status, err, raw)
+			}
+		})
+	}
+	for range clients {
+		<-asked
+	}
+	if err := s.c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	reading.Wait()
+	if err := s.c.Wait(); err != nil {
+		t.Errorf("the server ends with %v:\n%s", err, &s.err)
+	}
+	for i, answer := range answers {
+		want := `"finish_reason":"stop"`
+		if i%2 == 1 {
+			want = `"finish_reason":"canceled"`
+		}
+		if i%10 == 9 {
+			continue // its end may be on the next server
+		}
+		if _, end, ok := strings.Cut(answer, "event: run.finished\n"); !ok || !strings.Contains(end, want) {
+			t.Errorf("client %d does not read %s:\n%s", i, want, answer)
+		}
+	}
+	healed.Store(true)
+	s = m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
+	for i := 9; i < clients; i += 10 {
+		if end := s.wants(200, "event: run.finished", key, "GET", runs[i]+"/events", ""); !strings.Contains(end, `"finish_reason":"`) {
+			t.Errorf("the durable run of client %d ends with %s", i, end)
+		}
+	}
+	s.end()
 }
 
 func TestDevServesWithoutATerminal(t *testing.T) {

@@ -27,6 +27,8 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
+	maxStreams        = 250              // of one connection of HTTP/2
+	pingAfter         = 15 * time.Second // without a frame of HTTP/2; one that is not answered in the same time ends the connection
 )
 
 // webServer is the part of a host that listens at a TCP address.
@@ -64,6 +66,7 @@ func (w *webServer) url() string {
 // have the time of drain; connections are closed within closeTimeout after them.
 func (w *webServer) serve(ctx context.Context, handler http.Handler, until func(context.Context) error) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)} // it would log each client that leaves
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

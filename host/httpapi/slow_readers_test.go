@@ -1,0 +1,111 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/runs"
+)
+
+// Scenario: of two clients that follow a run one reads nothing.
+
+// talked is how many pieces a talker's answer has, fewer than a registry keeps events, and
+// talkedBytes are those of each.
+const (
+	talked      = 900
+	talkedBytes = 4 << 10
+)
+
+// talker answers with more than the buffers of a connection hold.
+type talker struct{ begin <-chan struct{} }
+
+func (talker) Name() string { return "talker" }
+
+func (m talker) Generate(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		select {
+		case <-m.begin:
+		case <-ctx.Done():
+			yield(llm.Chunk{}, ctx.Err())
+			return
+		}
+		piece := strings.Repeat("x", talkedBytes)
+		for range talked {
+			if !yield(llm.Chunk{Text: piece}, nil) {
+				return
+			}
+		}
+		yield(llm.Chunk{Response: &llm.Response{FinishReason: chat.FinishStop, Parts: []host.Part{&host.Text{Text: "said"}}}}, nil)
+	}
+}
+
+func TestAClientThatReadsNothingIsCutOffAlone(t *testing.T) {
+	begin, left := make(chan struct{}), make(chan struct{})
+	s := newServer(t, func(o *httpapi.Options) {
+		a, err := host.NewAgent("talker", &host.AgentOptions{Model: talker{begin}})
+		must(t, err)
+		o.Targets.(targets)["talker"] = a
+		o.Stream.WriteTimeout = time.Second
+		o.Observe = []httpapi.Observe{func(r *http.Request, _ string) (context.Context, func(int)) {
+			return r.Context(), func(int) {
+				if r.Header.Get("X-Request-Id") == "slow" {
+					close(left)
+				}
+			}
+		}}
+	})
+	var run httpapi.EndedRun
+	s.do("acme", "POST", "/v1/runs", `{"target":"talker","text":"talk"}`, 202, &run, "Prefer", "respond-async")
+
+	narrow := httptest.NewUnstartedServer(s.api)
+	narrow.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(talkedBytes)
+		return ctx
+	}
+	narrow.Start()
+	defer narrow.Close()
+	slow, err := net.Dial("tcp", narrow.Listener.Addr().String())
+	must(t, err)
+	defer slow.Close()
+	must(t, slow.(*net.TCPConn).SetReadBuffer(talkedBytes))
+	must(t, slow.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprintf(slow, "GET /v1/runs/%s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\nX-Request-Id: slow\r\n\r\n", run.ID)
+	must(t, err)
+	_, err = io.ReadFull(slow, make([]byte, len("HTTP/1.1 200"))) // it follows the run
+	must(t, err)
+
+	req, err := http.NewRequest("GET", s.URL+"/v1/runs/"+run.ID+"/events", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer acme")
+	resp, err := s.Client().Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	close(begin)
+	read, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Contains(read, []byte("event: run.finished")) || len(read) < talked*talkedBytes {
+		t.Errorf("the other client has read %d bytes, %v", len(read), err)
+	}
+	var ended httpapi.EndedRun
+	s.do("acme", "GET", "/v1/runs/"+run.ID, "", 200, &ended)
+	if ended.Status != runs.Completed {
+		t.Errorf("the run is %s", ended.Status)
+	}
+	<-left
+	rest, err := io.ReadAll(slow) // what the buffers of the connection have
+	if bytes.Contains(rest, []byte("event: run.finished")) {
+		t.Errorf("the client that read nothing has all %d bytes, %v", len(rest), err)
+	}
+}
