@@ -310,16 +310,3 @@ func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	dst, err := appendData(append(dst, `,"data":`...), e.Data)
 	return append(dst, '}'), err
 }
-
-// appendData spares the two events that a run has most of the way through
-// encoding/json.
-func appendData(dst []byte, data Data) ([]byte, error) {
-	switch d := data.(type) {
-	case *TextDelta:
-		return append(jsondoc.AppendString(append(dst, `{"text":`...), d.Text), '}'), nil
-	case *ReasoningDelta:
-		return append(jsondoc.AppendString(append(dst, `{"text":`...), d.Text), '}'), nil
-	}
-	raw, err := json.Marshal(data)
-	return append(dst, raw...), err
-}
