@@ -38,6 +38,34 @@ func (own) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 	return append(dst, Frame{ID: strconv.FormatInt(ev.Seq, 10), Event: ev.Data.Type(), Data: data}), nil
 }
 
+// framer is an [Encoder] that appends the frame of an event to an answer, without a [Frame] of
+// its own.
+type framer interface {
+	appendFrame(dst []byte, ev host.Event, lines bool) ([]byte, error)
+}
+
+var _ framer = own{}
+
+// appendFrame implements framer.
+func (own) appendFrame(dst []byte, ev host.Event, lines bool) ([]byte, error) {
+	before := len(dst)
+	name := ev.Data.Type()
+	if !lines {
+		dst = strconv.AppendInt(append(dst, "id: "...), ev.Seq, 10)
+		dst = append(append(append(dst, "\nevent: "...), name...), "\ndata: "...)
+	}
+	from := len(dst)
+	dst, err := ev.ForClient().AppendJSON(dst)
+	if err != nil {
+		return dst[:before], host.Errorf(host.Internal, "write event %d, %s: %w", ev.Seq, name, err)
+	}
+	dst = withoutLineEnds(dst, from)
+	if lines {
+		return append(dst, '\n'), nil
+	}
+	return append(dst, "\n\n"...), nil
+}
+
 // AppendSSE appends a frame as a server-sent event.
 func AppendSSE(dst []byte, f Frame) []byte {
 	if f.ID != "" {
@@ -53,16 +81,24 @@ func AppendSSE(dst []byte, f Frame) []byte {
 // AppendNDJSON appends the data of a frame as a line.
 func AppendNDJSON(dst []byte, f Frame) []byte { return append(appendLine(dst, f.Data), '\n') }
 
-// appendLine appends JSON without its line ends, which mean nothing outside
-// strings and are escaped in them.
+// appendLine appends JSON without its line ends.
 func appendLine(dst []byte, data []byte) []byte {
+	from := len(dst)
+	return withoutLineEnds(append(dst, data...), from)
+}
+
+// withoutLineEnds removes line ends from the JSON at the end of dst. They mean nothing outside
+// strings and are escaped in them.
+func withoutLineEnds(dst []byte, from int) []byte {
+	data := dst[from:]
 	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
-		return append(dst, data...)
+		return dst
 	}
+	kept := dst[:from]
 	for _, c := range data {
 		if c != '\n' && c != '\r' {
-			dst = append(dst, c)
+			kept = append(kept, c)
 		}
 	}
-	return dst
+	return kept
 }

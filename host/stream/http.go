@@ -43,10 +43,10 @@ type failureEncoder interface {
 
 // Serve answers a request with the events of a run: as server-sent events, or as
 // lines of JSON if the request accepts application/x-ndjson. Every event is sent
-// when it happens, together with those that are ready by then. A run that cannot begin is answered with its error's HTTP status
-// and {"error":{"code","message","hint"?}}, which is also the last frame, named
-// error, of a stream that ends before its run; a run's own failure is in its last
-// event. Clients read errors as [fault.ForClient] has them; Serve returns the
+// when it happens, together with those that are ready by then. A run that cannot
+// begin is answered with its error's HTTP status and
+// {"error":{"code","message","hint"?}}, which is also the last frame, named error, of
+// a stream that ends before its run; a run's own failure is in its last event. Clients read errors as [fault.ForClient] has them; Serve returns the
 // whole one, for the log. It returns when the run has ended, or with code canceled
 // when the client has disconnected or has read nothing for WriteTimeout: leaving
 // the loop over events ends the run that yields them, unless a runs.Registry
@@ -74,13 +74,18 @@ func (s *response) serve(events iter.Seq2[host.Event, error]) error {
 // being written: then the loop over the events waits.
 const maxPendingBytes = 64 << 10
 
+// pendingBytes is the first size of a buffer for pending frames, in which those of a short run
+// have room.
+const pendingBytes = 4 << 10
+
 // response writes the answer to a client. Frames are written and flushed by a goroutine of
 // its own, so that those that become ready meanwhile are sent together.
 type response struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	opts    ServeOptions
-	lines   bool // NDJSON
+	lines   bool   // NDJSON
+	direct  framer // the encoder, if it is one
 	frames  []Frame
 	over    bool   // the run's last event has come
 	run     string // of the last event
@@ -103,6 +108,7 @@ func newResponse(w http.ResponseWriter, r *http.Request, opts *ServeOptions) *re
 	if s.opts.Encoder == nil {
 		s.opts.Encoder = Own()
 	}
+	s.direct, _ = s.opts.Encoder.(framer)
 	if s.opts.WriteTimeout <= 0 {
 		s.opts.WriteTimeout = DefaultWriteTimeout
 	}
@@ -116,9 +122,11 @@ func newResponse(w http.ResponseWriter, r *http.Request, opts *ServeOptions) *re
 func (s *response) event(ev host.Event) error {
 	_, s.over = ev.Data.(*runevent.RunFinished)
 	s.run = ev.Run
-	var err error
-	if s.frames, err = s.opts.Encoder.Encode(s.frames[:0], ev); err != nil {
-		return err
+	if s.direct == nil {
+		var err error
+		if s.frames, err = s.opts.Encoder.Encode(s.frames[:0], ev); err != nil {
+			return err
+		}
 	}
 	s.begin()
 	s.mu.Lock()
@@ -129,6 +137,22 @@ func (s *response) event(ev host.Event) error {
 	if s.err != nil {
 		return s.err
 	}
+	if err := s.addFrames(ev); err != nil {
+		return err
+	}
+	s.changed.Broadcast()
+	return nil
+}
+
+// addFrames adds the frames of an event to those that are pending. The caller holds s.mu.
+func (s *response) addFrames(ev host.Event) (err error) {
+	if s.pending == nil {
+		s.pending = make([]byte, 0, pendingBytes)
+	}
+	if s.direct != nil {
+		s.pending, err = s.direct.appendFrame(s.pending, ev, s.lines)
+		return err
+	}
 	for _, f := range s.frames {
 		if s.lines {
 			s.pending = AppendNDJSON(s.pending, f)
@@ -136,7 +160,6 @@ func (s *response) event(ev host.Event) error {
 			s.pending = AppendSSE(s.pending, f)
 		}
 	}
-	s.changed.Broadcast()
 	return nil
 }
 
