@@ -58,7 +58,8 @@ type (
 		Seconds  float64
 		P50, P99 float64 // milliseconds
 		Failed   int64
-		Last     string // a failed answer
+		Last     string  // a failed answer
+		Client   float64 // microseconds of CPU that the child spent on each request
 	}
 )
 
@@ -149,6 +150,7 @@ func loaded(b *testing.B, l *load) (*loadResult, float64) {
 	if r.Failed > 0 {
 		b.Fatalf("%d of %d requests failed, the last with %s", r.Failed, l.Requests, r.Last)
 	}
+	r.Client = float64((child.ProcessState.UserTime() + child.ProcessState.SystemTime()).Microseconds()) / float64(l.Requests)
 	return &r, float64(spent.Microseconds()) / float64(l.Requests)
 }
 
@@ -185,6 +187,8 @@ func (shipModel) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chu
 //   - runs/s, p99-ms: of the clients, over JSON, and over server-sent events
 //   - host-us/run: CPU of the same runs by Host.Run, 64 at a time
 //   - beyond-us/run: CPU of a run over JSON beyond that
+//   - client-us/run: CPU of the clients' process, which shares the machine, over JSON
+//   - runs/cpu-s: runs over JSON for each second of CPU of the server's process
 //   - bare-us/run: CPU of a route that writes the bytes of such a stream, a flush for
 //     each frame; sse-ratio: the CPU of a run over SSE beyond Host.Run, to that
 //
@@ -243,6 +247,8 @@ func benchLoad(b *testing.B, driver kv.Driver) {
 	b.ReportMetric(sse.P99, "sse-p99-ms")
 	b.ReportMetric(direct, "host-us/run")
 	b.ReportMetric(jsonCPU-direct, "beyond-us/run")
+	b.ReportMetric(json.Client, "client-us/run")
+	b.ReportMetric(1e6/jsonCPU, "runs/cpu-s")
 	b.ReportMetric(bareCPU, "bare-us/run")
 	b.ReportMetric((sseCPU-direct)/bareCPU, "sse-ratio")
 }
