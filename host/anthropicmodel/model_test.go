@@ -2,7 +2,6 @@ package anthropicmodel_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -127,16 +126,7 @@ func TestAnswers(t *testing.T) {
 			want(chat.FinishToolCalls, hello, &host.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{"id":1}`)})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
-			if o.Err != nil {
-				t.Fatal(o.Err)
-			}
-			if diff := cmp.Diff(tt.want, o.Response); diff != "" {
-				t.Errorf("response (-want +got):\n%s", diff)
-			}
-			if got := (&host.Message{Parts: o.Response.Parts}).Text(); got != o.Text {
-				t.Errorf("deltas say %q, the response %q", o.Text, got)
-			}
+			modeltest.CheckAnswer(t, serve(t, tt.handler, nil), tt.want)
 		})
 	}
 }
@@ -183,14 +173,7 @@ func TestFaults(t *testing.T) {
 		}, host.Unavailable, false, "redirects to another host"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
-			var e *host.Error
-			if !errors.As(o.Err, &e) || e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(e.Error(), tt.says) {
-				t.Fatalf("error %#v, want %s (retryable %v) with %q", o.Err, tt.code, tt.retryable, tt.says)
-			}
-			if strings.Contains(e.Error(), testKey) {
-				t.Errorf("the key is in the error: %v", e)
-			}
+			modeltest.CheckFault(t, serve(t, tt.handler, nil), testKey, modeltest.Fault{Code: tt.code, Retryable: tt.retryable, Says: tt.says})
 		})
 	}
 }
@@ -226,20 +209,8 @@ func TestSilence(t *testing.T) {
 }
 
 func TestLeavingEndsTheRequest(t *testing.T) {
-	gone := make(chan struct{})
-	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		stream(started, textBlock[0], textBlock[1])(w, r)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-		close(gone)
-	}, nil)
-	for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
-		if err != nil || chunk.Text != "Hel" {
-			t.Fatalf("%+v, %v", chunk, err)
-		}
-		break
-	}
-	<-gone
+	model := func(h http.HandlerFunc) llm.Model { return serve(t, h, nil) }
+	modeltest.CheckLeaving(t, model, stream(started, textBlock[0], textBlock[1]))
 }
 
 func TestOptions(t *testing.T) {

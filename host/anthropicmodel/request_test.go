@@ -176,16 +176,7 @@ func TestRequestFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, want := range modeltest.Parse(t, tt.want).(map[string]any) {
-				if diff := cmp.Diff(want, got[name]); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", name, diff)
-				}
-			}
-			for _, name := range tt.without {
-				if v, ok := got[name]; ok {
-					t.Errorf("%s is %v, want it left out", name, v)
-				}
-			}
+			modeltest.CheckFields(t, got, tt.want, tt.without)
 		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
@@ -114,16 +113,7 @@ func TestAnswers(t *testing.T) {
 		{"not streamed", modeltest.Answer(200, "application/json", said("STOP", `{"text":"Hello"}`)), want(chat.FinishStop, hello)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
-			if o.Err != nil {
-				t.Fatal(o.Err)
-			}
-			if diff := cmp.Diff(tt.want, o.Response); diff != "" {
-				t.Errorf("response (-want +got):\n%s", diff)
-			}
-			if got := (&host.Message{Parts: o.Response.Parts}).Text(); got != o.Text {
-				t.Errorf("deltas say %q, the response %q", o.Text, got)
-			}
+			modeltest.CheckAnswer(t, serve(t, tt.handler, nil), tt.want)
 		})
 	}
 }
@@ -177,14 +167,7 @@ func TestFaults(t *testing.T) {
 		{"parts without end", stream(said("STOP", strings.TrimSuffix(strings.Repeat(`{"executableCode":{}},`, 1025), ","))), host.Unavailable, false, "more than 1024 parts", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := modeltest.Ask(t.Context(), serve(t, tt.handler, nil), modeltest.Question("hi"))
-			var e *host.Error
-			if !errors.As(o.Err, &e) || e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(e.Error()+e.Hint, tt.says) || e.RetryAfter != tt.after {
-				t.Fatalf("error %#v, want %s (retryable %v after %s) with %q", o.Err, tt.code, tt.retryable, tt.after, tt.says)
-			}
-			if strings.Contains(e.Error(), testKey) {
-				t.Errorf("the key is in the error: %v", e)
-			}
+			modeltest.CheckFault(t, serve(t, tt.handler, nil), testKey, modeltest.Fault{Code: tt.code, Retryable: tt.retryable, After: tt.after, Says: tt.says})
 		})
 	}
 }
@@ -253,20 +236,8 @@ func TestGarbledCallsAreAskedForAgain(t *testing.T) {
 }
 
 func TestLeavingEndsTheRequest(t *testing.T) {
-	gone := make(chan struct{})
-	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		stream(said("", `{"text":"Hel"}`))(w, r)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-		close(gone)
-	}, nil)
-	for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
-		if err != nil || chunk.Text != "Hel" {
-			t.Fatalf("%+v, %v", chunk, err)
-		}
-		break
-	}
-	<-gone
+	model := func(h http.HandlerFunc) llm.Model { return serve(t, h, nil) }
+	modeltest.CheckLeaving(t, model, stream(said("", `{"text":"Hel"}`)))
 }
 
 func TestOptions(t *testing.T) {
