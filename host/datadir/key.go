@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -91,4 +92,17 @@ func ReadBounded(r io.Reader, max int, name string) ([]byte, error) {
 		return nil, host.Errorf(host.ResourceExhausted, "%s is more than %d bytes", name, max).WithHint("give less at once")
 	}
 	return b, nil
+}
+
+// ReadFile reads a file of at most max bytes. Code not_found if there is none.
+func ReadFile(name string, max int) ([]byte, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, host.Errorf(host.NotFound, "there is no file %s", name).WithHint("check the path")
+	}
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
+	}
+	defer f.Close()
+	return ReadBounded(f, max, name)
 }

@@ -58,19 +58,6 @@ func NewModules(options *ModulesOptions) *Modules {
 	return m
 }
 
-// readManifestFile reads a file of at most maxManifestFile bytes.
-func readManifestFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, host.Errorf(host.NotFound, "there is no file %s", name).WithHint("check the path")
-	}
-	if err != nil {
-		return nil, host.Errorf(host.FailedPrecondition, "%w", err)
-	}
-	defer f.Close()
-	return datadir.ReadBounded(f, maxManifestFile, name)
-}
-
 // RuntimeOptions returns the options of every runtime: it keeps compiled code in this
 // user's cache and passes guests' log lines on.
 func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
@@ -197,7 +184,7 @@ func (m *Modules) Read(ctx context.Context, rt *plugin.Runtime, where string, pr
 		wasm, err := m.moduleFile(ctx, rt, where, progress)
 		return &Module{Wasm: wasm}, err
 	}
-	raw, err := readManifestFile(where)
+	raw, err := datadir.ReadFile(where, maxManifestFile)
 	if err != nil {
 		return nil, err
 	}

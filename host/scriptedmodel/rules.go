@@ -238,7 +238,7 @@ func (r *compiledRule) compileReply() error {
 			return err
 		}
 		var err error
-		if r.arguments[i], err = decodeArguments(c.Arguments); err != nil {
+		if r.arguments[i], err = toolschema.Decode(c.Arguments); err != nil {
 			return fmt.Errorf("%s.arguments: %w", what, err)
 		}
 		if err := r.checkStrings(what+".arguments", r.arguments[i]); err != nil {
@@ -277,22 +277,6 @@ func knownMalformation(m Malformation) bool {
 		}
 	}
 	return false
-}
-
-func decodeArguments(raw json.RawMessage) (any, error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return map[string]any{}, nil
-	}
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more after the end")
-	}
-	return v, nil
 }
 
 func (r *compiledRule) checkStrings(what string, v any) error {

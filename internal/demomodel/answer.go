@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/toolschema"
 )
 
 // maxCalls bounds how many tools one answer calls, and one turn.
@@ -286,7 +287,7 @@ func idsOf(arguments string, known []string) []string {
 			}
 		}
 	}
-	v, err := decode(json.RawMessage(arguments))
+	v, err := toolschema.Decode(json.RawMessage(arguments))
 	if err == nil {
 		walk(v)
 	}

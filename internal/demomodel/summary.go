@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/toolschema"
 )
 
 // The bounds of a summary.
@@ -47,7 +48,7 @@ func sentence(r *scriptedmodel.Result) string {
 	if reason, failed := failure(r); failed {
 		return name + " could not do that: " + period(shorten(reason))
 	}
-	v, err := decode(json.RawMessage(r.Text))
+	v, err := toolschema.Decode(json.RawMessage(r.Text))
 	if err != nil || strings.TrimSpace(r.Text) == "" {
 		if text := strings.TrimSpace(r.Text); text != "" {
 			return name + " says: " + period(text)
@@ -63,7 +64,7 @@ func sentence(r *scriptedmodel.Result) string {
 // news returns the members of a result that do not repeat an argument, or all
 // if there are no others.
 func news(r *scriptedmodel.Result, object map[string]any) map[string]any {
-	asked, _ := decode(json.RawMessage(r.Call.Arguments))
+	asked, _ := toolschema.Decode(json.RawMessage(r.Call.Arguments))
 	arguments, _ := asked.(map[string]any)
 	out := map[string]any{}
 	for name, v := range object {
@@ -82,7 +83,7 @@ func news(r *scriptedmodel.Result, object map[string]any) map[string]any {
 func argumentsOf(r *scriptedmodel.Result) string {
 	var out []string
 	eachMember(json.RawMessage(r.Call.Arguments), func(name string, value json.RawMessage) {
-		if v, err := decode(value); err == nil && v != nil {
+		if v, err := toolschema.Decode(value); err == nil && v != nil {
 			out = append(out, words(name)+" "+shorten(describe(v, value, maxSummaryDepth)))
 		}
 	})

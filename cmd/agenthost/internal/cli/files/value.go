@@ -30,7 +30,7 @@ func Value(stdin io.Reader, flag, from string) (b []byte, err error) {
 	name, isFile := strings.CutPrefix(from, "@")
 	switch {
 	case isFile:
-		b, err = Read(name, max)
+		b, err = datadir.ReadFile(name, max)
 	case from == "-":
 		b, err = datadir.ReadBounded(stdin, max, flag)
 	default:

@@ -23,7 +23,7 @@ func readHistory(stdin io.Reader, name string) (messages []*host.Message, err er
 		name = "the history on stdin"
 		b, err = datadir.ReadBounded(stdin, maxHistoryBytes, name)
 	} else {
-		b, err = files.Read(name, maxHistoryBytes)
+		b, err = datadir.ReadFile(name, maxHistoryBytes)
 	}
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
-	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/tokens"
@@ -107,5 +106,5 @@ func readText(t *ui.Terminal, file string) ([]byte, error) {
 	if file == "" || file == "-" {
 		return datadir.ReadBounded(t.In, maxTextBytes, "the text on stdin")
 	}
-	return files.Read(file, maxTextBytes)
+	return datadir.ReadFile(file, maxTextBytes)
 }
