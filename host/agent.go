@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -268,6 +269,7 @@ func TemplateInstructions(text string) (InstructionsFunc, error) {
 type toolSet struct {
 	specs  []llm.ToolSpec
 	byName map[string]*Tool
+	hidden []llm.FoundTool
 	live   bool // one of them may change
 }
 
@@ -285,7 +287,11 @@ func newToolSet(tools []*Tool) (toolSet, error) {
 				WithHint("leave one out, or give one another name: a plugin's tools take a prefix or are renamed (prefix and rename of the plugin in agenthost.yaml, PartOptions in Go)")
 		}
 		s.byName[t.Name] = t
-		s.specs = append(s.specs, t.ToolSpec)
+		if t.foundBy != "" {
+			s.hidden = append(s.hidden, llm.FoundTool{ToolSpec: t.ToolSpec, By: t.foundBy})
+		} else {
+			s.specs = append(s.specs, t.ToolSpec)
+		}
 		s.live = s.live || t.live != nil
 	}
 	return s, nil
@@ -296,7 +302,7 @@ func (s toolSet) current(ctx context.Context) toolSet {
 	if !s.live {
 		return s
 	}
-	now := toolSet{byName: make(map[string]*Tool, len(s.byName)), specs: make([]llm.ToolSpec, len(s.specs))}
+	now := toolSet{byName: maps.Clone(s.byName), specs: make([]llm.ToolSpec, len(s.specs)), hidden: s.hidden}
 	for i, spec := range s.specs {
 		t := s.byName[spec.Name].current(ctx)
 		now.byName[spec.Name], now.specs[i] = t, t.ToolSpec

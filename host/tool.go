@@ -43,6 +43,7 @@ type Tool struct {
 	client     bool   // the client executes it
 	agent      *Agent // that the tool runs, if it is one
 	provider   string // the context provider that has added it, if one has
+	foundBy    string // the tool whose results offer it; empty: it is always offered
 	schema     *schema.Schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
 	live       func(context.Context) *Tool
@@ -73,6 +74,10 @@ type ToolOptions struct {
 	// Schema is the Parameters of [NewRawTool], compiled before: many tools can be
 	// made of one. nil compiles them. [Tool.With] does not look at it.
 	Schema *Schema
+
+	// FoundBy names the tool that finds this one: it is offered to models only once a
+	// result of that, an [llm.Findings], names it.
+	FoundBy string
 }
 
 // MaxToolRetries is the most that [ToolOptions].Retries can be.
@@ -231,7 +236,7 @@ func newTool(spec llm.ToolSpec, checked json.RawMessage, handler ToolHandler, op
 		return nil, err
 	}
 	t = &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
-		approve: opts.Approve, terms: opts.Terms, handler: handler}
+		approve: opts.Approve, terms: opts.Terms, handler: handler, foundBy: opts.FoundBy}
 	if opts.Schema != nil {
 		t.schema = opts.Schema.schema
 	} else if t.schema, err = schema.Compile(context.Background(), checked); err != nil {

@@ -341,9 +341,13 @@ func (t *turn) modelRequest(ctx context.Context, view []*Message) *llm.Request {
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
 	}
+	offered := t.calls.tools.specs
+	if hidden := t.calls.tools.hidden; len(hidden) > 0 { // a search finds them
+		offered = llm.WithFound(offered, hidden, t.run.conv.messages(), t.result.Messages)
+	}
 	req := &llm.Request{
 		Messages: messages, Output: t.agent.outputSpec(),
-		Tools: t.calls.tools.specs, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope,
+		Tools: offered, ProviderTools: t.agent.opts.ProviderTools, ToolChoice: t.agent.opts.ToolChoice, Scope: t.run.scope,
 		Temperature: t.agent.opts.Temperature, MaxOutputTokens: t.agent.opts.MaxOutputTokens, SerialTools: t.agent.opts.SerialTools,
 		Conversation: t.run.service.id, Parameters: t.modelParams,
 	}
