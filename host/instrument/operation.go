@@ -81,6 +81,7 @@ const (
 	ForRouter  Purpose = "router"
 	ForSummary Purpose = "summary" // of a long conversation
 	ForPlugin  Purpose = "plugin"  // sandboxed code asks
+	ForServer  Purpose = "server"  // an MCP server asks during a call of its tool
 )
 
 // Model is one call of a model, with the attempts that its client makes.

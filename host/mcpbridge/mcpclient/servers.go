@@ -1,0 +1,316 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/egress"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/defaults"
+)
+
+// Limits bound what servers may send and use. A zero field is its default; nothing is
+// unlimited.
+type Limits struct {
+	ConnectTimeout time.Duration // until a session is open and its tools are listed (15 s)
+	IdleTimeout    time.Duration // after which a session that no call uses is closed (5 min)
+	Sessions       int           // open at once, of all tenants (256)
+	Tools          int           // of one server (1,000)
+	Pages          int           // of one list (100)
+	MessageBytes   int           // of one message of a server (8 MiB)
+	StreamBytes    int           // of one stream of messages in answer to a request (64 MiB)
+	Messages       int           // that a server sends on its own account in 10 s (2,000)
+	Samples        int           // questions to the model in one call (8)
+	SampleTokens   int           // of an answer to one (4,096)
+}
+
+func (l Limits) withDefaults() Limits {
+	defaults.Set(&l.ConnectTimeout, 15*time.Second)
+	defaults.Set(&l.IdleTimeout, 5*time.Minute)
+	defaults.Set(&l.Sessions, 256)
+	defaults.Set(&l.Tools, 1000)
+	defaults.Set(&l.Pages, 100)
+	defaults.Set(&l.MessageBytes, 8<<20)
+	defaults.Set(&l.StreamBytes, 64<<20)
+	defaults.Set(&l.Messages, 2000)
+	defaults.Set(&l.Samples, 8)
+	defaults.Set(&l.SampleTokens, 4096)
+	return l
+}
+
+// Options are the optional parts of [New].
+type Options struct {
+	Servers []Server            // of every tenant, or of those that Server.Tenants names
+	Tenants map[string][]Server // of single tenants
+	Lock    *Lock               // the accepted definitions; nil: none
+	Secrets egress.Secrets      // that settings name; nil: none
+	Logger  *slog.Logger        // default: nothing is logged
+	Limits  Limits
+	Version string // of the program, which servers read
+
+	// Answer, unless nil, is asked before a run asks its person a server's question: for a
+	// program whose person is there, or that knows the answer. A nil answer leaves the
+	// question to the run, which ends with it and calls the tool again from its beginning
+	// when it is answered. The answer is of the form that the run's would have.
+	Answer AnswerFunc
+}
+
+// AnswerFunc answers a question of a server: see [Options].Answer.
+type AnswerFunc func(ctx context.Context, call *host.Call, q *Elicitation) (answer json.RawMessage, err error)
+
+// Servers are the MCP servers of a program. It is safe for concurrent use.
+type Servers struct {
+	secrets  egress.Secrets
+	lock     *Lock
+	answer   AnswerFunc // may be nil
+	logger   *slog.Logger
+	limits   Limits
+	version  string
+	spawner  *spawner
+	lifetime context.Context // its lifetime is that of the Servers
+	end      context.CancelFunc
+	work     sync.WaitGroup // goroutines that open, watch and close sessions
+
+	mu      sync.Mutex
+	closed  bool
+	shared  map[string]*Server            // of all tenants, by name
+	tenants map[string]map[string]*Server // of one, by tenant and name
+	links   map[linkKey]*link
+}
+
+// linkKey names the link of a tenant to a server; the tenant of a shared one is empty.
+type linkKey struct{ tenant, server string }
+
+// New returns the servers of a program. A nil *Options has none, until [Servers.SetTenant].
+// Nothing is started or asked before it is needed. Code invalid_argument for a server that
+// cannot work, and for two of one name that a tenant would have.
+func New(opts *Options) (*Servers, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	s := &Servers{
+		secrets: o.Secrets, lock: o.Lock, answer: o.Answer, logger: o.Logger, limits: o.Limits.withDefaults(), version: o.Version,
+		tenants: map[string]map[string]*Server{}, links: map[linkKey]*link{},
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	if s.lock == nil {
+		s.lock = &Lock{}
+	}
+	var err error
+	if s.shared, err = byName(o.Servers); err != nil {
+		return nil, err
+	}
+	for tenant, list := range o.Tenants {
+		if s.tenants[tenant], err = s.ofTenant(tenant, list); err != nil {
+			return nil, err
+		}
+	}
+	s.spawner = newSpawner()
+	s.lifetime, s.end = context.WithCancel(context.Background())
+	s.work.Go(s.closeIdle)
+	return s, nil
+}
+
+// byName checks servers and returns copies of them.
+func byName(list []Server) (map[string]*Server, error) {
+	out := map[string]*Server{}
+	for _, server := range list {
+		if err := server.check(); err != nil {
+			return nil, err
+		}
+		if out[server.Name] != nil {
+			return nil, fault.Errorf(fault.InvalidArgument, "two MCP servers are named %q", server.Name).WithHint("rename one of them")
+		}
+		out[server.Name] = &server
+	}
+	return out, nil
+}
+
+// ofTenant checks the servers of a tenant.
+func (s *Servers) ofTenant(tenant string, list []Server) (map[string]*Server, error) {
+	if err := host.ValidateTenant(tenant); err != nil {
+		return nil, err
+	}
+	own, err := byName(list)
+	if err != nil {
+		return nil, fault.Wrap(err, "tenant %q", tenant)
+	}
+	for name, server := range own {
+		if common := s.shared[name]; common != nil && common.isFor(tenant) {
+			return nil, fault.Errorf(fault.AlreadyExists, "MCP server %q: the tenant has one of that name, which all tenants share", name).WithHint("use another name")
+		}
+		if server.Shared || len(server.Tenants) > 0 {
+			return nil, fault.Errorf(fault.InvalidArgument, "MCP server %q belongs to a tenant, and is shared or names tenants", name).WithHint("remove Shared and Tenants")
+		}
+	}
+	return own, nil
+}
+
+// isFor reports whether a tenant has a server of all tenants.
+func (s *Server) isFor(tenant string) bool {
+	return len(s.Tenants) == 0 || slices.Contains(s.Tenants, tenant)
+}
+
+// SetTenant puts servers in the place of a tenant's own. Sessions of those that are removed
+// or changed are closed; their calls fail. Codes invalid_argument, and already_exists for the
+// name of a server that all tenants share.
+func (s *Servers) SetTenant(tenant string, servers []Server) error {
+	own, err := s.ofTenant(tenant, servers)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed()
+	}
+	var gone []*link
+	for key, l := range s.links {
+		if key.tenant == tenant && l.ofTenant {
+			gone = append(gone, l)
+			delete(s.links, key)
+		}
+	}
+	if s.tenants[tenant] = own; len(own) == 0 {
+		delete(s.tenants, tenant)
+	}
+	s.mu.Unlock()
+	for _, l := range gone {
+		l.close()
+	}
+	return nil
+}
+
+// Names returns the names of the servers that a tenant has, sorted.
+func (s *Servers) Names(tenant string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name, server := range s.shared {
+		if server.isFor(tenant) {
+			names = append(names, name)
+		}
+	}
+	names = slices.AppendSeq(names, maps.Keys(s.tenants[tenant]))
+	slices.Sort(names)
+	return names
+}
+
+// link returns the link of a tenant to a server of its own or of all tenants. Code
+// not_found for another.
+func (s *Servers) link(tenant, name string) (*link, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed()
+	}
+	server, ofTenant := s.tenants[tenant][name], true
+	if server == nil {
+		server, ofTenant = s.shared[name], false
+		if server != nil && !server.isFor(tenant) {
+			server = nil
+		}
+	}
+	if server == nil {
+		return nil, fault.Errorf(fault.NotFound, "there is no MCP server %q", plainLine(name, maxServerName))
+	}
+	key := linkKey{tenant, name}
+	if server.Shared {
+		key.tenant = ""
+	}
+	if l := s.links[key]; l != nil {
+		return l, nil
+	}
+	l := newLink(s, server, key.tenant, ofTenant)
+	s.links[key] = l
+	return l, nil
+}
+
+func errClosed() error {
+	return fault.Errorf(fault.FailedPrecondition, "the MCP servers are closed")
+}
+
+// Close ends all sessions and processes, and returns when they have ended. It may be called
+// twice.
+func (s *Servers) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	links := slices.Collect(maps.Values(s.links))
+	s.mu.Unlock()
+	s.end()
+	var closing sync.WaitGroup
+	for _, l := range links {
+		closing.Go(l.close)
+	}
+	closing.Wait()
+	s.work.Wait()
+	s.spawner.close()
+	return nil
+}
+
+// closeIdle closes the sessions that no call has used for a time.
+func (s *Servers) closeIdle() {
+	tick := time.NewTicker(s.limits.IdleTimeout / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.lifetime.Done():
+			return
+		case <-tick.C:
+			for _, l := range s.idleLinks(s.limits.IdleTimeout) {
+				l.drop()
+			}
+		}
+	}
+}
+
+// idleLinks returns the links with a session that no call has used for a time, the longest
+// idle first.
+func (s *Servers) idleLinks(since time.Duration) []*link {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.links))
+	s.mu.Unlock()
+	idle := map[*link]time.Time{}
+	for _, l := range all {
+		if at, ok := l.idleSince(); ok && time.Since(at) >= since {
+			idle[l] = at
+		}
+	}
+	return slices.SortedFunc(maps.Keys(idle), func(a, b *link) int { return idle[a].Compare(idle[b]) })
+}
+
+// makeRoom closes an idle session if as many are open as may be. Code resource_exhausted if
+// all of them are in use.
+func (s *Servers) makeRoom() error {
+	s.mu.Lock()
+	open := 0
+	for _, l := range s.links {
+		if l.isOpen() {
+			open++
+		}
+	}
+	s.mu.Unlock()
+	if open < s.limits.Sessions {
+		return nil
+	}
+	if idle := s.idleLinks(0); len(idle) > 0 {
+		idle[0].drop()
+		return nil
+	}
+	e := fault.Errorf(fault.ResourceExhausted, "as many sessions of MCP servers are open as may be: %d", s.limits.Sessions).WithHint("raise Limits.Sessions")
+	e.Limit, e.Retryable = "Sessions", true
+	return e
+}

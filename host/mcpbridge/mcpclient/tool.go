@@ -1,0 +1,332 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
+)
+
+const (
+	maxRounds     = 8  // in which a server asks for more in one call
+	maxProgress   = 16 // reports that wait for a slow reader; later ones are dropped
+	maxReportText = 1 << 10
+)
+
+// tool returns the tool of a definition, made once. finder names the tool that finds it, if
+// it is not offered at once.
+func (l *link) tool(ctx context.Context, d *Definition, finder string) (*host.Tool, error) {
+	digest := d.Digest() + finder
+	l.mu.Lock()
+	made := l.tools[digest]
+	l.mu.Unlock()
+	if made != nil {
+		return made, nil
+	}
+	schema, _, err := repairSchema(d.Schema)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := host.CompileSchemaContext(ctx, schema)
+	if err != nil {
+		return nil, err
+	}
+	opts := &host.ToolOptions{Timeout: l.server.Timeout, Schema: compiled, FoundBy: finder}
+	if l.server.Hints {
+		opts.ReadOnly, opts.Idempotent = d.ReadOnly, d.ReadOnly || d.Idempotent
+	}
+	own := *d
+	spec := llm.ToolSpec{Name: l.server.toolName(d.Name), Description: d.Description, Parameters: schema}
+	made, err = host.NewRawTool(spec, func(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
+		return l.callTool(ctx, &own, call)
+	}, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tools[digest] = made
+	return made, nil
+}
+
+// callTool calls a tool whose definition is the accepted one.
+func (l *link) callTool(ctx context.Context, d *Definition, call *host.Call) (*host.ToolOutput, error) {
+	for again := false; ; again = true {
+		s, err := l.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out, err := s.callTool(ctx, d, call)
+		l.release(s)
+		if errors.Is(err, mcp.ErrSessionMissing) && !again { // the server has forgotten the session, and not run the call
+			l.drop()
+			continue
+		}
+		return out, err
+	}
+}
+
+// callTool calls a tool in the session.
+func (s *session) callTool(ctx context.Context, d *Definition, call *host.Call) (*host.ToolOutput, error) {
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.checkDefinition(d); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	asks := &callAsks{ctx: ctx, server: s.link.server, limits: &s.link.servers.limits, call: call, stop: stop, program: s.link.servers.answer}
+	end, err := s.asks.begin(ctx, asks)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	result, err := s.converse(ctx, d, call, asks)
+	if ask := asks.pending(); ask != nil {
+		return &host.ToolOutput{Interrupt: ask, Usage: asks.used()}, nil
+	}
+	if err != nil {
+		return &host.ToolOutput{Usage: asks.used()}, s.callError(ctx, err)
+	}
+	out, err := outputOf(call, s.link.server, result)
+	if out == nil {
+		out = &host.ToolOutput{}
+	}
+	out.Usage = asks.used()
+	return out, err
+}
+
+// checkDefinition refuses a call of a tool that the server has not, or describes in other
+// words than were accepted.
+func (s *session) checkDefinition(d *Definition) error {
+	s.mu.Lock()
+	now, listed := s.defs[d.Name]
+	s.mu.Unlock()
+	name := s.link.server.toolName(d.Name)
+	if !listed {
+		return fault.Errorf(fault.NotFound, "The MCP server %s has no tool %s any more.", s.link.server.Name, name)
+	}
+	if now.Digest() != d.Digest() {
+		return fault.Errorf(fault.FailedPrecondition, "The definition of the tool %s has changed, and is held back until it is accepted.", name)
+	}
+	return nil
+}
+
+// converse calls the tool, and again with answers while the server asks for more.
+func (s *session) converse(ctx context.Context, d *Definition, call *host.Call, asks *callAsks) (*mcp.CallToolResult, error) {
+	params := &mcp.CallToolParams{Name: d.Name, Arguments: call.Arguments}
+	for range maxRounds {
+		result, err := s.callOnce(ctx, params, call)
+		if err != nil || !result.NeedsInput() {
+			return result, err
+		}
+		answers, err := s.answers(result.InputRequests, asks)
+		if err != nil || asks.pending() != nil {
+			return nil, err
+		}
+		params = &mcp.CallToolParams{Name: d.Name, Arguments: call.Arguments, InputResponses: answers, RequestState: result.RequestState}
+	}
+	return nil, fault.Errorf(fault.ResourceExhausted, "The MCP server %s asks for more than %d times in one call.", s.link.server.Name, maxRounds)
+}
+
+// answers answers the requests in a result, in the order of their names.
+func (s *session) answers(requests mcp.InputRequestMap, asks *callAsks) (mcp.InputResponseMap, error) {
+	out := mcp.InputResponseMap{}
+	for _, id := range slices.Sorted(maps.Keys(requests)) {
+		var err error
+		switch p := requests[id].(type) {
+		case *mcp.ElicitParams:
+			if !s.asks.elicitation {
+				return nil, s.errNotAllowed("ask questions of persons")
+			}
+			answer, failed := asks.answer(p)
+			if err = failed; answer != nil {
+				out[id] = answer
+			}
+		case *mcp.CreateMessageWithToolsParams:
+			if !s.asks.sampling {
+				return nil, s.errNotAllowed("ask the model")
+			}
+			var plain *mcp.CreateMessageParams
+			if plain, err = withoutTools(p); err == nil {
+				out[id], err = asks.sample(plain)
+			}
+		default:
+			return nil, s.errNotAllowed("ask for that")
+		}
+		if err != nil || asks.pending() != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *session) errNotAllowed(what string) error {
+	return fault.Errorf(fault.PermissionDenied, "The MCP server %s may not %s.", s.link.server.Name, what)
+}
+
+// callOnce sends one request, and passes the server's reports on while it waits. It does not
+// wait for a server that holds the request up.
+func (s *session) callOnce(ctx context.Context, params *mcp.CallToolParams, call *host.Call) (*mcp.CallToolResult, error) {
+	begun := time.Now()
+	reports := make(chan *mcp.ProgressNotificationParams, maxProgress)
+	token := host.NewID()
+	defer s.watchProgress(token, func(p *mcp.ProgressNotificationParams) {
+		select {
+		case reports <- p:
+		default:
+		}
+	})()
+	params.SetProgressToken(token)
+	type answer struct {
+		result *mcp.CallToolResult
+		err    error
+	}
+	done := make(chan answer, 1)
+	go func() { // ends with ctx, or with the session
+		var a answer
+		a.err = guarded(func() (err error) {
+			a.result, err = s.cs.CallTool(ctx, params)
+			return err
+		})
+		done <- a
+	}()
+	for {
+		select {
+		case a := <-done:
+			return a.result, a.err
+		case p := <-reports:
+			_ = call.Progress(host.Progress{Message: plainLine(p.Message, maxReportText), Done: p.Progress, Total: p.Total}) // a limit of events drops it
+		case <-ctx.Done():
+			err := fault.ContextError(ctx)
+			if fault.CodeOf(err) == fault.DeadlineExceeded && s.pace.isQuietSince(begun) {
+				s.broken.Store(true) // the next call gets another session
+			}
+			return nil, err
+		}
+	}
+}
+
+// callError returns the error of a call as a sentence for the model. The server's own words
+// are in it if it answered; the rest is for the host's log.
+func (s *session) callError(ctx context.Context, err error) error {
+	var own *fault.Error
+	var answered *jsonrpc.Error
+	switch {
+	case ctx.Err() != nil:
+		return fault.ContextError(ctx)
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, mcp.ErrSessionMissing):
+		return err
+	case s.flood.passed.Load():
+		return s.errFlood()
+	case errors.As(err, &answered):
+		return fault.Errorf(fault.FailedPrecondition, "The MCP server %s refuses the call: %s", s.link.server.Name, plainLine(answered.Message, maxErrorText))
+	}
+	if s.proc != nil || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) {
+		s.broken.Store(true) // the next call gets another session
+	}
+	e := fault.Errorf(fault.Unavailable, "The MCP server %s did not answer.", s.link.server.Name)
+	e.Err = textOf(s.explain(ctx, err))
+	return e
+}
+
+// The bounds of a result.
+const (
+	maxErrorText = 2 << 10
+	maxParts     = 256
+)
+
+// outputOf turns a result into a tool's output: structured content alone where there is
+// some, otherwise the texts. Media become artifacts, whose names stand in the text.
+func outputOf(call *host.Call, server *Server, result *mcp.CallToolResult) (*host.ToolOutput, error) {
+	texts, err := readContent(call, server, result.Content)
+	if err != nil {
+		return nil, err
+	}
+	if result.IsError {
+		return nil, fault.Errorf(fault.FailedPrecondition, "The tool answers: %s", plainLine(joined(texts), maxErrorText))
+	}
+	var content any = joined(texts)
+	if result.StructuredContent != nil {
+		content = result.StructuredContent
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, fault.Errorf(fault.Internal, "The result of the tool is not JSON.")
+	}
+	return &host.ToolOutput{Content: raw}, nil
+}
+
+func joined(texts []string) string {
+	all := ""
+	for i, t := range texts {
+		if i > 0 {
+			all += "\n"
+		}
+		all += t
+	}
+	return all
+}
+
+// readContent returns the texts of a result, and adds artifacts for its media.
+func readContent(call *host.Call, server *Server, parts []mcp.Content) ([]string, error) {
+	if len(parts) > maxParts {
+		return nil, fault.Errorf(fault.ResourceExhausted, "The result has %d parts, more than %d.", len(parts), maxParts)
+	}
+	var texts []string
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *mcp.TextContent:
+			texts = append(texts, p.Text)
+		case *mcp.ImageContent:
+			name, err := addMedia(call, server, p.MIMEType, p.Data)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, name)
+		case *mcp.AudioContent:
+			name, err := addMedia(call, server, p.MIMEType, p.Data)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, name)
+		case *mcp.ResourceLink:
+			texts = append(texts, "[resource "+plainLine(p.URI, maxURI)+" "+plainLine(p.Name, maxOwnName)+"]")
+		case *mcp.EmbeddedResource:
+			text, err := readResource(call, server, p.Resource)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, text)
+		}
+	}
+	return texts, nil
+}
+
+// addMedia makes an artifact of data, and returns the text that stands for it.
+func addMedia(call *host.Call, server *Server, mime string, data []byte) (string, error) {
+	mime = plainLine(mime, maxOwnName)
+	name := server.Name + "-" + host.NewID()
+	err := call.AddArtifact(host.Artifact{Name: name, Parts: []host.Part{&chat.Media{MediaType: mime, Data: data}}})
+	if err != nil {
+		return "", err
+	}
+	return "[" + mime + ", in the artifact " + name + "]", nil
+}
+
+// waitShort bounds a read that a run does not depend on.
+const waitShort = 30 * time.Second
