@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testdir.InMemory()
-	testscript.Main(m, map[string]func(){"agenthost": main})
+	testscript.Main(m, map[string]func(){"agenthost": main, "mcpgreeter": serveGreeter})
 }
 
 var update = flag.Bool("update", false, "write what commands print into the scripts")

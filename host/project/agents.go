@@ -58,6 +58,13 @@ func (b *builder) makeAgent(name string, ac configfile.Agent, path []string) (*h
 	if own != nil {
 		opts.Providers = append(opts.Providers, own)
 	}
+	foreign, err := b.serverTools(at.To("tools"), ac.Tools)
+	if err != nil {
+		return nil, err
+	}
+	if foreign != nil {
+		opts.Providers = append(opts.Providers, foreign)
+	}
 	if opts.ProviderTools, err = b.providerTools(at.To("provider_tools"), ac.ProviderTools); err != nil {
 		return nil, err
 	}

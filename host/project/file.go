@@ -2,12 +2,14 @@ package project
 
 import (
 	"bytes"
+	"cmp"
 	"io/fs"
 	"maps"
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 // The names that a project's files and plugins have.
@@ -72,6 +74,9 @@ func (f *File) Models() []string { return slices.Sorted(maps.Keys(f.c.Models)) }
 
 // Tenants returns the names of the configured tenants.
 func (f *File) Tenants() []string { return slices.Sorted(maps.Keys(f.c.Tenants)) }
+
+// Tenant returns the tenant of runs that name none.
+func (f *File) Tenant() string { return cmp.Or(f.c.Tenant, threads.DefaultTenant) }
 
 // Plugins returns the ids that the file may use: those of its entries, and the built-in
 // plugins.

@@ -19,6 +19,7 @@ type builder struct {
 	plugins  *pluginSet
 	models   *modelSet
 	memories *memorySet
+	mcp      *MCPServers // set when they are open
 	reducers *reducerSet
 	messages *messageSet
 	tokens   *tokens.Counter
@@ -100,7 +101,7 @@ func (s *pluginSet) find(at configfile.KeyPath, use string) (p parts, part strin
 func (b *builder) tools(at configfile.KeyPath, uses []string) ([]*host.Tool, error) {
 	var tools []*host.Tool
 	for i, use := range uses {
-		if strings.HasPrefix(use, configfile.UploadedPrefix) { // of a provider
+		if strings.HasPrefix(use, configfile.UploadedPrefix) || strings.HasPrefix(use, configfile.MCPPrefix) { // of a provider
 			continue
 		}
 		some, err := b.toolsOf(at.To(i), use)
@@ -194,6 +195,9 @@ func (b *builder) providers(at configfile.KeyPath, uses []configfile.Use, tools 
 func (b *builder) provider(at configfile.KeyPath, use configfile.Use, tools []*host.Tool) (host.Provider, error) {
 	if strings.HasPrefix(use.Use, configfile.MemoryPrefix) {
 		return b.memories.provider(at, use)
+	}
+	if strings.HasPrefix(use.Use, configfile.MCPPrefix) {
+		return b.mcpTexts(at, use)
 	}
 	p, part, opts, err := b.part(at, use, tools)
 	if err != nil {

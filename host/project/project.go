@@ -155,6 +155,7 @@ func Open(ctx context.Context, file *File, options *Options) (_ *Project, err er
 	for _, step := range []func() error{
 		func() error { return p.open(ctx, opts) },
 		func() error { return p.models.open(ctx, opts.Model) },
+		func() error { return p.builder.openMCPServers(opts, p.closers) },
 		func() error { return p.memories.open(ctx) },
 		func() error { return p.messages.open(ctx) },
 		p.makeTargets,
@@ -343,7 +344,12 @@ func (p *Project) openPlugins(ctx context.Context, store plugin.Store) error {
 }
 
 func (p *Project) makeHost() error {
-	history, err := p.makeHistory()
+	kept, err := p.builder.historyOptions()
+	if err != nil {
+		return err
+	}
+	p.historyOptions = *kept
+	history, err := host.NewHistory(p.threads, kept)
 	if err != nil {
 		return err
 	}

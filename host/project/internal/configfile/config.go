@@ -27,17 +27,18 @@ const maxConfigBytes = 1 << 20
 
 // Config is agenthost.yaml. Unknown keys are errors.
 type Config struct {
-	Version  int                `yaml:"version"`
-	Default  string             `yaml:"default"` // the target of "run"
-	Model    string             `yaml:"model"`   // for agents that name none
-	Models   map[string]Model   `yaml:"models"`
-	Plugins  map[string]Plugin  `yaml:"plugins"`
-	Agents   map[string]Agent   `yaml:"agents"`
-	Networks map[string]Network `yaml:"networks"`
-	Memory   map[string]Memory  `yaml:"memory"`
-	History  History            `yaml:"history"`
-	Limits   Limits             `yaml:"limits"`
-	Approve  []Approval         `yaml:"approve"` // calls that a person must approve
+	Version  int                  `yaml:"version"`
+	Default  string               `yaml:"default"` // the target of "run"
+	Model    string               `yaml:"model"`   // for agents that name none
+	Models   map[string]Model     `yaml:"models"`
+	Plugins  map[string]Plugin    `yaml:"plugins"`
+	MCP      map[string]MCPServer `yaml:"mcp"` // servers of the Model Context Protocol
+	Agents   map[string]Agent     `yaml:"agents"`
+	Networks map[string]Network   `yaml:"networks"`
+	Memory   map[string]Memory    `yaml:"memory"`
+	History  History              `yaml:"history"`
+	Limits   Limits               `yaml:"limits"`
+	Approve  []Approval           `yaml:"approve"` // calls that a person must approve
 
 	ToolOptions []ToolOption `yaml:"tool_options"`
 	ServeMCP    ServeMCP     `yaml:"serve_mcp"` // what clients of the Model Context Protocol are offered
@@ -101,7 +102,7 @@ type Agent struct {
 	Description  string   `yaml:"description"`
 	Instructions string   `yaml:"instructions"` // may use {{.state.path}}
 	Model        string   `yaml:"model"`
-	Tools        []string `yaml:"tools"` // PLUGIN for all of its tools, or PLUGIN/TOOL
+	Tools        []string `yaml:"tools"` // PLUGIN for all of its tools, PLUGIN/TOOL, or mcp:SERVER
 	Processors   []Use    `yaml:"processors"`
 	Providers    []Use    `yaml:"providers"`
 	Agents       []string `yaml:"agents"` // that are tools of this one

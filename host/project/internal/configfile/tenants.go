@@ -20,6 +20,8 @@ type Tenant struct {
 	Budget  Budget            `yaml:"budget"`
 
 	Retention Retention `yaml:"retention"`
+
+	MCP map[string]MCPServer `yaml:"mcp"` // its own servers of the Model Context Protocol
 }
 
 // TenantLimits are the limits that can be tighter for a tenant than for a plugin.

@@ -32,7 +32,9 @@ resources. It ends when the client closes its end.
 
 Nothing but messages of the protocol is on stdout; messages for people are on stderr.
 Calls act for the tenant of --tenant, or the project's. agenthost serve and agenthost dev
-serve the same to any number of clients, over HTTP at /mcp.`,
+serve the same to any number of clients, over HTTP at /mcp.
+
+The commands below are about servers whose tools the project's agents use.`,
 		Example: `  agenthost mcp shop --data ./data
   claude mcp add shop -- agenthost mcp /home/me/shop`,
 		Args: cli.Args(cobra.ExactArgs(1)),
@@ -44,6 +46,7 @@ serve the same to any number of clients, over HTTP at /mcp.`,
 	set.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
 	projects.AddWaitLock(set)
 	open.CompleteFlag(c, "model", (*project.File).Models)
+	c.AddCommand(commands(t, projects)...)
 	return c
 }
 
