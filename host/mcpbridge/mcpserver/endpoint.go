@@ -64,7 +64,8 @@ func (e *endpoint) capabilities() *mcp.ServerCapabilities {
 		Tools:     &mcp.ToolCapabilities{ListChanged: true},
 		Prompts:   &mcp.PromptCapabilities{ListChanged: true},
 		Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
-		Logging:   &mcp.LoggingCapabilities{},
+		//lint:ignore SA1019 clients of the versions with sessions read the logs of tools
+		Logging: &mcp.LoggingCapabilities{},
 	}
 }
 

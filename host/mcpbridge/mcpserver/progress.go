@@ -85,6 +85,7 @@ func (c *call) wantsNone() bool { return c.req.Params.GetProgressToken() == nil 
 
 // wantsLogs reports whether the client may have asked for the logs of tools.
 func (c *call) wantsLogs() bool {
+	//lint:ignore SA1019 clients of the versions with sessions read the logs of tools
 	return c.endpoint.logs.Load() || c.req.Params.GetMeta()[mcp.MetaKeyLogLevel] != nil
 }
 
@@ -124,6 +125,7 @@ func (c *call) log(ctx context.Context, d *runevent.ToolProgress) {
 	}
 	c.progress.sent++
 	line := struct {
+		//lint:ignore SA1019 clients of the versions with sessions read the logs of tools
 		Level   mcp.LoggingLevel `json:"level"`
 		Message string           `json:"message"`
 	}{Level: "info"}
@@ -137,5 +139,6 @@ func (c *call) log(ctx context.Context, d *runevent.ToolProgress) {
 	default:
 		line.Level = "info"
 	}
+	//lint:ignore SA1019 clients of the versions with sessions read the logs of tools
 	_ = c.req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: line.Level, Logger: d.Name, Data: line.Message})
 }
