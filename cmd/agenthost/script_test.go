@@ -30,12 +30,10 @@ import (
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 	"github.com/agenthost/agenthost/internal/testcode"
-	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 func TestMain(m *testing.M) {
-	testdir.InMemory()
 	testscript.Main(m, map[string]func(){"agenthost": main, "mcpgreeter": serveGreeter})
 }
 
