@@ -118,7 +118,7 @@ func (b *builder) approval(at configfile.KeyPath, c configfile.Approval) (host.A
 	if c.Tool == "" {
 		return nil, b.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
 	}
-	if have := b.toolNames(); c.Tool != anyTool && !have[c.Tool] && !b.config.IsMCPTool(c.Tool) {
+	if have := b.toolNames(); c.Tool != anyTool && !have[c.Tool] && !(configfile.MCP{Config: b.config}).IsTool(c.Tool) {
 		return nil, b.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
 	}
 	reason := c.Reason

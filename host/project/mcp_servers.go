@@ -33,7 +33,7 @@ func OpenMCPServers(file *File, options *Options) (*MCPServers, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared, tenants := file.c.MCPServers()
+	shared, tenants := configfile.MCP{Config: file.c}.Servers()
 	servers, err := mcpclient.New(&mcpclient.Options{
 		Servers: shared, Tenants: tenants, Lock: lock, Secrets: opts.Modules.secrets(), Logger: opts.Logger, Version: opts.Version,
 	})
@@ -126,12 +126,12 @@ func (b *builder) serverTools(at configfile.KeyPath, uses []string) (host.Provid
 
 // checkMCPName refuses the name of a server that no tenant has.
 func (b *builder) checkMCPName(at configfile.KeyPath, name string) error {
-	for _, have := range b.config.MCPNames() {
+	for _, have := range (configfile.MCP{Config: b.config}).Names() {
 		if have == name {
 			return nil
 		}
 	}
-	return b.config.Unknown(at, "MCP server", name, b.config.MCPNames())
+	return b.config.Unknown(at, "MCP server", name, configfile.MCP{Config: b.config}.Names())
 }
 
 // mcpTexts returns an MCP server as a provider of its resources and prompts.

@@ -17,7 +17,7 @@ func (b *builder) checkToolOptions() error {
 		switch {
 		case c.Tool == "":
 			return b.config.ErrorAt(at, "no tool is named").WithHint("write: tool: NAME, or tool: \"*\" for every tool")
-		case c.Tool != anyTool && !have[c.Tool] && !b.config.IsMCPTool(c.Tool):
+		case c.Tool != anyTool && !have[c.Tool] && !(configfile.MCP{Config: b.config}).IsTool(c.Tool):
 			return b.config.Unknown(at.To("tool"), "tool", c.Tool, slices.Sorted(maps.Keys(have)))
 		case c.Retries < 0 || c.Retries > host.MaxToolRetries:
 			return b.config.ErrorAt(at.To("retries"), "retries is %d, not 0 to %d", c.Retries, host.MaxToolRetries)

@@ -61,34 +61,38 @@ type MCPPromptUse struct {
 	Arguments map[string]string `yaml:"arguments"`
 }
 
-// MCPServers returns the MCP servers of all tenants, and those of single ones.
-func (c *Config) MCPServers() (shared []mcpclient.Server, tenants map[string][]mcpclient.Server) {
+// MCP is the part of a configuration about MCP servers that agents use.
+type MCP struct{ Config *Config }
+
+// Servers returns the MCP servers of all tenants, and those of single ones.
+func (m MCP) Servers() (shared []mcpclient.Server, tenants map[string][]mcpclient.Server) {
+	c := m.Config
 	for _, name := range slices.Sorted(maps.Keys(c.MCP)) {
-		shared = append(shared, c.mcpServer(name, c.MCP[name]))
+		shared = append(shared, m.server(name, c.MCP[name]))
 	}
 	tenants = map[string][]mcpclient.Server{}
 	for tenant, t := range c.Tenants {
 		for _, name := range slices.Sorted(maps.Keys(t.MCP)) {
-			tenants[tenant] = append(tenants[tenant], c.mcpServer(name, t.MCP[name]))
+			tenants[tenant] = append(tenants[tenant], m.server(name, t.MCP[name]))
 		}
 	}
 	return shared, tenants
 }
 
-// MCPNames returns the names of all MCP servers, sorted.
-func (c *Config) MCPNames() []string {
-	names := slices.Collect(maps.Keys(c.MCP))
-	for _, t := range c.Tenants {
+// Names returns the names of all MCP servers, sorted.
+func (m MCP) Names() []string {
+	names := slices.Collect(maps.Keys(m.Config.MCP))
+	for _, t := range m.Config.Tenants {
 		names = slices.AppendSeq(names, maps.Keys(t.MCP))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// IsMCPTool reports whether a tool of an MCP server may have a name: the servers themselves
+// IsTool reports whether a tool of an MCP server may have a name: the servers themselves
 // say which have one.
-func (c *Config) IsMCPTool(name string) bool {
-	shared, tenants := c.MCPServers()
+func (m MCP) IsTool(name string) bool {
+	shared, tenants := m.Servers()
 	for _, list := range tenants {
 		shared = append(shared, list...)
 	}
@@ -97,18 +101,18 @@ func (c *Config) IsMCPTool(name string) bool {
 	})
 }
 
-func (c *Config) mcpServer(name string, m MCPServer) mcpclient.Server {
-	s := mcpclient.Server{
-		Name: name, Command: m.Command, Env: mcpSettings(m.Env),
-		URL: m.URL, SSE: m.SSE, Headers: mcpSettings(m.Headers), PublicOnly: m.PublicOnly, Protocol: m.Protocol,
-		Allow: m.Allow, Deny: m.Deny, Prefix: m.Prefix, Rename: m.Rename, SearchAbove: m.SearchAbove,
-		Sampling: m.Sampling, Elicitation: m.Elicitation, Resources: m.Resources, Prompts: m.Prompts, Hints: m.Hints,
-		Shared: m.Shared, Required: m.Required, Tenants: m.Tenants, Timeout: time.Duration(m.Timeout),
+func (m MCP) server(name string, s MCPServer) mcpclient.Server {
+	out := mcpclient.Server{
+		Name: name, Command: s.Command, Env: mcpSettings(s.Env),
+		URL: s.URL, SSE: s.SSE, Headers: mcpSettings(s.Headers), PublicOnly: s.PublicOnly, Protocol: s.Protocol,
+		Allow: s.Allow, Deny: s.Deny, Prefix: s.Prefix, Rename: s.Rename, SearchAbove: s.SearchAbove,
+		Sampling: s.Sampling, Elicitation: s.Elicitation, Resources: s.Resources, Prompts: s.Prompts, Hints: s.Hints,
+		Shared: s.Shared, Required: s.Required, Tenants: s.Tenants, Timeout: time.Duration(s.Timeout),
 	}
-	if len(m.Command) > 0 {
-		s.Dir = c.FilePath(m.Dir)
+	if len(s.Command) > 0 {
+		out.Dir = m.Config.FilePath(s.Dir)
 	}
-	return s
+	return out
 }
 
 func mcpSettings(list []MCPSetting) []mcpclient.Setting {
