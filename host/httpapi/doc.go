@@ -2,8 +2,10 @@
 // and usage, each tenant with its own credentials.
 //
 //	p, err := project.Load(ctx, "shop", nil)
-//	credentials := keys.New(p.Data().Driver, nil)
-//	api, err := httpapi.New(credentials.Authenticate, &httpapi.Options{Runs: p.Runs(), Targets: p, Threads: p.Threads(), Ledger: p.Ledger()})
+//	var opts httpapi.Options // or some parts: {Runs: p.Runs(), Targets: p, Threads: p.Threads()}
+//	err = project.AddParts(ctx, &opts, p)
+//	credentials := project.AddCredentials(&opts, p, nil)
+//	api, err := httpapi.New(credentials.Authenticate, &opts)
 //	server := &http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second}
 //
 // All routes are rows of one table, from which the mux, the checks of requests and

@@ -124,6 +124,7 @@ type Options struct {
 
 	Version     string // of the program, which the hosts of a database compare; default: that of the build
 	Replaceable bool   // plugins can be replaced while they serve
+	Registered  bool   // only tenants with records are served: see [Project.Tenants]
 }
 
 // Load reads the configuration in a directory, or the file of that name, and wires it.
@@ -284,7 +285,7 @@ func (p *Project) open(ctx context.Context, opts *Options) error {
 		return pluginErr
 	}
 	p.tenants.ledger, p.tenants.runtime = p.ledger, p.plugins.runtime
-	if err := p.tenants.open(ctx, data.Driver, p.config, p.logger); err != nil {
+	if err := p.tenants.open(ctx, data.Driver, p.config, !opts.Registered, p.logger); err != nil {
 		return err
 	}
 	p.closers.add(p.tenants.store.Close)

@@ -29,7 +29,7 @@ func (p *Project) Tenant(name string) string {
 
 // Tenants returns the records of tenants in the project's data. The plan of a record takes
 // the place of the configuration's settings for its tenant; a tenant without a record has
-// those settings.
+// those settings, unless Options.Registered refuses it.
 func (p *Project) Tenants() *tenants.Store { return p.tenants.store }
 
 // Audit returns the audit log of the project's data.
@@ -74,13 +74,13 @@ var (
 	_ tenants.Runs    = (*tenantSet)(nil)
 )
 
-// open reads the records and applies their plans.
-func (s *tenantSet) open(ctx context.Context, driver kv.Driver, c *configfile.Config, logger *slog.Logger) (err error) {
+// open reads the records and applies their plans. unregistered admits tenants without one.
+func (s *tenantSet) open(ctx context.Context, driver kv.Driver, c *configfile.Config, unregistered bool, logger *slog.Logger) (err error) {
 	if s.configured, err = readTenantSettings(c); err != nil {
 		return err
 	}
 	s.planned, s.log = map[string]bool{}, audit.New(driver)
-	s.store, err = tenants.Open(ctx, driver, &tenants.Options{Ledger: s, Plugins: s, Runs: s, Unregistered: true, Logger: logger})
+	s.store, err = tenants.Open(ctx, driver, &tenants.Options{Ledger: s, Plugins: s, Runs: s, Unregistered: unregistered, Logger: logger})
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,11 +20,8 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/httpapi"
-	"github.com/agenthost/agenthost/host/idempotency"
 	"github.com/agenthost/agenthost/host/keys"
-	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/project"
-	"github.com/agenthost/agenthost/host/responses"
 )
 
 // liveHost is a project's host that other processes use while it runs.
@@ -95,42 +91,18 @@ func makeSocketDir(data *cli.DataFlag, socket string) error {
 
 // apiOptions returns the parts of the host that each of its addresses serves.
 func (h *liveHost) apiOptions(ctx context.Context, clients *sessioncmd.Served, logger *slog.Logger) (httpapi.Options, error) {
-	view, err := h.app.ClientView()
-	if err != nil {
-		return httpapi.Options{}, err
+	var opts httpapi.Options
+	if err := project.AddParts(ctx, &opts, h.app); err != nil {
+		return opts, err
 	}
-	served, err := h.serveMCP()
-	if err != nil {
-		return httpapi.Options{}, err
+	opts.Sessions, opts.Logger = clients.Service, logger
+	opts.Ready = func(context.Context) error {
+		if h.draining.Load() {
+			return host.Errorf(host.Unavailable, "the host ends")
+		}
+		return nil
 	}
-	plugins, err := h.app.Library(ctx)
-	return httpapi.Options{
-		Runs: h.app.Runs(), Targets: h.app, Threads: h.app.Threads(), Ledger: h.app.Ledger(), Audit: h.app.Audit(),
-		Responses: responses.New(h.app.Data().Driver), Sessions: clients.Service, Memory: h.app.Memories(), Plugins: plugins, Idempotency: idempotency.New(h.app.Data().Driver, nil),
-		Allowed: func(_ context.Context, p *keys.Principal, target string) bool {
-			return h.app.Tenants().Allows(p.Tenant, target)
-		},
-		Ready: func(context.Context) error {
-			if h.draining.Load() {
-				return host.Errorf(host.Unavailable, "the host ends")
-			}
-			return nil
-		},
-		View: view, Logger: logger, MCP: served,
-	}, err
-}
-
-// serveMCP returns the server of clients of the Model Context Protocol.
-func (h *liveHost) serveMCP() (*httpapi.MCP, error) {
-	server, err := h.app.MCP()
-	if err != nil {
-		return nil, err
-	}
-	served := &httpapi.MCP{Serve: func(w http.ResponseWriter, r *http.Request, p *keys.Principal) error {
-		return server.Serve(w, r, mcpserver.Caller{Tenant: p.Tenant, Key: p.Key, Thread: p.Thread, MayRun: p.Has(httpapi.WriteRuns), MayRead: p.Has(httpapi.ReadThreads)})
-	}}
-	served.URL, served.AuthorizationServers = server.URL, server.AuthorizationServers
-	return served, nil
+	return opts, nil
 }
 
 // administratorAPI returns the API of the control socket, which acts for the tenant that
@@ -138,7 +110,7 @@ func (h *liveHost) serveMCP() (*httpapi.MCP, error) {
 func (h *liveHost) administratorAPI() (*httpapi.API, error) {
 	opts := h.api
 	opts.WholeErrors, opts.MCP = true, nil
-	h.administer(&opts, &keys.Options{Logger: opts.Logger})
+	project.AddCredentials(&opts, h.app, &keys.Options{Logger: opts.Logger}) // the socket asks for none, and manages them
 	return httpapi.New(control.Authenticate(h.app.Tenant), &opts)
 }
 

@@ -31,7 +31,7 @@ type serveFlags struct {
 	listen, socket      string
 	certificate, key    string // files
 	behindProxy, verify bool
-	metrics             bool
+	metrics, registered bool
 	origins             []string
 	proxies             []string // addresses and networks
 	model               string
@@ -74,6 +74,7 @@ steer the host. SIGTERM and ctrl-C end it: no run begins any more, GET /ready an
 	flags.StringSliceVar(&f.proxies, "proxy", nil, "with --behind-proxy: an address or network of proxies, whose X-Forwarded-For is believed (default: this machine's)")
 	flags.StringSliceVar(&f.origins, "origin", nil, "an origin whose browser pages may call the API, such as https://app.example.com")
 	flags.BoolVar(&f.metrics, "metrics", false, "serve GET /metrics for Prometheus, to everyone who reaches the address")
+	flags.BoolVar(&f.registered, "registered", false, "serve only tenants that agenthost tenant create has made, whatever key a request has")
 	flags.DurationVar(&f.drain, "drain", defaultDrain, "how long runs may take to end after SIGTERM")
 	flags.BoolVar(&f.verify, "verify", false, "read every file of --data before it is used, and refuse it if one is damaged (always done after a crash)")
 	flags.StringVar(&f.model, "model", "", "a model for every agent: a configured one, or a real one by its name (needs OPENAI_API_KEY or OPENAI_BASE_URL)")
@@ -147,6 +148,7 @@ func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name st
 	collected := metrics.New(&metrics.Options{Plugins: plugins})
 	opts := projects.Options()
 	opts.Data, opts.Verify, opts.Model, opts.Replaceable, opts.Meter = f.data.Text(), f.verify, f.model, true, collected
+	opts.Registered = f.registered
 	a, err := project.Open(ctx, c, opts)
 	if err != nil {
 		return err
@@ -176,15 +178,7 @@ func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name st
 // keyedAPI returns the API for the holders of keys, of tenants and of administrators.
 func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpapi.API, error) {
 	opts := h.api
-	store := h.administer(&opts, &keys.Options{
-		Admit: func(_ context.Context, p *keys.Principal) error {
-			if p.Admin {
-				return nil
-			}
-			return h.app.Tenants().Admit(p.Tenant)
-		},
-		Address: f.address(h.say), Logger: opts.Logger,
-	})
+	store := project.AddCredentials(&opts, h.app, &keys.Options{Address: f.address(h.say), Logger: opts.Logger})
 	opts.Origins = f.origins
 	served := *opts.MCP
 	served.OnlyLoopback = f.onlyLoopback()
