@@ -82,7 +82,7 @@ func TestPagesNameCommandsAndFlagsThatExist(t *testing.T) {
 				continue // a word of a sentence, such as "agenthost runs"
 			}
 			found++
-			if c.HasSubCommands() && len(rest) > 0 && regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(rest[0]) && strings.Contains(string(raw), "`agenthost "+c.Name()+" "+rest[0]) {
+			if c.HasSubCommands() && !strings.Contains(c.Use, " ") && len(rest) > 0 && regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(rest[0]) && strings.Contains(string(raw), "`agenthost "+c.Name()+" "+rest[0]) {
 				t.Errorf("%s has the command %q, and %q has no %s", page, m[0], c.CommandPath(), rest[0])
 			}
 			for _, flag := range shownFlag.FindAllString(m[1], -1) {
