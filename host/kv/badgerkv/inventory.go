@@ -70,6 +70,9 @@ type fileMark struct {
 type logMark struct {
 	fileMark
 	Used bool `json:"used"` // Badger makes a table of the log before it removes the log
+	// Empty is set if the log had no whole commit when a process began to open the store.
+	// Badger writes only to logs that it makes itself, and removes this one.
+	Empty bool `json:"empty,omitempty"`
 }
 
 // readInventory returns the inventory of the store in dir, or nil if it is missing, as
@@ -153,9 +156,15 @@ func takeInventory(dir string, at moment) (*inventory, error) {
 	}
 	names := namesWith(dir, logExt)
 	for i, name := range names {
-		if mark, ok := markOf(dir, name); ok {
-			inv.Logs = append(inv.Logs, logMark{mark, logWillBeTable(dir, name, at, i == len(names)-1)})
+		mark, ok := markOf(dir, name)
+		if !ok {
+			continue
 		}
+		used, err := logWillBeTable(dir, name, at, i == len(names)-1)
+		if err != nil {
+			return nil, err
+		}
+		inv.Logs = append(inv.Logs, logMark{fileMark: mark, Used: used, Empty: at != open && !used})
 	}
 	return inv, nil
 }
@@ -183,9 +192,9 @@ func (inv *inventory) measureManifest(dir string) (badger.Manifest, error) {
 // logWillBeTable reports whether the MANIFEST will name one more table when a log is
 // gone. In an open store only the current log's table is sure to be new: the MANIFEST
 // may already name the tables of older logs, which are not yet removed.
-func logWillBeTable(dir, name string, at moment, newest bool) bool {
+func logWillBeTable(dir, name string, at moment, newest bool) (bool, error) {
 	if at == open {
-		return newest
+		return newest, nil
 	}
 	return logUsed(filepath.Join(dir, name))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // appendRecord appends a record of a log that is not encrypted.
@@ -50,11 +52,11 @@ func TestLogWithoutAWholeCommitIsNotUsed(t *testing.T) {
 		if err := os.WriteFile(path, allocated(c.log), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := logUsed(path); got != c.used {
-			t.Errorf("%s: used = %t", c.what, got)
+		if got, err := logUsed(path); err != nil || got != c.used {
+			t.Errorf("%s: used = %t, %v", c.what, got, err)
 		}
 	}
-	inv := &inventory{Logs: []logMark{{fileMark{Name: "00006.mem"}, true}, {fileMark{Name: "00007.mem"}, false}}}
+	inv := &inventory{Logs: []logMark{{fileMark: fileMark{Name: "00006.mem"}, Used: true}, {fileMark: fileMark{Name: "00007.mem"}}}}
 	if err := checkNewestLog([]string{"00006.mem"}, inv); err != nil {
 		t.Errorf("the log without a commit is gone: %v", err)
 	}
@@ -69,7 +71,7 @@ func TestALogBeingRemovedIsNoDamage(t *testing.T) {
 	whole := allocated(appendCommitEnd(appendRecord(make([]byte, logHeaderBytes), recordOfCommit, "key", "value"), "5"))
 	inv := &inventory{}
 	for _, name := range []string{"00001.mem", "00002.mem", "00003.mem"} {
-		inv.Logs = append(inv.Logs, logMark{fileMark{Name: name, Bytes: int64(len(whole))}, true})
+		inv.Logs = append(inv.Logs, logMark{fileMark: fileMark{Name: name, Bytes: int64(len(whole))}, Used: true})
 	}
 	for _, c := range []struct {
 		what    string
@@ -95,6 +97,77 @@ func TestALogBeingRemovedIsNoDamage(t *testing.T) {
 		}
 		if err := checkLogs(dir, inv, &badger.KeyRegistry{}); (err != nil) != c.damage {
 			t.Errorf("%s without a size: %v", c.what, err)
+		}
+	}
+}
+
+// When a store opens, Badger removes a log without a whole commit before it makes
+// another: it cuts the log to its header, then to nothing, and removes the name. A process
+// may be killed before and after each, also one that was killed in the middle of making
+// the log.
+func TestAKillWhileALogIsMadeOrRemovedIsNoDamage(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "base")
+	s, err := Open(base, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Apply(t.Context(), s, kv.Tx{Partition: "acme", Writes: []kv.Write{kv.Put("key", []byte("value"))}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	header := append(make([]byte, logVectorAt), "twelve bytes"...)
+	begun := appendRecord(header, recordOfCommit, "key", "value")
+	whole := appendCommitEnd(bytes.Clone(begun), "5")
+	const name = "00001.mem"
+	steps := []struct {
+		what  string
+		apply func(path string) error
+	}{
+		{"killed before its removal", func(string) error { return nil }},
+		{"cut to its header", func(path string) error { return os.Truncate(path, logHeaderBytes) }},
+		{"cut off", func(path string) error { return os.Truncate(path, 0) }},
+		{"removed", os.Remove},
+	}
+	try := func(written []byte, size int64, apply func(path string) error) error {
+		dir := filepath.Join(t.TempDir(), "store")
+		if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, written, 0o600), os.Truncate(path, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := prepareFiles(dir, &Options{}, s.engine.logger); err != nil {
+			t.Fatalf("%d bytes written: %v", len(written), err)
+		}
+		if err := apply(path); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(dir, &Options{PurgeInterval: -1})
+		if err != nil {
+			return err
+		}
+		_, err = s.Get(t.Context(), "acme", "key")
+		return errors.Join(err, s.Close())
+	}
+	for n := 0; n < len(whole); n++ { // bytes written before the log has a whole commit
+		if !longtest.Enabled() && !slices.Contains([]int{0, 1, logVectorAt, len(header), len(begun), len(whole) - 1}, n) {
+			continue
+		}
+		for _, step := range steps {
+			if err := try(whole[:n], logAllocation, step.apply); err != nil {
+				t.Errorf("%d bytes written, %s: %v", n, step.what, err)
+			}
+		}
+	}
+	if err := try(nil, 0, func(string) error { return nil }); err != nil {
+		t.Errorf("created: %v", err)
+	}
+	for _, step := range steps[1:] {
+		if err := try(whole, logAllocation, step.apply); step.what != "cut to its header" && !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("with a commit, %s: %v, want kv.ErrCorrupt", step.what, err)
 		}
 	}
 }

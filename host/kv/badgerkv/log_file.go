@@ -40,7 +40,7 @@ func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 	}
 	written := make(map[string]bool, len(inv.Logs))
 	for _, m := range inv.Logs {
-		written[m.Name] = m.Bytes > 0
+		written[m.Name] = m.Bytes > 0 && !m.Empty
 	}
 	oldest := true
 	for i, name := range names {
@@ -120,22 +120,22 @@ func checkFlushed(dir string, inv *inventory, created int) error {
 
 // logUsed reports whether a log has a whole commit, which Badger makes a table of. When
 // it opens, Badger removes a log with no commit or only the beginning of one.
-func logUsed(path string) bool {
+func logUsed(path string) (bool, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return false
+		return false, fileError(err)
 	}
 	for at := logHeaderBytes; at < len(b); {
 		r, ok := readRecord(b, at)
 		if !ok {
-			return false
+			return false, nil
 		}
 		if r.endsCommit() {
-			return true
+			return true, nil
 		}
 		at = r.end
 	}
-	return false
+	return false, nil
 }
 
 // checkLog detects whole commits behind a damaged record, and a log that was cut:

@@ -7,8 +7,9 @@ import (
 )
 
 // removeUnmade removes the empty files of a process that was killed after Badger had
-// created them and before it set their size. Badger does not open a directory that has
-// such files. removeUnmade leaves the files of an open store to its process.
+// created them and before it set their size, or after Badger had cut them off and before
+// it removed them. Badger does not open a directory that has such files. For logs,
+// checkLogs has found before that no commit was in them, or that a table has it. removeUnmade leaves the files of an open store to its process.
 func removeUnmade(dir string) error {
 	if len(unmade(dir)) == 0 {
 		return nil
