@@ -25,6 +25,9 @@ import (
 // copyChildEnv has the source and the target, a line each.
 const copyChildEnv = "AGENTHOST_TEST_COPY_CHILD"
 
+// maxCopyKills bounds the search for a moment in the middle of a copy.
+const maxCopyKills = 100
+
 // TestCopyChildProcess is not a test but what the child process runs.
 func TestCopyChildProcess(t *testing.T) {
 	from, to, ok := strings.Cut(os.Getenv(copyChildEnv), "\n")
@@ -45,26 +48,24 @@ func TestAKilledCopyIsResumed(t *testing.T) {
 			from, to := filepath.Join(dir, "from"), target(t)
 			exits(cli.ExitOK, "zebrafinch", "run", dir, "--data", from, "--thread", "t1", "--tenant", "globex", "the secret")
 			addBallast(t, from)
-			unfinished := 0
-			for delay := 20 * time.Millisecond; unfinished < 2 && delay < 5*time.Second; delay += delay / 3 {
-				if finished := killedCopy(t, from, to, delay); finished {
-					t.Fatalf("the copy ended in %s before it was killed twice in its middle", delay)
+			delay, unfinished := 20*time.Millisecond, 0
+			kills := 0
+			for ; unfinished < 2; kills++ {
+				if kills == maxCopyKills {
+					t.Fatalf("%d of %d kills were in the middle of a copy", unfinished, kills)
 				}
-				d, err := datadir.Open(t.Context(), to, nil)
-				if err == nil {
-					err = d.Close() // it was killed before it began
-				} else if unfinished++; !strings.Contains(err.Error(), "a copy of "+from) || host.CodeOf(err) != host.FailedPrecondition {
-					t.Fatalf("a host opens the unfinished copy: %v", err)
-				} else {
-					err = nil
-				}
-				if err != nil {
-					t.Fatal(err)
+				killCopy(t, from, to, delay)
+				switch copyState(t, from, to) {
+				case copyNotBegun:
+					delay += delay / 3
+				case copyUnfinished:
+					unfinished++
+				case copyEnded:
+					exits(cli.ExitOK, "both are the same", "data", "copy", from, to)
+					delay, to = delay/2, target(t)
 				}
 			}
-			if unfinished < 2 {
-				t.Fatalf("%d kills were in the middle of a copy", unfinished)
-			}
+			t.Logf("%d kills, the last after %v", kills, delay)
 			exits(cli.ExitOK, "both are the same", "data", "copy", from, to)
 			exits(cli.ExitOK, "Read 1 thread of 1 tenant", "data", "verify", "--data", to)
 			exits(cli.ExitOK, "the secret", "thread", "show", "t1", "--data", to, "--tenant", "globex")
@@ -102,9 +103,9 @@ func addBallast(t *testing.T, data string) {
 	}
 }
 
-// killedCopy starts a copy in a process of its own, and kills it after a delay. It reports
-// whether the copy had ended.
-func killedCopy(t *testing.T, from, to string, delay time.Duration) (finished bool) {
+// killCopy starts a copy in a process of its own, and kills it after a delay unless it has
+// ended.
+func killCopy(t *testing.T, from, to string, delay time.Duration) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestCopyChildProcess$")
 	child.Env = append(os.Environ(), copyChildEnv+"="+from+"\n"+to)
@@ -115,9 +116,36 @@ func killedCopy(t *testing.T, from, to string, delay time.Duration) (finished bo
 	}
 	timer := time.AfterFunc(delay, func() { _ = child.Process.Kill() })
 	defer timer.Stop()
-	err := child.Wait()
-	if err != nil && child.ProcessState.Exited() {
+	if err := child.Wait(); err != nil && child.ProcessState.Exited() {
 		t.Fatalf("the copy fails by itself: %s", &out)
 	}
-	return err == nil
+}
+
+// The states that a killed copy leaves its target in.
+const (
+	copyNotBegun = iota
+	copyUnfinished
+	copyEnded
+)
+
+// copyState returns the state of a target. No host opens one with an unfinished copy.
+func copyState(t *testing.T, from, to string) (state int) {
+	t.Helper()
+	d, err := datadir.Open(t.Context(), to, nil)
+	if err != nil {
+		if !strings.Contains(err.Error(), "a copy of "+from) || host.CodeOf(err) != host.FailedPrecondition {
+			t.Fatalf("a host opens the unfinished copy: %v", err)
+		}
+		return copyUnfinished
+	}
+	for _, err := range d.Partitions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		state = copyEnded
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return state
 }

@@ -4,7 +4,8 @@
 // Values are copied as they are stored, digests included; revisions are the target's own.
 // A copy that was interrupted is resumed by copying again: entries that the target has
 // already are only read. Until the copy has ended, [Unfinished] reports it, so that no
-// program takes a part of the data for all of it.
+// program takes a part of the data for all of it. A process may be killed after its copy
+// has ended and before it says so: copying again then only compares the two stores.
 //
 // Nothing may write to either store meanwhile: what does to the source is found at the
 // end, by the comparison, and copied by copying again. What is not an entry of the driver
@@ -35,8 +36,8 @@ type Store interface {
 
 // The errors of Copy, beside those of the drivers.
 var (
-	// ErrNotEmpty is the error of a copy to a store that has entries, and no unfinished
-	// copy from the same source.
+	// ErrNotEmpty is the error of a copy to a store that has entries, others than the
+	// source, and no unfinished copy from the same source.
 	ErrNotEmpty = errors.New("the target has data")
 	// ErrDiffers is the error of a copy that differs from its source at the end: another
 	// process wrote to one of them meanwhile.
@@ -101,9 +102,15 @@ func Copy(ctx context.Context, to, from Store, opts *Options) (*Report, error) {
 	if c.opts.Progress == nil {
 		c.opts.Progress = func(Progress) {}
 	}
-	names, err := c.begin(ctx)
+	names, ended, err := c.begin(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if ended {
+		if err := c.compare(ctx); err != nil {
+			return nil, err
+		}
+		return &c.report, nil
 	}
 	for _, name := range names {
 		if err := c.partition(ctx, name); err != nil {
@@ -129,36 +136,68 @@ type copying struct {
 	bytes    int // of tx
 }
 
-// begin marks the target, and returns the partitions of both stores.
-func (c *copying) begin(ctx context.Context) ([]string, error) {
-	names, err := partitions(ctx, c.from)
+// begin marks the target, and returns the partitions of both stores. It changes nothing
+// if a copy has ended already.
+func (c *copying) begin(ctx context.Context) (names []string, ended bool, err error) {
+	names, err = partitions(ctx, c.from)
 	if err != nil {
-		return nil, fmt.Errorf("list the partitions of the source: %w", err)
+		return nil, false, fmt.Errorf("list the partitions of the source: %w", err)
 	}
 	there, err := partitions(ctx, c.to)
 	if err != nil {
-		return nil, fmt.Errorf("list the partitions of the target: %w", err)
+		return nil, false, fmt.Errorf("list the partitions of the target: %w", err)
 	}
 	source, unfinished, err := Unfinished(ctx, c.to)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case unfinished && source != c.opts.Source:
-		return nil, fmt.Errorf("%w: an unfinished copy of %s", ErrNotEmpty, source)
+		return nil, false, fmt.Errorf("%w: an unfinished copy of %s", ErrNotEmpty, source)
 	case !unfinished && len(there) > 0:
-		return nil, ErrNotEmpty
+		if ended, err = c.same(ctx, names, there); err == nil && !ended {
+			err = ErrNotEmpty
+		}
+		return nil, ended, err
 	}
 	if !unfinished {
 		tx := kv.Tx{Partition: marker, Conds: []kv.Cond{kv.Absent(markerKey)}, Writes: []kv.Write{kv.Put(markerKey, []byte(c.opts.Source))}}
 		if _, err := kv.Apply(ctx, c.to, tx); err != nil {
-			return nil, fmt.Errorf("begin the copy: %w", err)
+			return nil, false, fmt.Errorf("begin the copy: %w", err)
 		}
 	}
 	all := map[string]bool{}
 	for _, name := range append(names, there...) {
 		all[name] = true
 	}
-	return slices.Sorted(maps.Keys(all)), nil
+	return slices.Sorted(maps.Keys(all)), false, nil
+}
+
+// same reports whether both stores have the same entries. It reads up to the first
+// difference.
+func (c *copying) same(ctx context.Context, names, there []string) (bool, error) {
+	if !slices.Equal(names, there) {
+		return false, nil
+	}
+	for _, name := range names {
+		from, to := newCursor(c.from, name), newCursor(c.to, name)
+		for {
+			source, more, err := from.next(ctx)
+			if err != nil {
+				return false, fmt.Errorf("read partition %q of the source: %w", name, err)
+			}
+			target, moreThere, err := to.next(ctx)
+			if err != nil {
+				return false, fmt.Errorf("read partition %q of the target: %w", name, err)
+			}
+			if more != moreThere || source.Key != target.Key || !bytes.Equal(source.Value, target.Value) {
+				return false, nil
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	return true, nil
 }
 
 func partitions(ctx context.Context, s Store) ([]string, error) {

@@ -198,16 +198,45 @@ func TestCopyIsResumed(t *testing.T) {
 	}
 }
 
-func TestCopyRefusesATargetWithData(t *testing.T) {
+// A process that is killed after its copy has ended did not say so: the next copy does.
+func TestCopyThatHasEndedIsComparedAgain(t *testing.T) {
 	from, to := newMemory(), newMemory()
 	fill(t, from)
-	fill(t, to)
-	before := stored(t, to)
-	if _, err := kvcopy.Copy(t.Context(), to, from, nil); !errors.Is(err, kvcopy.ErrNotEmpty) {
-		t.Errorf("a target with data: %v", err)
+	first, err := kvcopy.Copy(t.Context(), to, from, &kvcopy.Options{Source: "here"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !maps.Equal(stored(t, to), before) {
-		t.Error("the target was changed")
+	to.commits = 1 // none
+	second, err := kvcopy.Copy(t.Context(), to, from, &kvcopy.Options{Source: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Written = 0; *second != *first {
+		t.Errorf("the second copy reports %+v, and the first %+v", second, first)
+	}
+}
+
+func TestCopyRefusesATargetWithData(t *testing.T) {
+	from := newMemory()
+	fill(t, from)
+	for name, write := range map[string]kv.Tx{
+		"another value":     {Partition: "zoe", Writes: []kv.Write{kv.Put(kv.NewKey("empty"), []byte("x"))}},
+		"one entry more":    {Partition: "zoe", Writes: []kv.Write{kv.Put("zz", nil)}},
+		"one entry less":    {Partition: "zoe", Writes: []kv.Write{kv.Delete(kv.NewKey("empty"))}},
+		"another partition": {Partition: "zz", Writes: []kv.Write{kv.Put("zz", nil)}},
+	} {
+		to := newMemory()
+		fill(t, to)
+		if _, err := kv.Apply(t.Context(), to, write); err != nil {
+			t.Fatal(err)
+		}
+		before := stored(t, to)
+		if _, err := kvcopy.Copy(t.Context(), to, from, nil); !errors.Is(err, kvcopy.ErrNotEmpty) {
+			t.Errorf("a target with %s: %v", name, err)
+		}
+		if !maps.Equal(stored(t, to), before) {
+			t.Errorf("a target with %s was changed", name)
+		}
 	}
 	other := newMemory()
 	other.commits = 3

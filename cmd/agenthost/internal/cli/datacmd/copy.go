@@ -30,8 +30,9 @@ or env:NAME for the address in a variable. No host may have FROM or TO open: sto
 first, or what it writes meanwhile is missing and the command says so. Deletions of
 tenants in FROM must have ended.
 
-An interrupted copy is resumed by the same command; until it has ended no host uses TO.
-Nothing changes in FROM, which stays as it is when the copy has ended.
+An interrupted copy is resumed by the same command, which only compares the two if the
+copy had ended; until it has ended no host uses TO. Nothing changes in FROM, which stays
+as it is when the copy has ended.
 
 TO is encrypted with the key that is set, if one is; FROM is read with that key, or with
 the one in --from-key-file. Not copied: the traces of runs, and the list of tenants that
