@@ -167,6 +167,8 @@ var given = map[string]string{
 	"err":      "error", "logger": "*slog.Logger", "backend": "memory.Backend", "service": "*sessions.Service",
 	"holder": "string", "takeOver": "func(context.Context, string) error", "target": "host.Target", "prices": "*usage.PriceTable",
 	"ledger": "*usage.Ledger", "registry": "*runs.Registry", "who": "*keys.Principal",
+	"credentials": "func(context.Context) (bedrock.Credentials, error)", "answer": "json.RawMessage", "items": "json.RawMessage", "body": "[]byte",
+	"catalog": "mcpserver.Catalog", "tenantOf": "func(*http.Request) string",
 	"in": "instrument.Instrument", "authenticate": "httpapi.Authenticate", "spans": "oteltrace.TracerProvider", "measures": "otelmetric.MeterProvider",
 }
 
