@@ -56,6 +56,9 @@ func (e *endpoint) offerCalls(ctx context.Context, offers *Offers, next map[stri
 			InputSchema: json.RawMessage(parameters), OutputSchema: json.RawMessage(targetResult),
 		})
 	}
+	if e.thread != "" {
+		return // a token of one thread reaches tools by agents, in that thread
+	}
 	for i := range offers.Tools {
 		t := &offers.Tools[i]
 		agent, err := e.owner.agentOf(t.Tool)

@@ -43,7 +43,7 @@ func newEndpoint(s *Server, r rights) *endpoint {
 		Instructions:       s.opts.Instructions,
 		Capabilities:       e.capabilities(),
 		CompletionHandler:  e.complete,
-		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
+		SubscribeHandler:   e.subscribe,
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
 	e.server.AddReceivingMiddleware(e.guard)
@@ -56,6 +56,16 @@ func newEndpoint(s *Server, r rights) *endpoint {
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: s.opts.MaxBodyBytes, DisableLocalhostProtection: true,
 	}))
 	return e
+}
+
+// subscribe accepts what is offered under that address: the library keeps each address that
+// anybody subscribed to for as long as the endpoint is, so there must be a bounded number of
+// them. What a template stands for never changes.
+func (e *endpoint) subscribe(_ context.Context, r *mcp.SubscribeRequest) error {
+	if _, offered := e.resources.Load(r.Params.URI); !offered {
+		return mcp.ResourceNotFoundError(r.Params.URI)
+	}
+	return nil
 }
 
 // capabilities are the same whatever is offered now, since a session learns of them once.

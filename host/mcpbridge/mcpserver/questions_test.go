@@ -94,7 +94,8 @@ func TestAClientWithoutElicitationReadsWhereToAnswer(t *testing.T) {
 }
 
 // TestOnlyRunsOfTheCalledToolAreContinued has clients name runs that are not theirs to
-// continue: of another tool, of another tenant, of another thread, and none at all.
+// continue: of another tool, of another tenant, and none at all. A credential of one thread
+// is offered no tools: it reaches them by agents, in that thread.
 func TestOnlyRunsOfTheCalledToolAreContinued(t *testing.T) {
 	b := newBench(t, nil)
 	tool := mcpserver.Tool{Tool: refundTool(t)}
@@ -115,7 +116,6 @@ func TestOnlyRunsOfTheCalledToolAreContinued(t *testing.T) {
 	for name, c := range map[string]struct{ credential, tool, state string }{
 		"another tool":   {"acme", "add", asked.RequestState},
 		"another tenant": {"globex", "refund", asked.RequestState},
-		"one thread":     {"acme/thread=x", "refund", asked.RequestState},
 		"no run":         {"acme", "refund", "made up"},
 	} {
 		r, err := b.connect(c.credential, versions[1], asks).CallTool(t.Context(), &mcp.CallToolParams{
@@ -124,6 +124,9 @@ func TestOnlyRunsOfTheCalledToolAreContinued(t *testing.T) {
 		if !r.IsError || r.RequestState != "" || !strings.Contains(text(r), "continues no run") {
 			t.Errorf("%s: %q", name, text(r))
 		}
+	}
+	if r, err := b.connect("acme/thread=x", versions[1], asks).CallTool(t.Context(), &mcp.CallToolParams{Name: "refund", Arguments: map[string]any{"order": "7"}}); err == nil {
+		t.Errorf("a credential of one thread calls a tool: %q", text(r))
 	}
 	again, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "refund", Arguments: map[string]any{"order": "7"}, RequestState: asked.RequestState})
 	must(t, err)
