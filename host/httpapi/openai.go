@@ -157,7 +157,7 @@ func (h *openAIHandlers) start(c *call, target host.Target, turn *openaiwire.Tur
 			return run, err
 		}
 	}
-	if err := h.identify(c, turn, req); err != nil {
+	if err := h.identify(c, target, turn, req); err != nil {
 		return nil, err
 	}
 	if req.Client.Unstored {
@@ -182,14 +182,14 @@ func leaving() *runs.StartOptions { return &runs.StartOptions{OnLeave: runs.Leav
 
 // identify gives a turn that may be sent again its ids: by the idempotency key, or by the
 // answers that the client sends again before it.
-func (h *openAIHandlers) identify(c *call, turn *openaiwire.Turn, req *host.Request) error {
+func (h *openAIHandlers) identify(c *call, target host.Target, turn *openaiwire.Turn, req *host.Request) error {
 	key, err := c.idempotencyKey()
 	if err != nil || turn.Input == nil {
 		return err
 	}
 	tenant := c.principal.Tenant
 	if key != "" && req.Client.Unstored {
-		req.Run = "run-" + derivedID(tenant, "chat", key, turn.Digest)
+		req.Run = "run-" + derivedID(tenant, "chat", key, req.Thread, target.Name(), turn.Digest)
 	}
 	switch {
 	case req.Client.Unstored:

@@ -23,6 +23,8 @@ type Turn struct {
 	Results      []Result        // of the calls at the end; none if there is an Input
 	Resent       bool            // the client sends earlier answers again
 	Digest       string          // of all messages: the same if they are sent again
+
+	tools map[string]string // of the calls in Past, by their ids
 }
 
 // Result is the result of a call that the client has executed.
@@ -34,30 +36,22 @@ type Result struct {
 // Conversation returns the whole of a turn without an input, for a run that continues from
 // its end.
 func (t *Turn) Conversation() []*chat.Message {
-	out := t.Past[:len(t.Past):len(t.Past)]
-	for _, r := range t.Results {
-		out = append(out, chat.NewMessage(chat.ToolRole, &chat.ToolResult{ID: stream.ShortCallID(r.Call), Name: nameOfCall(t.Past, r.Call), Content: jsondoc.Quote(r.Text)}))
-	}
-	return out
+	return t.appendResults(t.Past[:len(t.Past):len(t.Past)])
 }
 
-// nameOfCall returns the name of the tool of a call in a conversation.
-func nameOfCall(messages []*chat.Message, id string) string {
-	id = stream.ShortCallID(id)
-	for i := len(messages) - 1; i >= 0; i-- {
-		for _, call := range messages[i].ToolCalls() {
-			if call.ID == id {
-				return call.Name
-			}
-		}
+func (t *Turn) appendResults(to []*chat.Message) []*chat.Message {
+	for _, r := range t.Results {
+		id := stream.ShortCallID(r.Call)
+		to = append(to, chat.NewMessage(chat.ToolRole, &chat.ToolResult{ID: id, Name: t.tools[id], Content: jsondoc.Quote(r.Text)}))
 	}
-	return ""
+	return to
 }
 
 // turnReader collects the messages of a conversation in their order.
 type turnReader struct {
-	turn   Turn
-	digest strings.Builder
+	turn         Turn
+	digest       strings.Builder
+	instructions strings.Builder
 }
 
 // add takes a message of a role; raw is what the digest of the turn is made of.
@@ -67,10 +61,10 @@ func (r *turnReader) add(raw []byte) {
 }
 
 func (r *turnReader) system(text string) {
-	if r.turn.Instructions != "" {
-		r.turn.Instructions += "\n\n"
+	if r.instructions.Len() > 0 {
+		r.instructions.WriteString("\n\n")
 	}
-	r.turn.Instructions += text
+	r.instructions.WriteString(text)
 }
 
 // user takes a user's message. Several without an answer between them are one.
@@ -88,6 +82,21 @@ func (r *turnReader) assistant(parts []chat.Part) {
 	r.endInput()
 	r.turn.Resent = true
 	r.turn.Past = append(r.turn.Past, &chat.Message{Role: chat.Assistant, Parts: parts})
+	for _, p := range parts {
+		r.remember(p)
+	}
+}
+
+// remember keeps the name of the tool of a call, for its result.
+func (r *turnReader) remember(p chat.Part) {
+	call, is := p.(*chat.ToolCall)
+	if !is {
+		return
+	}
+	if r.turn.tools == nil {
+		r.turn.tools = map[string]string{}
+	}
+	r.turn.tools[call.ID] = call.Name
 }
 
 // call takes a call that is an item of its own: it belongs to the answer before it.
@@ -98,6 +107,7 @@ func (r *turnReader) call(c *chat.ToolCall) {
 	}
 	last := r.turn.Past[len(r.turn.Past)-1]
 	last.Parts = append(last.Parts, c)
+	r.remember(c)
 }
 
 // result takes the result of a call.
@@ -109,7 +119,7 @@ func (r *turnReader) result(call, text string) {
 // settle moves results that something follows to the past.
 func (r *turnReader) settle() {
 	if len(r.turn.Results) > 0 {
-		r.turn.Past = r.turn.Conversation()
+		r.turn.Past = r.turn.appendResults(r.turn.Past)
 		r.turn.Results = nil
 	}
 }
@@ -124,6 +134,7 @@ func (r *turnReader) endInput() {
 // end returns the turn. Code invalid_argument for one that ends with an answer.
 func (r *turnReader) end() (*Turn, error) {
 	t := &r.turn
+	t.Instructions = r.instructions.String()
 	switch n := len(t.Past); {
 	case t.Input != nil || len(t.Results) > 0:
 	case n > 0:
