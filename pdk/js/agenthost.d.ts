@@ -113,7 +113,9 @@ export function processor(spec: { name: string; input?: "messages"; config?: Sch
 export function processor(spec: { name: string; input: "outline"; tokens?: { encoding: string } | { config_key: string } | { model: true }; config?: Schema },
   run: (view: OutlineView, config: any) => Processed): void;
 
-export type Processed = void | Edit[] | { edits?: Edit[]; messages?: Message[]; report?: unknown } | Promise<void | Edit[] | { edits?: Edit[]; report?: unknown }>;
+/** Edits, besides those that the view's methods made; or the whole new view, without any. */
+export type Processed = Edited | Promise<Edited>;
+export type Edited = void | Edit[] | { edits?: Edit[]; report?: unknown } | { messages: Message[]; report?: unknown };
 
 export type Edit =
   | { drop: [from: number, to: number] } | { drop_part: [message: number, part: number] }
@@ -278,7 +280,7 @@ export const artifacts: {
 };
 
 /** Does part of a tool's work once in a run: f is not called again where it is done. */
-export function step<T>(name: string, f: () => T, options?: { idempotent?: boolean }): T;
+export function step<T>(name: string, f: () => T | Promise<T>, options?: { idempotent?: boolean }): T | Promise<T>;
 
 /** Sends an event to the run's stream while the call runs. */
 export function emit(kind: string, data?: unknown): void;

@@ -3,6 +3,7 @@ package js_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,5 +201,39 @@ func TestAScriptIsBoundedLikeAModule(t *testing.T) {
 	}
 	if got := call(t, p, `{"tool":"number","arguments":{"n":9007199254740993}}`); got != `{"content":"bigint 9007199254740993"}` {
 		t.Errorf("a large integer is %s", got)
+	}
+}
+
+func TestARedactionDoesNotFailOpen(t *testing.T) {
+	rt := runtime(t, &plugin.Options{Interpreters: [][]byte{js.Engine()}})
+	p, err := rt.Load(t.Context(), "p", packed(t, js.Pack, `
+		import { processor } from "agenthost";
+		processor({ name: "both" }, (view) => { view.drop(0); return { messages: [] }; });
+		processor({ name: "same" }, () => {});`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const message = `{"id":"m","role":"tool","parts":[{"type":"tool_result","id":"c","name":"f","content":1,%s}],"created_at":"2026-01-02T03:04:05Z"}`
+	for name, c := range map[string]struct{ processor, messages, want string }{
+		"messages and edits":          {"both", "[]", "do one of both"},
+		"a doubled media":             {"same", "[" + fmt.Sprintf(message, `"media":[],"media":[]`) + "]", "twice"},
+		"a doubled field in media":    {"same", "[" + fmt.Sprintf(message, `"media":[{"type":"media","media_type":"a","media_type":"b"}]`) + "]", "twice"},
+		"media of another shape":      {"same", "[" + fmt.Sprintf(message, `"media":1`) + "]", "media is no array"},
+		"no JSON, cut in a list":      {"same", "[}", "no JSON"},
+		"no JSON, a colon in a list":  {"same", "[:", "no JSON"},
+		"an unknown field with a NUL": {"same", "[" + fmt.Sprintf(message, "\"type\\u0000x\":1") + "]", ""},
+	} {
+		input := `{"processor":"` + c.processor + `","model":"m","messages":` + c.messages
+		if !strings.HasPrefix(c.want, "no JSON") {
+			input += "}"
+		}
+		result, err := p.Call(t.Context(), "acme", "process", []byte(input), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if result.GuestError != (c.want != "") || !strings.Contains(string(result.Output), c.want) {
+			t.Errorf("%s is answered with %s, want %q", name, result.Output, c.want)
+		}
 	}
 }

@@ -193,7 +193,7 @@ enum {
 };
 
 // What stands at a place in a document.
-enum place { other, root, message, part, last, messages, parts };
+enum place { other, root, message, part, piece, last, messages, parts, media };
 
 struct scan {
   const u8 *s;
@@ -249,7 +249,7 @@ static void string(struct scan *d, char name[16]) {
         fits = 0;
       }
     }
-    if (n < 15 && c < 0x80)
+    if (n < 15 && c && c < 0x80)
       name[n++] = (char)c;
     else
       fits = 0;
@@ -326,7 +326,7 @@ static void pass(struct scan *d) {
 
 static const char *const message_fields[] = {"id", "role", "agent", "parts", "created_at", "metadata", 0};
 static const char *const part_fields[] = {"type", "id", "name", "text", "signature", "arguments",
-                                          "content", "is_error", "media_type", "url", "data", "value", 0};
+                                          "content", "is_error", "media_type", "url", "data", "value", "media", 0};
 
 static enum place member(enum place in, const char *name) {
   u32 n = length(name);
@@ -343,6 +343,8 @@ static enum place member(enum place in, const char *name) {
     return same(name, n, "tool_results") ? parts : other;
   case message:
     return same(name, n, "parts") ? parts : other;
+  case part:
+    return same(name, n, "media") ? media : other;
   default:
     return other;
   }
@@ -350,17 +352,18 @@ static enum place member(enum place in, const char *name) {
 
 static void look(struct scan *d, enum place at) {
   int c = peek(d);
-  if ((at == messages || at == parts) && c == '[') {
+  if ((at == messages || at == parts || at == media) && c == '[') {
     for (d->at++; (c = peek(d)) >= 0 && c != ']';) {
-      if (c == ',')
-        d->at++;
-      else
-        look(d, at == messages ? message : part);
+      u32 was = d->at;
+      if (c != ',')
+        look(d, at == messages ? message : at == parts ? part : piece);
+      if (d->at == was)
+        d->at++; // a comma, or what is no JSON
     }
     d->at++;
     return;
   }
-  if (at == other || at == messages || at == parts || c != '{') {
+  if (at == other || at == messages || at == parts || at == media || c != '{') {
     pass(d);
     return;
   }
@@ -372,7 +375,7 @@ static void look(struct scan *d, enum place at) {
     }
     char name[16];
     string(d, name);
-    if (at == message || at == part) {
+    if (at == message || at == part || at == piece) {
       const char *const *fields = at == message ? message_fields : part_fields;
       for (u32 i = 0; fields[i]; i++)
         if (same(name, length(name), fields[i])) {
@@ -764,7 +767,9 @@ static u32 serve(const char *export, u32 len) {
     die_of(take());
   value args[3] = {qjs_new_string(export, length(export)), document, qjs_new_number(found)};
   engine_free(text);
-  value answer = qjs_call(state.dispatch, qjs_get_undefined(), 3, args);
+  value self = qjs_get_undefined();
+  value answer = qjs_call(state.dispatch, self, 3, args);
+  qjs_free_value(self);
   for (int i = 0; i < 3; i++)
     qjs_free_value(args[i]);
   if (qjs_is_exception(answer))

@@ -167,7 +167,12 @@
     text: (p) => string(p.text, "text"),
     reasoning(p) { string(p.text, "text"); maybeString(p.signature, "signature"); },
     tool_call(p) { named(p.id, "id"); named(p.name, "name"); },
-    tool_result(p) { named(p.id, "id"); named(p.name, "name"); maybeBoolean(p.is_error, "is_error"); },
+    tool_result(p) {
+      named(p.id, "id");
+      named(p.name, "name");
+      maybeBoolean(p.is_error, "is_error");
+      if (p.media !== undefined) { array(p.media, "media"); p.media.forEach(checkPart); }
+    },
     media(p) {
       string(p.media_type, "media_type");
       maybeString(p.url, "url");
@@ -343,7 +348,9 @@
       const view = new View(p);
       return then(run(view, p.config), (r) => {
         const edits = [...(Array.isArray(r) ? r : r?.edits ?? []), ...view.edits];
-        return { edits: edits.length || !r?.messages ? edits : undefined, messages: edits.length ? undefined : r?.messages, report: r?.report ?? view.report };
+        const messages = Array.isArray(r) ? undefined : r?.messages;
+        if (messages !== undefined && edits.length > 0) throw new TypeError(`processor "${spec.name}" returns messages and makes edits: do one of both`);
+        return { edits: messages === undefined ? edits : undefined, messages, report: r?.report ?? view.report };
       });
     },
 
