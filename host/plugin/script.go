@@ -7,10 +7,10 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
 )
 
-// script is a plugin that is text for an interpreter: a module of its own, which all
-// plugins of that language share as compiled code. The interpreter reads the text as the
-// input of its start-up code, and an image is taken of what that leaves, so that a call
-// neither starts the interpreter nor reads the text again.
+// script is a plugin whose file is the text of a program. Another module, the interpreter,
+// runs it; all plugins of a language share its compiled code. The interpreter reads the text
+// as the input of its start-up code. The image of an instance is taken after that, so that a
+// call neither starts the interpreter nor reads the text again.
 type script struct {
 	digest   [sha256.Size]byte // of the plugin's file, which names the interpreter by its digest
 	text     []byte
@@ -54,7 +54,7 @@ func (rt *Runtime) readScript(wasm []byte, l *Limits) (*script, []byte, error) {
 	return &script{digest: m.Digest, text: text, manifest: m.Manifest()}, interpreter, nil
 }
 
-// input is what start-up code can read: nothing, or the script.
+// input returns the input of start-up code: the text of the script, or nothing.
 func (s *script) input() []byte {
 	if s == nil {
 		return nil

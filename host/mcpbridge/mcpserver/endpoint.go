@@ -58,9 +58,9 @@ func newEndpoint(s *Server, r rights) *endpoint {
 	return e
 }
 
-// subscribe accepts what is offered under that address: the library keeps each address that
-// anybody subscribed to for as long as the endpoint is, so there must be a bounded number of
-// them. What a template stands for never changes.
+// subscribe accepts only addresses that are offered. The library keeps the address of each
+// subscription until the endpoint ends, so their number is bounded. Resources of templates do
+// not change.
 func (e *endpoint) subscribe(_ context.Context, r *mcp.SubscribeRequest) error {
 	if _, offered := e.resources.Load(r.Params.URI); !offered {
 		return mcp.ResourceNotFoundError(r.Params.URI)
