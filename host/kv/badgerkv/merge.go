@@ -176,11 +176,17 @@ func (p *pacer) rest(worked time.Duration) {
 	}
 }
 
-// hold takes the commit token, which keeps others from committing until release.
+// hold takes the commit token, which keeps others from committing until release. A commit
+// has the token while it waits for room in level 0, which only the next merge makes: then
+// the merge begins without the token.
 func (p *pacer) hold() error {
+	tooLong := time.NewTimer(maxHoldWait)
+	defer tooLong.Stop()
 	select {
 	case p.merger.engine.turn <- struct{}{}:
 		p.holding = true
+		return nil
+	case <-tooLong.C:
 		return nil
 	case <-p.ctx.Done():
 		return p.ctx.Err()
