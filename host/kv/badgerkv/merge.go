@@ -177,19 +177,24 @@ func (p *pacer) rest(worked time.Duration) {
 }
 
 // hold takes the commit token, which keeps others from committing until release. A commit
-// has the token while it waits for room in level 0, which only the next merge makes: then
-// the merge begins without the token.
+// has the token while it waits for room in a full level 0, which only the next merge makes:
+// then the merge begins without the token.
 func (p *pacer) hold() error {
-	tooLong := time.NewTimer(maxHoldWait)
-	defer tooLong.Stop()
-	select {
-	case p.merger.engine.turn <- struct{}{}:
-		p.holding = true
-		return nil
-	case <-tooLong.C:
-		return nil
-	case <-p.ctx.Done():
-		return p.ctx.Err()
+	for {
+		check := time.NewTimer(restCheck)
+		select {
+		case p.merger.engine.turn <- struct{}{}:
+			p.holding = true
+			check.Stop()
+			return nil
+		case <-check.C:
+			if p.merger.engine.db.Levels()[0].NumTables >= level0TablesStall {
+				return nil
+			}
+		case <-p.ctx.Done():
+			check.Stop()
+			return p.ctx.Err()
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testdir"
 )
 
 // mergeCounter is a log handler that counts the merges that the store asks Badger for,
@@ -84,7 +85,7 @@ func TestMergesEndWhileOthersWriteWithoutRest(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			count := &mergeCounter{max: atMost, exceeded: cancel}
-			dir := t.TempDir()
+			dir := testdir.OnDisk(t) // in memory, writers are faster than any disk lets them be
 			s := mustOpen(t, dir, &badgerkv.Options{PurgeInterval: -1, Logger: slog.New(count)})
 			fillTenants(t, s, 20_000, "leaves", "stays 0", "stays 1")
 			stop := writeWithoutRest(t, s)

@@ -38,10 +38,9 @@ const (
 	// before, so that other callers keep their speed; maxRest bounds one rest, and
 	// restCheck is how often a rest checks whether callers fill level 0, which only the
 	// purge empties meanwhile.
-	purgeShare  = 8
-	maxRest     = 2 * time.Second
-	restCheck   = 20 * time.Millisecond
-	maxHoldWait = 250 * time.Millisecond // of the pacer for the commit token
+	purgeShare = 8
+	maxRest    = 2 * time.Second
+	restCheck  = 20 * time.Millisecond
 )
 
 // The package's own keys beside deletionKey.
