@@ -77,7 +77,7 @@ const (
 	token     = "session-token-of-a-role"
 )
 
-// verify returns what is wrong with the signature of a request; "" if nothing is.
+// verify returns the first fault of the signature of a request; "" if the signature is valid.
 func verify(r *http.Request, body []byte, secret, service string, now time.Time) string {
 	rest, ok := strings.CutPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ")
 	if !ok {

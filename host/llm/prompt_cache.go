@@ -33,8 +33,8 @@ type PromptCache struct {
 // maxPromptCacheKey bounds the key of a cache, as OpenAI does.
 const maxPromptCacheKey = 64
 
-// PromptCache returns the [PromptCache] among the parameters, nil if there is none, and the
-// other parameters. Code invalid_argument for one that cannot be read.
+// PromptCache returns the [PromptCache] of the parameters, or nil without one, and the other
+// parameters. Code invalid_argument for one that cannot be read.
 func (p Parameters) PromptCache() (*PromptCache, Parameters, error) {
 	raw, ok := p[PromptCacheParameter]
 	if !ok {

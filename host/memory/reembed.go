@@ -17,7 +17,7 @@ const MaxEmbedded = 10_000
 // Embed gives vectors to memories of a tenant that have none of the store's embedder: those
 // that were written while it was not reached, or without one, or with another, and returns
 // how many. A host calls it now and then; without an embedder it does nothing. An error of
-// the embedder ends it, and what was done stays.
+// the embedder ends the call; the vectors that were stored before stay.
 func (s *Store) Embed(ctx context.Context, tenant string) (embedded int, err error) {
 	partition, err := host.TenantPartition(tenant)
 	if err != nil || s.meaning == nil {

@@ -129,7 +129,7 @@ func (w *writer) optionalTrue(name string, value bool) {
 // raw writes a value that is JSON already.
 func (w *writer) raw(name string, value json.RawMessage) {
 	if value != nil && !json.Valid(value) {
-		w.value(name, value) // whose error says what is wrong with it
+		w.value(name, value) // encoding/json reports the invalid value
 		return
 	}
 	w.name(name)

@@ -75,8 +75,8 @@ func fill(t *rapid.T, v reflect.Value, name string) {
 	}
 }
 
-// compareWithEncodingJSON compares an event's data as it is written with that of encoding/json,
-// which also escapes what HTML needs to be.
+// compareWithEncodingJSON compares the written data of an event with the output of
+// encoding/json, which also escapes the characters of HTML.
 func compareWithEncodingJSON(t interface {
 	Helper()
 	Fatal(...any)

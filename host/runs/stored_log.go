@@ -58,8 +58,8 @@ type row struct {
 	lines []byte
 }
 
-// lookForFormer notes whether the store has the events of an earlier run of that id. What is
-// there later is of a process that has taken this run over.
+// lookForFormer records whether the store has events of an earlier run of that id. Events that
+// appear later belong to a process that has taken this run over.
 func (l *runLog) lookForFormer(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
@@ -116,7 +116,7 @@ func (l *runLog) add(ev host.Event) {
 		return
 	}
 	if err != nil || len(line) > MaxStoredEvent {
-		return // its number is missing in the store, which a reader is told
+		return // readers of this number get the error of errNotStored
 	}
 	l.append(ev.Seq, append(line, '\n'))
 	l.store.schedule()

@@ -94,7 +94,7 @@ func (w *interruptedRuns) wait(ctx context.Context, r *runRecord) error {
 func overtakenKey(key lockKey, run string) kv.Key { return kv.NewKey(key.partition, run) }
 
 // interruptedRun returns an open run on the thread's own line that is not the place's: one
-// that does not run, since its turn would have the lock. nil if there is none.
+// that no process executes, since its turn would have the lock. The result is nil without one.
 func (p *Place) interruptedRun(ctx context.Context) (*runRecord, error) {
 	j := journal{partition{p.store.driver, p.key.partition}, p.store.now}
 	root, err := p.threadRoot(ctx, j.part)

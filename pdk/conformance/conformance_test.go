@@ -253,9 +253,9 @@ var inner = map[string][]string{
 	"outline": {"count", "roles", "bytes", "chars", "tokens", "encoding", "parts", "keep", "own_from", "tools"},
 }
 
-// normal returns a value in which what the contract calls the same is the same: without
-// what is passed over, and without an empty scope. Numbers are compared by their text, or
-// as values.
+// normal returns a value without the members that readers ignore and without an empty scope,
+// so that values which the contract calls the same are equal. Numbers are compared by their
+// text, or as values.
 func normal(v any, asValues bool) any {
 	switch v := v.(type) {
 	case json.Number:

@@ -79,7 +79,7 @@ type Resource struct {
 	MediaType   string
 
 	// Read returns the content at a URI: parts of the types text and media, whose data is in
-	// them. Code not_found if there is none.
+	// them. Code not_found if the URI has no content.
 	Read func(ctx context.Context, caller Caller, uri string) ([]host.Part, error)
 }
 

@@ -204,7 +204,7 @@ func (s *Server) list() []*endpoint {
 	return list
 }
 
-// drop removes an endpoint that nobody uses.
+// drop removes an endpoint that has no requests and no sessions.
 func (s *Server) drop(e *endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,7 +105,7 @@ func newBench(t testing.TB, change func(*mcpserver.Options)) *bench {
 	return b
 }
 
-// echoAgent returns an agent that repeats what it is told.
+// echoAgent returns an agent that repeats its input.
 func echoAgent(t testing.TB, name string) *host.Agent {
 	t.Helper()
 	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
