@@ -11,6 +11,7 @@ missing=()
 command -v clang-19 >/dev/null || missing+=(clang-19)
 command -v wasm-ld-19 >/dev/null || missing+=(lld-19)
 command -v npm >/dev/null || missing+=(nodejs npm)
+command -v systemd-analyze >/dev/null || missing+=(systemd) # which checks the unit of deploy/
 if [ ${#missing[@]} -gt 0 ]; then
   root=$([ "$(id -u)" = 0 ] || echo sudo)
   $root apt-get update -q
