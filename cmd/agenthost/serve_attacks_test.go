@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -45,19 +46,26 @@ type rawConn struct {
 	in *bufio.Reader
 }
 
-func dialRaw(t *testing.T, address string) *rawConn {
+// dial opens a connection for a protocol of TLS's application layer.
+func (a *attacked) dial(t *testing.T, protocol string) *tls.Conn {
 	t.Helper()
-	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	conn, err := tls.Dial("tcp", a.address, &tls.Config{RootCAs: a.roots, NextProtos: []string{protocol}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func (a *attacked) dialRaw(t *testing.T) *rawConn {
+	t.Helper()
+	conn := a.dial(t, "h2")
 	if proto := conn.ConnectionState().NegotiatedProtocol; proto != "h2" {
 		t.Fatalf("the server speaks %q", proto)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	c := &rawConn{conn, bufio.NewReader(conn)}
-	_, err = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+frame(frameSettings, 0, 0, ""))
+	_, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+frame(frameSettings, 0, 0, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +120,7 @@ func get(method, path string) string {
 type attacked struct {
 	*served
 	address string
+	roots   *x509.CertPool // has the server's certificate
 	client  *http.Client
 }
 
@@ -125,9 +134,15 @@ func newAttacked(t *testing.T) (*attacked, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	cert, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &attacked{s, strings.TrimPrefix(s.url, "https://"), &http.Client{Transport: transport, Timeout: patience}}, strings.TrimSpace(string(out))
+	return &attacked{s, strings.TrimPrefix(s.url, "https://"), roots, &http.Client{Transport: transport, Timeout: patience}}, strings.TrimSpace(string(out))
 }
 
 // serves wants the server to answer another client.
@@ -190,7 +205,7 @@ func TestAServerIsAttackedOverHTTP2(t *testing.T) {
 	goroutines, memory := a.metric(t, "go_goroutines"), a.metric(t, "process_resident_memory_bytes")
 
 	t.Run("streams that are reset at once", func(t *testing.T) {
-		c := dialRaw(t, a.address)
+		c := a.dialRaw(t)
 		go func() { _, _ = io.Copy(io.Discard, c.in) }()
 		var err error
 		for n := uint32(0); n < 5_000 && err == nil; n++ {
@@ -200,7 +215,7 @@ func TestAServerIsAttackedOverHTTP2(t *testing.T) {
 		a.serves(t)
 	})
 	t.Run("more streams than it takes", func(t *testing.T) {
-		c := dialRaw(t, a.address)
+		c := a.dialRaw(t)
 		for n := range uint32(400) { // with bodies that do not come
 			if _, err := io.WriteString(c, frame(frameHeaders, flagEndHeaders, 2*n+1, get("POST", "/v1/runs"))); err != nil {
 				break
@@ -215,7 +230,7 @@ func TestAServerIsAttackedOverHTTP2(t *testing.T) {
 		a.serves(t)
 	})
 	t.Run("headers without end", func(t *testing.T) {
-		c := dialRaw(t, a.address)
+		c := a.dialRaw(t)
 		_, err := io.WriteString(c, frame(frameHeaders, 0, 1, get("GET", "/v1/me")))
 		piece := frame(frameContinuation, 0, 1, fields("x-many", strings.Repeat("v", 8000)))
 		for n := 0; n < 5_000 && err == nil; n++ { // 40 MB
@@ -227,11 +242,7 @@ func TestAServerIsAttackedOverHTTP2(t *testing.T) {
 		a.serves(t)
 	})
 	t.Run("thousands of headers", func(t *testing.T) {
-		conn, err := tls.Dial("tcp", a.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		conn := a.dial(t, "http/1.1")
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-Many: 1234567890\r\n", 10_000)+"\r\n")
 		if line, _ := bufio.NewReader(conn).ReadString('\n'); line != "" && !strings.Contains(line, " 431 ") { // or the connection was reset
@@ -261,20 +272,16 @@ func TestSilentConnectionsAreEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bare.Close()
-	old, err := tls.Dial("tcp", a.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
+	old := a.dial(t, "http/1.1")
 	_, err = io.WriteString(old, "GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := dialRaw(t, a.address)
+	half := a.dialRaw(t)
 	if _, err := io.WriteString(half, frame(frameHeaders, 0, 1, get("GET", "/v1/me"))); err != nil {
 		t.Fatal(err)
 	}
-	silent := dialRaw(t, a.address)
+	silent := a.dialRaw(t)
 	for name, conn := range map[string]net.Conn{"before the handshake": bare, "headers of HTTP/1": old, "headers of HTTP/2": half, "without a request": silent} {
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
