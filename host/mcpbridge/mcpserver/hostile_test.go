@@ -81,6 +81,13 @@ func TestSessionsAreBounded(t *testing.T) {
 	if counts[200] != 30 || counts[http.StatusTooManyRequests] != 30 {
 		t.Errorf("60 sessions are answered %v", counts)
 	}
+	// The limit is the tenant's: another thread's credential has no sessions beyond it, and a
+	// request of the protocol without sessions, which may be a stream, none either.
+	for name, c := range map[string][2]string{"a credential of one thread": {"acme/thread=x", ""}, "without sessions": {"acme", "2026-07-28"}} {
+		if status, got, _ := b.send(c[0], "", c[1], hello); status != http.StatusTooManyRequests {
+			t.Errorf("%s: %d %.200s", name, status, got)
+		}
+	}
 	for range 50 { // requests that begin no session leave none behind
 		b.send("umbrella", "", "", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	}

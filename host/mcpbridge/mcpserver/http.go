@@ -43,10 +43,8 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		if r, err = s.readBody(w, r); err != nil {
 			return err
 		}
-		if r.Header.Get(versionHeader) < firstStateless && r.Header.Get(sessionHeader) == "" {
-			if err := s.admitSession(e); err != nil {
-				return err
-			}
+		if err := s.admit(e, r.Header); err != nil {
+			return err
 		}
 	}
 	gone, cancel := context.WithCancel(r.Context())
@@ -74,16 +72,24 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*http.Request
 	return &own, nil
 }
 
-// admitSession refuses a session too many.
-func (s *Server) admitSession(e *endpoint) error {
+// admit refuses a session too many, and a request too many that is a session of its own while
+// it lasts, such as a stream of notifications.
+func (s *Server) admit(e *endpoint, head http.Header) error {
+	lasts := head.Get(versionHeader) < firstStateless
+	if lasts && head.Get(sessionHeader) != "" {
+		return nil // of a session that was admitted
+	}
 	full := func(limit string, most int) error {
 		err := host.Errorf(host.ResourceExhausted, "%d sessions are connected, as many as the limit %s allows", most, limit).
 			WithHint("end sessions with DELETE, or wait until idle ones have ended")
 		err.Limit, err.RetryAfter = limit, 10*time.Second
 		return err
 	}
-	if e.sessions() >= s.opts.TenantSessions {
+	if s.sessionsOf(e.tenant) >= s.opts.TenantSessions {
 		return full("TenantSessions", s.opts.TenantSessions)
+	}
+	if !lasts {
+		return nil
 	}
 	if s.sessions.Add(1) > int64(s.opts.MaxSessions) {
 		s.sessions.Add(-1)

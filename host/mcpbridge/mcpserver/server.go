@@ -204,6 +204,16 @@ func (s *Server) list() []*endpoint {
 	return list
 }
 
+// sessionsOf returns how many sessions of a tenant are connected, with whatever rights.
+func (s *Server) sessionsOf(tenant string) (n int) {
+	for _, e := range s.list() {
+		if e.tenant == tenant {
+			n += e.sessions()
+		}
+	}
+	return n
+}
+
 // drop removes an endpoint that has no requests and no sessions.
 func (s *Server) drop(e *endpoint) {
 	s.mu.Lock()
