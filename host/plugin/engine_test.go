@@ -48,7 +48,7 @@ func residentBytes() int64 {
 // are the same, each with types of its own.
 func TestLoadAndUnloadDoesNotGrow(t *testing.T) {
 	rounds := longtest.Rounds(500, 10_000)
-	const most = 20 << 20 // bytes that a process may grow by
+	const most = 20 << 20 // bytes that a process may grow by; the race detector keeps shadows of them
 	rt := startRuntime(t, nil)
 	ctx := context.Background()
 	round := func(i int) {
@@ -78,7 +78,7 @@ func TestLoadAndUnloadDoesNotGrow(t *testing.T) {
 	if grown := after.heap - before.heap; grown > most/10 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
-	if grown := after.resident - before.resident; grown > most {
+	if grown := after.resident - before.resident; grown > raceFactor*most {
 		t.Errorf("the process grew by %d bytes", grown)
 	}
 	if after.goroutines > before.goroutines {

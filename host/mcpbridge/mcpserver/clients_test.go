@@ -182,7 +182,7 @@ func TestTheSuiteOfTheProtocolPasses(t *testing.T) {
 	dir := testnode.Install(t, "testdata/clients", clients...)
 	b := newBench(t, func(o *mcpserver.Options) { o.Threads = nil })
 	b.catalog.set("acme", everything(t))
-	b.open = true
+	b.open.Store(true)
 	out, err := node(t, dir, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", b.url+"/mcp", "--suite", "all", "--expected-failures", "expected-failures.yaml", "--output-dir", t.TempDir())
 	if err != nil || !strings.Contains(out, "json-schema-2020-12") {
 		t.Errorf("the suite: %v\n%s", err, out)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ type bench struct {
 	runs    *runs.Registry
 	threads *threads.Store
 	url     string
-	open    bool // requests without a credential are of acme
+	open    atomic.Bool // requests without a credential are of acme
 }
 
 // newBench returns a server that offers acme and globex an agent each, by the name of its
@@ -134,7 +135,7 @@ func isLocal(name string) bool { return strings.HasPrefix(name, "127.0.0.1:") }
 
 func (b *bench) serve(w http.ResponseWriter, r *http.Request) {
 	caller, ok := callerOf(r)
-	if b.open && !ok {
+	if b.open.Load() && !ok {
 		caller, ok = mcpserver.Caller{Tenant: "acme", MayRun: true, MayRead: true}, isLocal(r.Host)
 	}
 	if !ok {
