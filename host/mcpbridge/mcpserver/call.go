@@ -157,14 +157,15 @@ func (e *endpoint) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// requestOf returns the request that a message came with.
-func (e *endpoint) requestOf(extra *mcp.RequestExtra) *request {
+// requestOf returns the request that a message came with, or the stream that it came over.
+func requestOf(ctx context.Context, extra *mcp.RequestExtra) *request {
 	if extra != nil && extra.TokenInfo != nil {
 		if r, ok := extra.TokenInfo.Extra[tokenRequest].(*request); ok {
 			return r
 		}
 	}
-	return e.stream.Load()
+	from, _ := ctx.Value(streamKey{}).(*request)
+	return from
 }
 
 // errNoCaller is the error of a message without a request: the program has a fault.
@@ -174,7 +175,7 @@ func errNoCaller() error {
 
 // callTool implements [mcp.ToolHandler] for every tool.
 func (e *endpoint) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	from := e.requestOf(req.Extra)
+	from := requestOf(ctx, req.Extra)
 	if from == nil {
 		return nil, errNoCaller()
 	}
@@ -185,7 +186,7 @@ func (e *endpoint) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(from.gone, cancel)()
-	c := &call{endpoint: e, callable: known.(*callable), caller: &from.caller, req: req}
+	c := &call{endpoint: e, callable: known.(*callable), caller: &from.caller, threads: e.threadsOf(from, req.Session), req: req}
 	return c.run(ctx)
 }
 
@@ -194,6 +195,7 @@ type call struct {
 	*callable
 	endpoint *endpoint
 	caller   *Caller
+	threads  *keptThreads // that the session continues; nil without a session
 	req      *mcp.CallToolRequest
 	progress progress
 }
@@ -260,7 +262,7 @@ func (c *call) request() (*host.Request, error) {
 	case in.Thread != "":
 		r.Thread = in.Thread
 	case c.endpoint.owner.opts.KeepThreads:
-		r.Thread = c.endpoint.threads.of(c.req.Session.ID(), c.name)
+		r.Thread = c.threads.of(c.name)
 	}
 	return r, nil
 }
@@ -294,7 +296,7 @@ func (c *call) start(ctx context.Context, request *host.Request) (*outcome, erro
 		return nil, err
 	}
 	if c.tool == nil && c.endpoint.owner.opts.KeepThreads {
-		c.endpoint.threads.keep(c.req.Session.ID(), c.name, o.run.Thread)
+		c.threads.keep(c.name, o.run.Thread)
 	}
 	if o.run.Status == runs.Interrupted {
 		o.questions = o.run.Questions

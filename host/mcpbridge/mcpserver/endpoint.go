@@ -33,8 +33,7 @@ type endpoint struct {
 	prompts   sync.Map // of *Prompt, by name
 	resources sync.Map // of *Resource, by URI or template
 
-	threads keptThreads
-	stream  atomic.Pointer[request] // of messages that came over a stream; nil without one
+	threads sessionThreads // of sessions over HTTP
 }
 
 func newEndpoint(s *Server, r rights) *endpoint {

@@ -103,6 +103,8 @@ func (s *Server) admit(e *endpoint, head http.Header) error {
 type request struct {
 	caller Caller
 	gone   context.Context // the lifetime of the request: it ends when the client has left
+
+	threads *keptThreads // of a stream, which is a session; nil of a request of HTTP
 }
 
 type requestKey struct{}

@@ -37,7 +37,7 @@ func (e *endpoint) offerPrompts(offers *Offers, next map[string]string) {
 
 // getPrompt implements [mcp.PromptHandler] for every prompt.
 func (e *endpoint) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-	from := e.requestOf(req.Extra)
+	from := requestOf(ctx, req.Extra)
 	known, ok := e.prompts.Load(req.Params.Name)
 	if from == nil || !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no prompt of that name"}

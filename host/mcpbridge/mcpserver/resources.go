@@ -80,7 +80,7 @@ func (e *endpoint) offerResources(ctx context.Context, offers *Offers, next map[
 // readResource returns the handler of a resource of the catalog.
 func (e *endpoint) readResource(key string) mcp.ResourceHandler {
 	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-		from := e.requestOf(req.Extra)
+		from := requestOf(ctx, req.Extra)
 		known, ok := e.resources.Load(key)
 		if from == nil || !ok {
 			return nil, mcp.ResourceNotFoundError(req.Params.URI)

@@ -3,9 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
-	"iter"
 	"strings"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -134,50 +132,3 @@ func decodeArguments(raw json.RawMessage, into any) error {
 
 // runOf returns a run of which only the id is known.
 func runOf(tenant, id string) *runs.Run { return &runs.Run{Tenant: tenant, ID: id} }
-
-// keptThreads are the threads that sessions continue, by session and target.
-type keptThreads struct {
-	mu sync.Mutex
-	by map[string]map[string]string
-}
-
-// of returns the thread that a session continues with a target; "" is none.
-func (k *keptThreads) of(session, target string) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.by[session][target]
-}
-
-// keep has a session continue a thread. A client without a session keeps none.
-func (k *keptThreads) keep(session, target, thread string) {
-	if session == "" || thread == "" {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.by == nil {
-		k.by = map[string]map[string]string{}
-	}
-	if k.by[session] == nil {
-		k.by[session] = map[string]string{}
-	}
-	k.by[session][target] = thread
-}
-
-// prune forgets the threads of sessions that have ended.
-func (k *keptThreads) prune(connected iter.Seq[*mcp.ServerSession]) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.by) == 0 {
-		return
-	}
-	alive := map[string]bool{}
-	for s := range connected {
-		alive[s.ID()] = true
-	}
-	for session := range k.by {
-		if !alive[session] {
-			delete(k.by, session)
-		}
-	}
-}
