@@ -43,11 +43,25 @@ func (a *changeAudit) record() error { return a.recordOf(a.call.tenant(), a.obje
 
 // recordOf is record for an object that is not in the path.
 func (a *changeAudit) recordOf(tenant, object string) error {
+	return a.recordAs(a.call.route.audit, tenant, object)
+}
+
+// answerAction is the action of an answer to a run's questions.
+const answerAction = "run.answer"
+
+// recordAnswer is record for a route that answers the questions of a run beside what it does
+// for every request.
+func (a *changeAudit) recordAnswer(run string) error {
+	return a.recordAs(answerAction, a.call.principal.Tenant, objectOf("run", run))
+}
+
+func (a *changeAudit) recordAs(action, tenant, object string) error {
 	log := a.call.api.options.Audit
-	if log == nil || a.call.route.audit == "" || a.entry != nil {
+	if log == nil || action == "" || a.entry != nil {
 		return nil
 	}
 	a.entry = a.entryOf(tenant, object, outcomeAllowed)
+	a.entry.Action = action
 	if _, err := log.Append(a.call.ctx, a.entry); err != nil {
 		a.entry = nil
 		return host.Errorf(host.CodeOf(err), "write the change to the audit log: %w", err)
@@ -63,7 +77,7 @@ func (a *changeAudit) made(kind, id string) { a.madeObject = objectOf(kind, id) 
 // now, and a change that was denied, of each caller a few in a minute.
 func (a *changeAudit) end(err error) {
 	c := a.call
-	if c.api.options.Audit == nil || c.route.audit == "" || c.principal.Tenant == "" && !c.principal.Admin { // the caller is not known
+	if c.api.options.Audit == nil || c.route.audit == "" && a.entry == nil || c.principal.Tenant == "" && !c.principal.Admin { // the caller is not known
 		return
 	}
 	if errors.Is(err, errAnswered) {
@@ -94,7 +108,7 @@ func (a *changeAudit) end(err error) {
 }
 
 func (a *changeAudit) entryOf(tenant, object, outcome string) *audit.Entry {
-	return &audit.Entry{Actor: actor(a.call.principal), Action: a.call.route.audit, Tenant: plain(tenant), Object: object, Outcome: outcome, Request: a.call.id}
+	return &audit.Entry{Actor: Actor(a.call.principal), Action: a.call.route.audit, Tenant: plain(tenant), Object: object, Outcome: outcome, Request: a.call.id}
 }
 
 // object returns what the path names: the first of its variables that is no tenant, or the
@@ -129,8 +143,9 @@ func plain(text string) string {
 	return text
 }
 
-// actor returns the name of a caller in the audit log.
-func actor(p *keys.Principal) string {
+// Actor returns the name of a caller in the audit log: admin/KEY, key/KEY, user/SUBJECT, the
+// name of a local socket's user, or anonymous.
+func Actor(p *keys.Principal) string {
 	switch {
 	case p.Admin && p.Key != "":
 		return plain("admin/" + p.Key)

@@ -227,6 +227,9 @@ func (h *openAIHandlers) continueRun(c *call, target host.Target, turn *openaiwi
 	default:
 		return nil, err
 	}
+	if err := c.audit.recordAnswer(id); err != nil {
+		return nil, err
+	}
 	run, err := registry.Answer(c.ctx, tenant, id, openaiwire.Answers(id, waiting.Questions, turn.Results), &opts)
 	if run != nil {
 		run.Thread = waiting.Thread // known before the run's first event

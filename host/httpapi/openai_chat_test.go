@@ -277,6 +277,16 @@ func TestApprovalsOfAChat(t *testing.T) {
 			t.Errorf("%s: the answer is %+v", result, a)
 		}
 	}
+	var log httpapi.AuditPage
+	s.do("@root", "GET", "/v1/admin/audit?action=run.answer&tenant=acme", "", 200, &log)
+	if len(log.Entries) != 4 {
+		t.Fatalf("the audit log has %d answers, want one of the route and three of the chat", len(log.Entries))
+	}
+	for _, e := range log.Entries {
+		if e.Actor != "key/k-acme" || !strings.HasPrefix(e.Object, "run/") || e.Outcome != "allowed" || e.Request == "" {
+			t.Errorf("an answer is written as %+v", e)
+		}
+	}
 }
 
 func TestResponseFormatOfAChat(t *testing.T) {

@@ -75,7 +75,7 @@ func (h *runHandlers) routes() []*route {
 			summary: "Follow a run's events from a number on, until it ends.", raw: "text/event-stream", handle: h.runEvents},
 		{method: "POST", path: "/v1/runs/{run}/cancel", id: "cancelRun", group: "runs", scope: WriteRuns, audit: "run.cancel",
 			summary: "Cancel a run. One that has ended keeps its status.", answer: EndedRun{}, handle: h.cancelRun},
-		{method: "POST", path: "/v1/runs/{run}/answers", id: "answerRun", group: "runs", scope: WriteRuns, audit: "run.answer", stream: true, headers: []param{prefer},
+		{method: "POST", path: "/v1/runs/{run}/answers", id: "answerRun", group: "runs", scope: WriteRuns, audit: answerAction, stream: true, headers: []param{prefer},
 			summary: "Answer the questions of an interrupted run: the run that continues it is started, and answered as by startRun.",
 			body:    Answers{}, answer: EndedRun{}, handle: h.answerRun},
 	}

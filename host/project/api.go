@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/idempotency"
 	"github.com/agenthost/agenthost/host/keys"
@@ -46,11 +47,23 @@ func AddParts(ctx context.Context, opts *httpapi.Options, p *Project) error {
 	opts.MCP = &httpapi.MCP{
 		Serve: func(w http.ResponseWriter, r *http.Request, who *keys.Principal) error {
 			return server.Serve(w, r, mcpserver.Caller{Tenant: who.Tenant, Key: who.Key, Thread: who.Thread,
-				MayRun: who.Has(httpapi.WriteRuns), MayRead: who.Has(httpapi.ReadThreads)})
+				MayRun: who.Has(httpapi.WriteRuns), MayRead: who.Has(httpapi.ReadThreads),
+				Answering: p.recordsAnswers(httpapi.Actor(who), who.Tenant, w.Header().Get("X-Request-Id"))})
 		},
 		URL: server.URL, AuthorizationServers: server.AuthorizationServers,
 	}
 	return nil
+}
+
+// recordsAnswers returns the function that writes to the audit log that a caller answers the
+// questions of a run.
+func (p *Project) recordsAnswers(actor, tenant, request string) func(context.Context, string) error {
+	return func(ctx context.Context, run string) error {
+		_, err := p.Audit().Append(ctx, &audit.Entry{
+			Actor: actor, Action: "run.answer", Tenant: tenant, Object: "run/" + run, Outcome: "allowed", Request: request,
+		})
+		return err
+	}
 }
 
 // AddCredentials adds the keys in a project's data to the options of an API, with the routes of

@@ -13,6 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/audit"
+	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/keys"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/testguest"
@@ -201,5 +204,43 @@ func TestAnApprovalOutlivesTheRegistry(t *testing.T) {
 	done, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "g_t", Arguments: map[string]any{}, RequestState: asked.RequestState, InputResponses: yes})
 	if err != nil || done.IsError {
 		t.Errorf("after the approval %+v, %v", done, err)
+	}
+}
+
+// TestAnswersOfMCPClientsAreInTheAuditLog approves a call in a client that has a key.
+func TestAnswersOfMCPClientsAreInTheAuditLog(t *testing.T) {
+	p, _, err := mcpProject(t, "serve_mcp: {tools: [guest]}\napprove: [{tool: g_t, reason: it is loud}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var opts httpapi.Options
+	if err := project.AddParts(t.Context(), &opts, p); err != nil {
+		t.Fatal(err)
+	}
+	api, err := httpapi.New(func(*http.Request) (*keys.Principal, error) {
+		return &keys.Principal{Tenant: "acme", Key: "k1", Scopes: httpapi.Scopes()}, nil
+	}, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(api)
+	t.Cleanup(web.Close)
+	yes := &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
+	}}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, yes).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: web.URL + "/mcp", MaxRetries: -1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(); web.CloseClientConnections() })
+	if r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "g_t", Arguments: map[string]any{}}); err != nil || r.IsError {
+		t.Fatalf("g_t = %+v, %v", r, err)
+	}
+	page, err := p.Audit().List(t.Context(), &audit.Filter{Action: "run.answer"})
+	if err != nil || len(page.Entries) != 1 {
+		t.Fatalf("the audit log has %+v, %v", page, err)
+	}
+	if e := page.Entries[0]; e.Actor != "key/k1" || e.Tenant != "acme" || !strings.HasPrefix(e.Object, "run/") || e.Outcome != "allowed" || e.Request == "" {
+		t.Errorf("the answer is written as %+v", e)
 	}
 }

@@ -279,6 +279,11 @@ type outcome struct {
 // start starts a run and follows it to its end. The run ends with ctx.
 func (c *call) start(ctx context.Context, request *host.Request) (*outcome, error) {
 	registry := c.endpoint.owner.runs
+	if len(request.Answers) > 0 && c.caller.Answering != nil {
+		if err := c.caller.Answering(ctx, request.Resume); err != nil {
+			return nil, err
+		}
+	}
 	run, err := registry.Start(ctx, c.target, request, nil)
 	if err != nil {
 		return nil, err

@@ -66,6 +66,26 @@ func TestQuestionsOfAToolAreElicited(t *testing.T) {
 	}
 }
 
+// TestAnswersAreGivenToTheCallersLogFirst has each answer of a client recorded before it is
+// taken, and refuses those that are not.
+func TestAnswersAreGivenToTheCallersLogFirst(t *testing.T) {
+	b := newBench(t, nil)
+	b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{{Tool: refundTool(t)}}})
+	for _, version := range versions {
+		var seen, recorded []string
+		record := func(_ context.Context, run string) error { recorded = append(recorded, run); return nil }
+		b.answering.Store(&record)
+		r := call(t, b.connect("acme", version, answers(&seen, "accept")), "refund", map[string]any{"order": "7"})
+		if text(r) != "refunded 7 to a-1" || len(recorded) != 2 || recorded[0] == "" || recorded[0] == recorded[1] {
+			t.Errorf("%s: refund = %q, and the log has the runs %q", version, text(r), recorded)
+		}
+		record = func(context.Context, string) error { return host.Errorf(host.Unavailable, "the log is full") }
+		if r := call(t, b.connect("acme", version, answers(&seen, "accept")), "refund", map[string]any{"order": "7"}); !r.IsError || r.Meta["agenthost/code"] != "unavailable" {
+			t.Errorf("%s: an answer that cannot be recorded gives %q", version, text(r))
+		}
+	}
+}
+
 func TestARefusedApprovalIsAFailedCall(t *testing.T) {
 	b := newBench(t, nil)
 	b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{{Tool: refundTool(t)}}})

@@ -66,6 +66,10 @@ type Caller struct {
 
 	MayRun  bool // calls tools, networks and agents, and reads prompts
 	MayRead bool // reads artifacts of threads
+
+	// Answering, unless nil, is called before the caller's answers to the questions of a run
+	// are taken: for an audit log. Its error refuses them, and is that of the call.
+	Answering func(ctx context.Context, run string) error
 }
 
 // Server serves clients of many tenants. It is safe for concurrent use.

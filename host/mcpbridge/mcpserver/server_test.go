@@ -73,6 +73,8 @@ type bench struct {
 	threads *threads.Store
 	url     string
 	open    atomic.Bool // requests without a credential are of acme
+
+	answering atomic.Pointer[func(context.Context, string) error] // of callers
 }
 
 // newBench returns a server that offers acme and globex an agent each, by the name of its
@@ -141,6 +143,9 @@ func (b *bench) serve(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
+	}
+	if answering := b.answering.Load(); answering != nil {
+		caller.Answering = *answering
 	}
 	if err := b.Serve(w, r, caller); err != nil {
 		http.Error(w, err.Error(), fault.CodeOf(err).HTTPStatus())

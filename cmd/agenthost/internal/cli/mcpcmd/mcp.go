@@ -70,7 +70,11 @@ func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name st
 	if !ok {
 		in = io.NopCloser(t.In)
 	}
-	return server.ServeStream(ctx, in, keptOpen{t.Out}, mcpserver.Caller{Tenant: a.Tenant(f.tenant), MayRun: true, MayRead: true})
+	tenant := a.Tenant(f.tenant)
+	return server.ServeStream(ctx, in, keptOpen{t.Out}, mcpserver.Caller{Tenant: tenant, MayRun: true, MayRead: true,
+		Answering: func(ctx context.Context, run string) error {
+			return open.Record(ctx, a.Data().Driver, "run.answer", tenant, "run/"+run)
+		}})
 }
 
 // keptOpen is a stream that another owner closes.
