@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,12 +38,20 @@ type MCP struct {
 	OnlyLoopback bool
 
 	// Recheck is how often the credential of a request that lasts, such as a stream of
-	// notifications, is verified again (1 min).
+	// notifications, is verified again (1 min). The request ends when the credential is not
+	// valid any more, or has lost a scope that tools or resources need: the next request is
+	// served with what is left.
 	Recheck time.Duration
+	// RecheckOutage is how long such a request lasts while its credential cannot be verified,
+	// because a store or an issuer does not answer (5 min).
+	RecheckOutage time.Duration
 }
 
-// DefaultRecheck is the default of [MCP].Recheck.
-const DefaultRecheck = time.Minute
+// The defaults of [MCP].
+const (
+	DefaultRecheck       = time.Minute
+	DefaultRecheckOutage = 5 * time.Minute
+)
 
 // MCPMessage is the body of POST /mcp: a request, notification or response of JSON-RPC 2.0.
 type MCPMessage struct {
@@ -112,35 +119,11 @@ func (h *mcpHandlers) serve(c *call) error {
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	stop := h.recheck(c, cancel)
-	defer stop()
+	defer h.recheck(c, cancel)()
 	if err := h.mcp.Serve(&slowAnswer{ResponseWriter: c.w, call: c}, c.r.WithContext(ctx), c.principal); err != nil {
 		return err
 	}
 	return errAnswered
-}
-
-// recheck calls end when the credential of a call is not valid any more, until stop is
-// called.
-func (h *mcpHandlers) recheck(c *call, end func()) (stop func()) {
-	every := cmp.Or(h.mcp.Recheck, DefaultRecheck)
-	done := make(chan struct{})
-	var timer *time.Timer
-	begin := make(chan struct{}) // closed when timer is set
-	timer = time.AfterFunc(every, func() {
-		<-begin
-		if p, err := c.api.authenticate(c.r); err != nil || p == nil || p.Tenant != c.principal.Tenant {
-			end()
-			return
-		}
-		select {
-		case <-done:
-		default:
-			timer.Reset(every)
-		}
-	})
-	close(begin)
-	return func() { close(done); timer.Stop() }
 }
 
 // checkNames refuses a request of a page of another site, and one that reached a server of
@@ -185,7 +168,7 @@ func (h *mcpHandlers) url(r *http.Request) string {
 
 func (h *mcpHandlers) metadata(c *call) error {
 	return c.answer(ProtectedResource{Resource: h.url(c.r), AuthorizationServers: h.mcp.AuthorizationServers, BearerMethods: []string{"header"},
-		Scopes: []string{WriteRuns, ReadThreads}, Name: "agenthost"})
+		Scopes: mcpScopes(), Name: "agenthost"})
 }
 
 // refuse answers with an error of JSON-RPC.

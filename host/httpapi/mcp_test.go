@@ -1,16 +1,12 @@
 package httpapi_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/httpapi"
@@ -142,33 +138,5 @@ func TestMetadataNamesTheOAuthServers(t *testing.T) {
 	}
 	if resp, _ := newMCPServer(t, nil).request("", "GET", "/.well-known/oauth-protected-resource", ""); resp.StatusCode != 404 {
 		t.Errorf("without OAuth servers the metadata is %d", resp.StatusCode)
-	}
-}
-
-func TestAStreamEndsWithItsCredential(t *testing.T) {
-	var revoked atomic.Bool
-	s := newMCPServer(t, func(m *httpapi.MCP) { m.Recheck = 10 * time.Millisecond })
-	s = reachedBy(t, s, func(r *http.Request) (*keys.Principal, error) {
-		if revoked.Load() {
-			return nil, host.Errorf(host.Unauthenticated, "the key is revoked")
-		}
-		return credential(r)
-	})
-	resp, _ := s.mcp("acme", initialize)
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/mcp", nil)
-	must(t, err)
-	for name, value := range map[string]string{"Authorization": "Bearer acme", "Accept": "text/event-stream", "Mcp-Session-Id": resp.Header.Get("Mcp-Session-Id")} {
-		r.Header.Set(name, value)
-	}
-	stream, err := http.DefaultClient.Do(r)
-	must(t, err)
-	defer func() { _ = stream.Body.Close() }()
-	in := bufio.NewReader(stream.Body)
-	if line, err := in.ReadString('\n'); err != nil || stream.StatusCode != 200 {
-		t.Fatalf("the stream is %d, %q, %v", stream.StatusCode, line, err)
-	}
-	revoked.Store(true)
-	if _, err := io.Copy(io.Discard, in); err != nil {
-		t.Errorf("the stream ends with %v", err)
 	}
 }
