@@ -48,18 +48,18 @@ func AddParts(ctx context.Context, opts *httpapi.Options, p *Project) error {
 		Serve: func(w http.ResponseWriter, r *http.Request, who *keys.Principal) error {
 			return server.Serve(w, r, mcpserver.Caller{Tenant: who.Tenant, Key: who.Key, Thread: who.Thread,
 				MayRun: who.Has(httpapi.WriteRuns), MayRead: who.Has(httpapi.ReadThreads),
-				Answering: p.recordsAnswers(httpapi.Actor(who), who.Tenant, w.Header().Get("X-Request-Id"))})
+				Answering: recordAnswers(p.Audit(), httpapi.Actor(who), who.Tenant, w.Header().Get("X-Request-Id"))})
 		},
 		URL: server.URL, AuthorizationServers: server.AuthorizationServers,
 	}
 	return nil
 }
 
-// recordsAnswers returns the function that writes to the audit log that a caller answers the
+// recordAnswers returns the function that writes to an audit log that a caller answers the
 // questions of a run.
-func (p *Project) recordsAnswers(actor, tenant, request string) func(context.Context, string) error {
+func recordAnswers(log *audit.Log, actor, tenant, request string) func(context.Context, string) error {
 	return func(ctx context.Context, run string) error {
-		_, err := p.Audit().Append(ctx, &audit.Entry{
+		_, err := log.Append(ctx, &audit.Entry{
 			Actor: actor, Action: "run.answer", Tenant: tenant, Object: "run/" + run, Outcome: "allowed", Request: request,
 		})
 		return err
