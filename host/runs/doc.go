@@ -21,7 +21,9 @@
 //
 // A run does not depend on its readers unless [StartOptions].OnLeave is [LeaveCancels]:
 // then it is canceled when it had no reader for [Options].LeaveGrace, which leaves a
-// client the time to connect again.
+// client the time to connect again. A client whose connection ends for certain leaves by
+// [Attachment.Abandon], and the run ends at once unless another client reads it; one that
+// sends the request again in that moment has it started again, by [Registry.Attach].
 //
 // # Tenants
 //

@@ -99,12 +99,13 @@ type liveRun struct {
 	cancel  context.CancelCauseFunc
 	grace   time.Duration // without readers; 0 is without end
 
-	mu      sync.Mutex
-	info    Run
-	err     error // of the run, whole
-	readers int
-	leaving *time.Timer // cancels the run; nil while it has readers
-	ended   bool
+	mu        sync.Mutex
+	info      Run
+	err       error // of the run, whole
+	readers   int
+	leaving   *time.Timer // cancels the run; nil while it has readers
+	abandoned bool        // it is canceled, as its last reader has left
+	ended     bool
 
 	accepted bool // Start has returned the run
 
@@ -241,6 +242,11 @@ func (l *liveRun) end(failure, cause error) {
 func (l *liveRun) enter() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.addReader()
+}
+
+// addReader is enter with l.mu held.
+func (l *liveRun) addReader() {
 	l.readers++
 	if l.leaving != nil {
 		l.leaving.Stop()
@@ -261,7 +267,17 @@ func (l *liveRun) leave() {
 // waitForReader cancels a run without readers after its grace. l.mu is held.
 func (l *liveRun) waitForReader() {
 	if l.grace > 0 && !l.ended {
-		l.leaving = time.AfterFunc(l.grace, func() { l.cancel(errUnread(l.grace)) })
+		l.leaving = time.AfterFunc(l.grace, l.endUnread)
+	}
+}
+
+// endUnread cancels a run whose grace is over, unless a reader has come meanwhile.
+func (l *liveRun) endUnread() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.readers == 0 && !l.ended {
+		l.abandoned = true
+		l.cancel(errUnread(l.grace))
 	}
 }
 

@@ -185,9 +185,12 @@ func alone(t *testing.T, driver kv.Driver, model host.Model, opts *runs.Options)
 	}
 	agent := newAgent(t, "clerk", &host.AgentOptions{Model: model})
 	own := *opts
-	if journal, ok := own.Journal.(*silentJournal); ok {
+	switch journal := own.Journal.(type) {
+	case *silentJournal:
 		journal.Store = store
-	} else {
+	case *failingJournal:
+		journal.Store = store
+	default:
 		own.Journal = store
 	}
 	if own.Target == nil {

@@ -3,18 +3,18 @@ package runs
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
 )
 
-// strandedEvery is how often a registry without a cluster tries to continue the durable runs
-// that it lost, and strandedTimeout bounds one look at the journal.
+// The bounds of a registry without a cluster that continues the durable runs which it lost.
 const (
-	strandedEvery   = 5 * time.Second
-	strandedTimeout = 5 * time.Second
+	strandedEvery    = 5 * time.Second // between tries of a run at first; each failed one doubles it
+	maxStrandedDelay = time.Minute     // between tries of a run
+	strandedTimeout  = 5 * time.Second // of one look at the journal
+	maxStranded      = 10_000          // runs that wait; others continue when the process starts again
 )
 
 // strandedRuns are durable runs of a process which is alone, that do not run and that its
@@ -22,6 +22,7 @@ const (
 // answer, or an earlier process was killed and they cannot be continued yet. The members of a
 // cluster continue theirs in their sweeps. It is safe for concurrent use.
 type strandedRuns struct {
+	ctx      context.Context // the lifetime of the tries: ends with Drain
 	journal  host.Journal
 	takeOver func(ctx context.Context, rec *host.RunRecord) error
 	runs     *liveRuns
@@ -29,9 +30,16 @@ type strandedRuns struct {
 	timers   sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[runKey]*liveRun // with the run that has ended here, if the journal did not answer then
-	timer   *time.Timer         // nil if no run waits
+	waiting map[runKey]*strandedRun
+	timer   *time.Timer // nil if no run waits
 	closed  bool
+}
+
+// strandedRun is a run that is to be continued.
+type strandedRun struct {
+	ended *liveRun      // the run that has ended here, if the journal did not answer then
+	delay time.Duration // before the next try
+	next  time.Time     // the next try, at the earliest
 }
 
 // newStrandedRuns returns those of a registry; nil if it cannot continue runs.
@@ -39,7 +47,7 @@ func newStrandedRuns(r *Registry) *strandedRuns {
 	if r.shared != nil || r.opts.Journal == nil || r.opts.Target == nil {
 		return nil
 	}
-	return &strandedRuns{journal: r.opts.Journal, takeOver: r.takeOver, runs: r.runs, logger: r.opts.Logger, waiting: map[runKey]*liveRun{}}
+	return &strandedRuns{ctx: r.ctx, journal: r.opts.Journal, takeOver: r.takeOver, runs: r.runs, logger: r.opts.Logger, waiting: map[runKey]*strandedRun{}}
 }
 
 // fate says where a run stands that has ended here.
@@ -73,16 +81,25 @@ func (s *strandedRuns) add(l *liveRun) fate {
 	return hasEnded
 }
 
-// tryLater has a run continued soon, unless the registry is being closed.
+// tryLater has a run continued soon, unless the registry is being closed or too many wait.
 func (s *strandedRuns) tryLater(key runKey, ended *liveRun) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || len(s.waiting) >= maxStranded {
 		return false
 	}
-	s.waiting[key] = ended
+	s.waiting[key] = &strandedRun{ended: ended, delay: strandedEvery}
 	s.schedule()
 	return true
+}
+
+// passes reports whether a run that cannot be continued for a reason may be later.
+func passes(err error) bool {
+	switch host.CodeOf(err) {
+	case host.Unavailable, host.ResourceExhausted, host.DeadlineExceeded, host.Canceled, host.Internal:
+		return true
+	}
+	return false
 }
 
 // continueNow continues a run, or tries it again soon where that may succeed later. A run
@@ -96,8 +113,7 @@ func (s *strandedRuns) continueNow(ctx context.Context, rec *host.RunRecord) err
 		return nil
 	}
 	err := s.takeOver(ctx, rec)
-	switch host.CodeOf(err) {
-	case host.Unavailable, host.ResourceExhausted, host.DeadlineExceeded:
+	if passes(err) {
 		s.logger.WarnContext(ctx, "an interrupted run does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
 		if s.tryLater(key, nil) {
 			return nil
@@ -118,52 +134,77 @@ func (s *strandedRuns) schedule() {
 	})
 }
 
-// continueAll tries to continue each run.
+// continueAll tries to continue each run whose time has come.
 func (s *strandedRuns) continueAll() {
-	s.mu.Lock()
-	tries := s.waiting
-	s.waiting = map[runKey]*liveRun{} // a run that fails again while it is continued is added again
-	s.mu.Unlock()
-	for key, ended := range tries {
-		if s.continueRun(key, ended) {
-			delete(tries, key)
+	for key, run := range s.due(time.Now()) {
+		err := s.continueRun(key, run)
+		switch {
+		case err == nil || s.ctx.Err() != nil:
+		case passes(err):
+			s.logger.WarnContext(s.ctx, "a durable run whose last commit failed does not continue yet", "run", key.run, "tenant", key.tenant, "error", err, "again", run.delay)
+			s.wait(key, run)
+		default:
+			s.logger.ErrorContext(s.ctx, "a durable run whose last commit failed cannot be continued by this process", "run", key.run, "tenant", key.tenant, "error", err)
+			run.endLog()
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.Copy(s.waiting, tries)
 	s.timer = nil
 	s.schedule()
 }
 
-// continueRun reports whether a run continues, or need not.
-func (s *strandedRuns) continueRun(key runKey, ended *liveRun) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), strandedTimeout)
-	defer cancel()
-	err := s.resumeOpen(ctx, key, ended)
-	if err != nil {
-		s.logger.WarnContext(ctx, "a durable run whose last commit failed does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
+// due takes the runs out whose time has come. A run that fails again while it is continued is
+// added again.
+func (s *strandedRuns) due(now time.Time) map[runKey]*strandedRun {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tries := map[runKey]*strandedRun{}
+	for key, run := range s.waiting {
+		if !run.next.After(now) {
+			tries[key] = run
+			delete(s.waiting, key)
+		}
 	}
-	return err == nil
+	return tries
 }
 
-// resumeOpen continues a run unless it has ended.
-func (s *strandedRuns) resumeOpen(ctx context.Context, key runKey, ended *liveRun) error {
+// wait has a run tried again after a longer time, unless it was added meanwhile.
+func (s *strandedRuns) wait(key runKey, run *strandedRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting[key] == nil {
+		run.next = time.Now().Add(run.delay)
+		run.delay = min(2*run.delay, maxStrandedDelay)
+		s.waiting[key] = run
+	}
+}
+
+// continueRun continues a run unless it has ended.
+func (s *strandedRuns) continueRun(key runKey, run *strandedRun) error {
+	ctx, cancel := context.WithTimeout(s.ctx, strandedTimeout)
+	defer cancel()
 	rec, err := s.journal.ReadRun(ctx, key.tenant, key.run)
 	switch {
 	case host.CodeOf(err) == host.NotFound || err == nil && rec.Status != host.RunOpen:
-		if ended != nil {
-			ended.storedLog().end(ended.last)
-		}
+		run.endLog()
 		return nil
 	case err != nil:
 		return err
 	}
-	if ended != nil {
-		ended.storedLog().stop()
-		s.runs.remove(ended)
+	if run.ended != nil {
+		run.ended.storedLog().stop()
+		s.runs.remove(run.ended)
+		run.ended = nil
 	}
 	return s.takeOver(ctx, rec)
+}
+
+// endLog writes the end of a run that has ended here behind its events.
+func (r *strandedRun) endLog() {
+	if r.ended != nil {
+		r.ended.storedLog().end(r.ended.last)
+	}
 }
 
 // close ends the tries.

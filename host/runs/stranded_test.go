@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -38,7 +39,7 @@ func TestADurableRunWhoseLastCommitFailedContinues(t *testing.T) {
 			t.Fatalf("the thread has %q", got)
 		}
 		driver.failing.Store(false)
-		time.Sleep(10 * time.Second)
+		time.Sleep(65 * time.Second) // the longest time between two tries
 		if got := answers(t, store); len(got) != 1 || got[0] != "done" {
 			t.Errorf("the thread's answers are %q, want the one of the run", got)
 		}
@@ -267,4 +268,70 @@ func TestAFailedRunCanBeReadWhileTheJournalDoesNotAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// failingJournal is a journal whose records of runs cannot be read.
+type failingJournal struct {
+	*threads.Store
+	err   atomic.Pointer[host.Error]
+	hangs atomic.Bool
+	reads atomic.Int32
+}
+
+func (j *failingJournal) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecord, error) {
+	j.reads.Add(1)
+	if j.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if err := j.err.Load(); err != nil {
+		return nil, err
+	}
+	return j.Store.ReadRun(ctx, tenant, run)
+}
+
+// stranded returns a registry with durable runs whose last commits failed.
+func stranded(t *testing.T, number int) (*runs.Registry, *failingJournal) {
+	t.Helper()
+	driver := &pausing{Driver: kv.NewMemory()}
+	release := make(chan struct{})
+	journal := &failingJournal{}
+	r, agent := alone(t, driver, asked(release), &runs.Options{Journal: journal})
+	for i := range number {
+		startDurable(t, r, agent, fmt.Sprint("r", i), fmt.Sprint("t", i))
+	}
+	synctest.Wait()
+	driver.failing.Store(true)
+	close(release)
+	synctest.Wait()
+	return r, journal
+}
+
+func TestARunThatCannotBeContinuedIsTriedEverLessOften(t *testing.T) {
+	for code, most := range map[host.Code]int32{host.DataLoss: 1, host.Unavailable: 64} {
+		synctest.Test(t, func(t *testing.T) {
+			_, journal := stranded(t, 1)
+			journal.err.Store(host.Errorf(code, "the record cannot be read"))
+			journal.reads.Store(0)
+			time.Sleep(time.Hour)
+			if n := journal.reads.Load(); n < 1 || n > most {
+				t.Errorf("%s: the run is tried %d times in an hour, want 1 to %d", code, n, most)
+			}
+		})
+	}
+}
+
+func TestDrainDoesNotWaitForAJournalThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, journal := stranded(t, 20)
+		journal.hangs.Store(true)
+		time.Sleep(6 * time.Second) // the tries hang
+		begun := time.Now()
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("Drain takes %s", took)
+		}
+	})
 }

@@ -186,9 +186,9 @@ func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
 
 // Continue continues a durable run that no process runs, in a process that has the journal to
 // itself: after a restart, and as threads.Options.Interrupted. Where that fails for a reason
-// that passes, the registry tries it again every few seconds and Continue returns nil. A run
-// that runs here is left alone; one during which [MaxOwners] processes have ended is ended in
-// the journal.
+// that passes, Continue returns nil and the registry tries it again after some seconds, and
+// then less and less often, down to once a minute. A run that runs here is left alone; one
+// during which [MaxOwners] processes have ended is ended in the journal.
 //
 // Codes: failed_precondition in a cluster, whose members do that by themselves, and without
 // Options.Journal or Options.Target; those of Options.Target and of [Registry.Start].

@@ -1,0 +1,71 @@
+package runs_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runs"
+)
+
+func TestARunWhoseClientsHaveLeftIsStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := newRegistry(t, newHost(t, nil), &runs.Options{LeaveGrace: 10 * time.Second})
+		agent := newAgent(t, "clerk", &host.AgentOptions{Model: blocked(release)})
+		start := func(id string, leave runs.Leave) error {
+			_, err := r.Start(t.Context(), agent, &host.Request{Tenant: "acme", Run: id, Text: "go"}, &runs.StartOptions{OnLeave: leave})
+			return err
+		}
+		attach := func(id string) *runs.Attachment {
+			t.Helper()
+			run, a, err := r.Attach(t.Context(), "acme", id)
+			if err != nil || run.ID != id || run.Status != runs.Running {
+				t.Fatalf("Attach = %+v, %v", run, err)
+			}
+			return a
+		}
+		for id, leave := range map[string]runs.Leave{"r1": runs.LeaveCancels, "r2": runs.LeaveContinues} {
+			if err := start(id, leave); err != nil {
+				t.Fatal(err)
+			}
+			first, second := attach(id), attach(id)
+			first.Abandon()
+			first.Abandon() // which ends nothing again
+			third := attach(id)
+			second.Abandon()
+			third.Detach()
+			attach(id).Abandon()
+		}
+		if _, _, err := r.Attach(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+			t.Errorf("the abandoned run: %v, want not_found", err)
+		}
+		if err := start("r1", runs.LeaveCancels); err != nil {
+			t.Errorf("the abandoned run is not started again: %v", err)
+		}
+		attach("r1").Detach()
+		time.Sleep(11 * time.Second) // its grace
+		if err := start("r1", runs.LeaveCancels); host.CodeOf(err) != host.AlreadyExists {
+			t.Errorf("a run that can be read: %v, want already_exists", err)
+		}
+		if _, _, err := r.Attach(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+			t.Errorf("the run without readers: %v, want not_found", err)
+		}
+		if err := start("r1", runs.LeaveCancels); err != nil {
+			t.Error(err)
+		}
+		a := attach("r1")
+		close(release)
+		synctest.Wait()
+		a.Abandon()
+		for _, id := range []string{"r1", "r2"} {
+			if run, _, err := r.Attach(t.Context(), "acme", id); err != nil || run.Status != runs.Completed {
+				t.Errorf("run %s: %+v, %v", id, run, err)
+			}
+		}
+		if _, _, err := r.Attach(t.Context(), "other", "r2"); host.CodeOf(err) != host.NotFound {
+			t.Errorf("the run of another tenant: %v", err)
+		}
+	})
+}
