@@ -119,7 +119,9 @@ func credential(r *http.Request) (*keys.Principal, error) {
 func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	t.Helper()
 	driver := kv.NewMemory()
-	store := threads.New(driver, nil)
+	store := threads.New(driver, &threads.Options{Deleted: func(ctx context.Context, tenant, id string) error {
+		return responses.EraseThread(ctx, driver, tenant, id)
+	}})
 	history, err := host.NewHistory(store, nil)
 	must(t, err)
 	ledger, err := usage.New(driver, nil)

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -15,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/host/threads"
 )
 
 // The answers of the routes of OpenAI's API.
@@ -34,7 +34,10 @@ type (
 )
 
 // openAIHandlers answer the routes of OpenAI's API, in which a target is a model.
-type openAIHandlers struct{ runs *runHandlers }
+type openAIHandlers struct {
+	runs    *runHandlers
+	threads *threads.Store // of the targets' conversations; nil is another store's
+}
 
 func (h *openAIHandlers) routes() []*route {
 	key := param{name: "Idempotency-Key", kind: "string", doc: "the same request sent again with the same key is answered once"}
@@ -143,98 +146,191 @@ func (c *call) threadOf(named string) (string, error) {
 	return thread, c.mayThread(thread)
 }
 
-// start starts the run of a turn. A turn that ends with the results of calls continues
-// the run that waits for them; where the client keeps the conversation and that run is gone,
-// a run continues from what the client has.
-func (h *openAIHandlers) start(c *call, target host.Target, turn *openaiwire.Turn, req *host.Request, opts *runs.StartOptions) (*runs.Run, error) {
+// ask is a request of a client for the next turn of a conversation.
+type ask struct {
+	target host.Target
+	turn   *openaiwire.Turn
+	req    *host.Request // without the turn
+	how    *runs.StartOptions
+	key    requestKey
+}
+
+// maxAttempts bounds how often a request starts a run whose clients all leave.
+const maxAttempts = 3
+
+// takeKey reads the idempotency key of a request, whose body is raw. A request with a key has
+// the same run each time: see attempt.
+func (a *ask) takeKey(c *call, raw []byte) (err error) {
+	if a.key, err = c.takeKey(json.RawMessage(raw)); a.key.given() {
+		a.req.Run = "run-" + a.key.digest("openai\x00"+c.r.Header.Get("X-Thread-Id")+"\x00"+string(raw))
+	}
+	return err
+}
+
+// attempt returns the id of a run that a request starts in place of first, when it was sent
+// again n times after the run before was canceled because its client had left.
+func attempt(first string, n int) string {
+	if n == 0 {
+		return first
+	}
+	return first + "-" + strconv.Itoa(n+1)
+}
+
+// start starts the run of a turn, or finds the one that the same request has started before. A
+// turn that ends with the results of calls continues the run that waits for them; where the
+// client keeps the conversation and that run is gone, a run continues from what the client has.
+// The caller ends the attachment by left.
+func (h *openAIHandlers) start(c *call, a *ask) (*runs.Run, *runs.Attachment, error) {
+	turn, req := a.turn, a.req
 	if c.principal.Thread != "" && turn.Instructions != "" {
-		return nil, host.Errorf(host.PermissionDenied, "the credential is of one thread, and gives no instructions").WithHint("leave system and developer messages out")
+		return nil, nil, host.Errorf(host.PermissionDenied, "the credential is of one thread, and gives no instructions").WithHint("leave system and developer messages out")
 	}
 	req.Tenant, req.Key, req.Instructions = c.principal.Tenant, c.principal.Key, turn.Instructions
 	if len(turn.Results) > 0 {
-		run, err := h.continueRun(c, target, turn, req.Thread, *opts)
+		run, attached, err := h.continueRun(c, a)
 		if run != nil || err != nil {
-			return run, err
-		}
-	}
-	if err := h.identify(c, target, turn, req); err != nil {
-		return nil, err
-	}
-	if req.Client.Unstored {
-		req.Messages = turn.Past
-		if turn.Input == nil {
-			req.Messages = turn.Conversation()
+			return run, attached, err
 		}
 	}
 	if turn.Input == nil && !req.Client.Unstored {
-		return nil, host.Errorf(host.FailedPrecondition, "no run of thread %q waits for these results", req.Thread).WithHint("send a user's message")
+		return nil, nil, host.Errorf(host.FailedPrecondition, "no run of thread %q waits for these results", req.Thread).WithHint("send a user's message")
 	}
+	a.fill()
+	begin := func(id string) (*runs.Run, error) {
+		req.Run = id
+		return h.runs.runs.Start(c.ctx, a.target, req, a.how)
+	}
+	if a.key.given() {
+		return h.attach(c, req.Thread, req.Run, begin)
+	}
+	run, err := begin(req.Run)
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.runs.runs.Attach(c.ctx, c.principal.Tenant, run.ID)
+}
+
+// fill gives the request the messages of the turn. A message that may be sent again, by the
+// idempotency key or behind the answers that the client sends again before it, has the same id
+// each time.
+func (a *ask) fill() {
+	turn, req := a.turn, a.req
 	req.Input = turn.Input
-	run, err := h.runs.runs.Start(c.ctx, target, req, opts)
-	if req.Run != "" && host.CodeOf(err) == host.AlreadyExists {
-		return h.runs.runs.Get(c.ctx, c.principal.Tenant, req.Run)
+	switch {
+	case req.Client.Unstored && turn.Input == nil:
+		req.Messages = turn.Conversation()
+	case req.Client.Unstored:
+		req.Messages = turn.Past
+	case a.key.given():
+		req.Input.ID = a.key.id("message")
+	case turn.Resent:
+		req.Input.ID = "message-" + derivedID(req.Tenant, "chat", req.Thread, turn.Digest)
 	}
-	return run, err
+}
+
+// attach begins a run of an id and attaches its client to it, or to the one of the id that
+// another request has begun. One that was canceled because its client had left is begun again.
+func (h *openAIHandlers) attach(c *call, thread, first string, begin func(id string) (*runs.Run, error)) (*runs.Run, *runs.Attachment, error) {
+	for n := range maxAttempts {
+		id := attempt(first, n)
+		if h.canceled(c, thread, id) {
+			continue
+		}
+		if _, err := begin(id); err != nil && host.CodeOf(err) != host.AlreadyExists {
+			return nil, nil, err
+		}
+		if run, attached, err := h.runs.runs.Attach(c.ctx, c.principal.Tenant, id); host.CodeOf(err) != host.NotFound {
+			return run, attached, err
+		}
+	}
+	return nil, nil, host.Errorf(host.Conflict, "the request has come before, and its client has left its run %d times", maxAttempts).WithHint("send it with another idempotency key")
+}
+
+// canceled reports whether a thread has a canceled turn of a run.
+func (h *openAIHandlers) canceled(c *call, thread, run string) bool {
+	if h.threads == nil || thread == "" {
+		return false
+	}
+	turn, err := h.threads.For(c.principal.Tenant).Snapshot(c.ctx, thread, run)
+	return err == nil && turn.Status == threads.Canceled
 }
 
 // leaving returns the options of a run that ends with its client.
 func leaving() *runs.StartOptions { return &runs.StartOptions{OnLeave: runs.LeaveCancels} }
 
-// identify gives a turn that may be sent again its ids: by the idempotency key, or by the
-// answers that the client sends again before it.
-func (h *openAIHandlers) identify(c *call, target host.Target, turn *openaiwire.Turn, req *host.Request) error {
-	key, err := c.idempotencyKey()
-	if err != nil || turn.Input == nil {
-		return err
-	}
-	tenant := c.principal.Tenant
-	if key != "" && req.Client.Unstored {
-		req.Run = "run-" + derivedID(tenant, "chat", key, req.Thread, target.Name(), turn.Digest)
-	}
-	switch {
-	case req.Client.Unstored:
-	case key != "":
-		turn.Input.ID = "message-" + derivedID(tenant, "chat", key)
-	case turn.Resent:
-		turn.Input.ID = "message-" + derivedID(tenant, "chat", req.Thread, turn.Digest)
-	}
-	return nil
-}
-
-// continueRun starts the run that continues the one which waits for results. Both are nil if
-// the client keeps the conversation and no run waits.
-func (h *openAIHandlers) continueRun(c *call, target host.Target, turn *openaiwire.Turn, thread string, opts runs.StartOptions) (*runs.Run, error) {
-	id, ok := stream.ReadOpenAICallID(turn.Results[0].Call)
+// continueRun starts the run that continues the one which waits for results, or finds it. The
+// run is nil without an error if the client keeps the conversation and no run waits.
+func (h *openAIHandlers) continueRun(c *call, a *ask) (*runs.Run, *runs.Attachment, error) {
+	results, thread := a.turn.Results, a.req.Thread
+	id, ok := stream.ReadOpenAICallID(results[0].Call)
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
 	registry, tenant := h.runs.runs, c.principal.Tenant
-	raw, err := json.Marshal(turn.Results)
+	raw, err := json.Marshal(results)
 	if err != nil {
-		return nil, host.Errorf(host.Internal, "encode results: %w", err)
+		return nil, nil, host.Errorf(host.Internal, "encode results: %w", err)
 	}
-	opts.Run = "run-" + derivedID(tenant, "results", id, string(raw))
-	if again, err := registry.Get(c.ctx, tenant, opts.Run); err == nil { // the answer to the same results was lost
-		return again, c.mayThread(again.Thread)
+	how := *a.how
+	how.Run = "run-" + derivedID(tenant, "results", id, string(raw))
+	if again, attached, err := registry.Attach(c.ctx, tenant, how.Run); err == nil { // the answer to the same results was lost
+		if err := c.mayThread(again.Thread); err != nil {
+			attached.Detach()
+			return nil, nil, err
+		}
+		return again, attached, nil
+	}
+	if left, on := h.leftRun(c, how.Run, thread); left {
+		if on == "" {
+			return nil, nil, nil
+		}
+		return h.tryAgain(c, a, on, how.Run)
 	}
 	waiting, err := registry.Waiting(c.ctx, tenant, id)
 	switch {
-	case err == nil && waiting.Target == target.Name() && (waiting.Thread == thread || thread == ""):
+	case err == nil && waiting.Target == a.target.Name() && (waiting.Thread == thread || thread == ""):
 	case thread == "" && (err == nil || slices.Contains([]host.Code{host.NotFound, host.FailedPrecondition, host.Conflict}, host.CodeOf(err))):
-		return nil, nil
+		return nil, nil, nil
 	case err == nil:
-		return nil, host.Errorf(host.NotFound, "no run of thread %q waits for the result of %.60q", thread, turn.Results[0].Call)
+		return nil, nil, host.Errorf(host.NotFound, "no run of thread %q waits for the result of %.60q", thread, results[0].Call)
 	default:
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.audit.recordAnswer(id); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	run, err := registry.Answer(c.ctx, tenant, id, openaiwire.Answers(id, waiting.Questions, turn.Results), &opts)
+	answers := openaiwire.Answers(id, waiting.Questions, results)
+	run, attached, err := h.attach(c, waiting.Thread, how.Run, func(id string) (*runs.Run, error) {
+		how.Run = id
+		return registry.Answer(c.ctx, tenant, waiting.ID, answers, &how)
+	})
 	if run != nil {
 		run.Thread = waiting.Thread // known before the run's first event
 	}
-	return run, err
+	return run, attached, err
+}
+
+// leftRun reports whether the run that had the results was canceled because its client had
+// left, after it has ended, and returns its thread.
+func (h *openAIHandlers) leftRun(c *call, id, thread string) (left bool, on string) {
+	if run, _ := h.runs.runs.Wait(c.ctx, c.principal.Tenant, id); run != nil && run.Status == runs.Canceled {
+		return thread == "" || thread == run.Thread, run.Thread
+	}
+	return h.canceled(c, thread, id), thread
+}
+
+// tryAgain starts a run that answers what a thread has: the results that the run first stored
+// before it was canceled.
+func (h *openAIHandlers) tryAgain(c *call, a *ask, thread, first string) (*runs.Run, *runs.Attachment, error) {
+	if err := c.mayThread(thread); err != nil {
+		return nil, nil, err
+	}
+	req := *a.req
+	req.Thread = thread
+	return h.attach(c, thread, attempt(first, 1), func(id string) (*runs.Run, error) {
+		req.Run = id
+		return h.runs.runs.Start(c.ctx, a.target, &req, a.how)
+	})
 }
 
 // shown sets the headers that name a run.
@@ -245,10 +341,17 @@ func (c *call) shown(run *runs.Run) {
 	}
 }
 
-// result waits for a run's result, as clients see it. Code canceled if the client leaves: the
-// run ends as well.
+// left ends what start began. A run whose last client has left is canceled, unless it is one in
+// the background.
+func (c *call) left(attached *runs.Attachment) {
+	if c.r.Context().Err() != nil {
+		attached.Abandon()
+	}
+	attached.Detach()
+}
+
+// result waits for a run's result, as clients see it.
 func (h *openAIHandlers) result(c *call, run *runs.Run) (*runevent.RunResult, error) {
-	defer h.cancelIfLeft(c, run)
 	if h.runs.view != nil { // read as they come: a run may have more events than are kept
 		return collect(h.runs.eventsFrom(c, run.ID, 0))
 	}
@@ -262,17 +365,6 @@ func (h *openAIHandlers) result(c *call, run *runs.Run) (*runevent.RunResult, er
 		return ended.Result, nil
 	}
 	return collect(h.runs.eventsFrom(c, run.ID, 0))
-}
-
-// cancelIfLeft cancels a run whose client has left.
-func (h *openAIHandlers) cancelIfLeft(c *call, run *runs.Run) {
-	if c.r.Context().Err() == nil {
-		return
-	}
-	_, err := h.runs.runs.Cancel(context.WithoutCancel(c.ctx), c.principal.Tenant, run.ID)
-	if host.CodeOf(err) != host.NotFound {
-		c.api.logMasked(c, err)
-	}
 }
 
 // collect returns the result that the events of a run tell of.

@@ -35,10 +35,15 @@ func (h *openAIHandlers) chat(c *call) error {
 		return err
 	}
 	terms.Client.Unstored = thread == ""
-	run, err := h.start(c, target, turn, &host.Request{Thread: thread, Client: &terms.Client, ModelParameters: terms.Parameters}, leaving())
+	asked := &ask{target: target, turn: turn, how: leaving(), req: &host.Request{Thread: thread, Client: &terms.Client, ModelParameters: terms.Parameters}}
+	if err := asked.takeKey(c, raw); err != nil {
+		return err
+	}
+	run, attached, err := h.start(c, asked)
 	if err != nil {
 		return err
 	}
+	defer c.left(attached)
 	c.shown(run)
 	opts := &stream.ChatOptions{Run: run.ID, Model: in.Model, Created: time.Now().Unix(), Usage: in.StreamOptions.IncludeUsage, JSON: terms.JSON(), Approvals: terms.Approvals}
 	if !in.Stream {
@@ -50,7 +55,6 @@ func (h *openAIHandlers) chat(c *call) error {
 	}
 	serve := h.runs.stream
 	serve.Encoder = stream.ChatCompletions(opts)
-	defer h.cancelIfLeft(c, run)
 	c.r.Header.Del("Accept") // the body has chosen the form
 	c.api.logMasked(c, stream.Serve(c.w, c.r, h.runs.eventsFrom(c, run.ID, 0), &serve))
 	return errAnswered

@@ -39,8 +39,7 @@ type (
 // responseHandlers answer the routes of responses.
 type responseHandlers struct {
 	*openAIHandlers
-	store   *responses.Store
-	threads *threads.Store // forks conversations; nil cannot
+	store *responses.Store
 }
 
 func (h *responseHandlers) routes() []*route {
@@ -70,9 +69,10 @@ func (h *responseHandlers) routes() []*route {
 
 // newResponse is a response that is to be made.
 type newResponse struct {
+	ask
 	in    openaiwire.ResponseRequest
+	raw   []byte
 	terms *openaiwire.Terms
-	turn  *openaiwire.Turn
 	opts  stream.ResponseOptions // but for the run
 }
 
@@ -82,32 +82,45 @@ func (h *responseHandlers) create(c *call) error {
 	if err != nil {
 		return err
 	}
-	target, err := h.target(c, n.in.Model)
+	before, err := h.before(c, n)
 	if err != nil {
 		return err
 	}
-	req, err := h.request(c, n)
+	switch {
+	case before == nil:
+		err = h.place(c, n)
+	case n.in.Background || before.Ended && !n.in.Stream:
+		return h.answerStored(c, before, n.in.Stream, 0)
+	default:
+		n.req.Thread = before.Thread
+	}
 	if err != nil {
 		return err
 	}
-	how := leaving()
+	n.how = leaving()
 	if n.in.Background {
-		how = &runs.StartOptions{Ended: func(run *runs.Run) { h.keepEnded(c, n, run) }}
+		n.how = &runs.StartOptions{Ended: func(run *runs.Run) { h.keepEnded(c, n, run) }}
 	}
-	run, err := h.start(c, target, n.turn, req, how)
+	run, attached, err := h.start(c, &n.ask)
 	if err != nil {
 		return err
 	}
+	defer c.left(attached)
 	c.shown(run)
+	if run.ID != n.req.Run && run.Thread != "" { // it continues the run that waited for results
+		if _, err := h.store.Claim(c.ctx, c.principal.Tenant, run.Thread, responsePrefix+run.ID, ""); err != nil {
+			return err
+		}
+	}
 	opts := h.optionsOf(c, n, run)
 	if n.in.Background {
-		if err := h.put(c, n, run, stream.Responses(&opts).Response()); err != nil {
+		if err := h.begin(c, n, run, stream.Responses(&opts).Response()); err != nil {
 			return err
 		}
 	}
 	switch {
 	case n.in.Stream:
-		return h.follow(c, run, &opts, !n.in.Background)
+		return h.follow(c, run, &opts)
 	case n.in.Background:
 		return c.answer(stream.Responses(&opts).Response())
 	}
@@ -118,29 +131,55 @@ func (h *responseHandlers) create(c *call) error {
 	return h.answerKept(c, n, run, result, &opts)
 }
 
+// before returns what is known of the response that the same request has made or begun before:
+// its record, or one with the thread alone while it is made. It is nil for the first request.
+func (h *responseHandlers) before(c *call, n *newResponse) (*responses.Record, error) {
+	if !n.key.given() {
+		return nil, nil
+	}
+	var known *responses.Record
+	for i := range maxAttempts {
+		id := attempt(n.req.Run, i)
+		r, err := h.store.Get(c.ctx, c.principal.Tenant, responsePrefix+id)
+		if host.CodeOf(err) != host.NotFound {
+			return r, err
+		}
+		run, err := h.runs.runs.Get(c.ctx, c.principal.Tenant, id)
+		switch {
+		case host.CodeOf(err) == host.NotFound:
+			return known, nil
+		case err != nil:
+			return nil, err
+		case run.Thread != "" && !n.in.Background:
+			known = &responses.Record{Thread: run.Thread}
+		}
+	}
+	return known, nil
+}
+
 // answerKept answers with the response of a run that has ended, after it is stored.
 func (h *responseHandlers) answerKept(c *call, n *newResponse, run *runs.Run, result *runevent.RunResult, opts *stream.ResponseOptions) error {
 	opts.Ended = nil
 	r := stream.NewResponse(result, nil, opts)
-	raw, err := json.Marshal(r)
+	raw, err := encodeResponse(r)
 	if err != nil {
-		return host.Errorf(host.Internal, "write response %q: %w", r.ID, err)
+		return err
 	}
 	if r.Store {
 		own, cancel := c.detached()
 		defer cancel()
-		h.logUnstored(own, r.ID, h.putRaw(own, n, run, r.Status, raw))
+		h.logUnstored(own, r.ID, h.putRaw(own, n, run, raw))
 	}
 	return c.answer(json.RawMessage(raw))
 }
 
-// readResponse reads the body.
+// readResponse reads the request, and checks it.
 func (h *responseHandlers) readResponse(c *call) (*newResponse, error) {
 	raw, err := c.readBody()
 	if err != nil {
 		return nil, err
 	}
-	n := &newResponse{}
+	n := &newResponse{raw: raw}
 	if err := decodeKnown(raw, &n.in); err != nil {
 		return nil, err
 	}
@@ -151,8 +190,13 @@ func (h *responseHandlers) readResponse(c *call) (*newResponse, error) {
 		return nil, err
 	}
 	n.opts = stream.ResponseOptions{JSON: n.terms.JSON(), Approvals: n.terms.Approvals}
-	n.opts.Response, err = n.in.Response()
-	return n, err
+	if n.opts.Response, err = n.in.Response(); err != nil {
+		return nil, err
+	}
+	if n.target, err = h.target(c, n.in.Model); err != nil {
+		return nil, err
+	}
+	return n, h.request(c, n)
 }
 
 // optionsOf returns the options of the encoder of a response that a run makes. A response
@@ -163,58 +207,93 @@ func (h *responseHandlers) optionsOf(c *call, n *newResponse, run *runs.Run) str
 	own.ID, own.CreatedAt = responsePrefix+run.ID, run.Started.Unix()
 	if own.Store = run.Thread != ""; own.Store {
 		own.Conversation = &stream.ResponseConversation{ID: run.Thread}
-		opts.Ended = func(r *stream.Response) { h.keep(c, n, run, r) }
+		opts.Ended = func(r *stream.Response) {
+			if r.Status != "cancelled" || c.r.Context().Err() == nil { // its client, which has left, may send it again
+				h.keep(c, n, run, r)
+			}
+		}
 	}
 	return opts
 }
 
-// request returns the request of a response: with the thread of its conversation, which is a
-// new one if it names none. A client that sends its earlier answers and names no conversation
-// keeps that itself.
-func (h *responseHandlers) request(c *call, n *newResponse) (*host.Request, error) {
-	req := &host.Request{Client: &n.terms.Client, ModelParameters: n.terms.Parameters, Durable: n.in.Background}
+// request makes the request of a response, which lacks its thread, and takes its key. A client
+// that sends its earlier answers and names no conversation keeps that itself.
+func (h *responseHandlers) request(c *call, n *newResponse) error {
+	n.req = &host.Request{Client: &n.terms.Client, ModelParameters: n.terms.Parameters, Durable: n.in.Background}
 	named, err := n.in.ConversationID()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	kept := named == "" && n.in.PreviousResponse == "" && c.principal.Thread == "" && (n.turn.Resent || !n.in.Stored())
 	switch {
 	case kept && n.in.Background:
-		return nil, &openaiwire.ParamError{Param: "background", Err: host.Errorf(host.InvalidArgument, "the client keeps the conversation of a response in the background").WithHint("name a conversation or a previous_response_id")}
+		return &openaiwire.ParamError{Param: "background", Err: host.Errorf(host.InvalidArgument, "the client keeps the conversation of a response in the background").WithHint("name a conversation or a previous_response_id")}
 	case kept:
-		req.Client.Unstored = true
-		return req, nil
+		n.req.Client.Unstored = true
 	case !n.in.Stored():
-		return nil, &openaiwire.ParamError{Param: "store", Err: host.Errorf(host.InvalidArgument, "the conversation is the host's and nothing is to be stored").WithHint("send the conversation as input, or leave store out")}
-	case n.in.PreviousResponse != "":
-		req.Thread, err = h.after(c, n)
-		return req, err
+		return &openaiwire.ParamError{Param: "store", Err: host.Errorf(host.InvalidArgument, "the conversation is the host's and nothing is to be stored").WithHint("send the conversation as input, or leave store out")}
+	case n.in.PreviousResponse == "":
+		if n.req.Thread, err = c.threadOf(named); err != nil {
+			return err
+		}
 	}
-	if req.Thread, err = c.threadOf(named); err == nil && req.Thread == "" {
-		req.Thread = "conv_" + host.NewID()
+	if err := n.takeKey(c, n.raw); err != nil {
+		return err
 	}
-	return req, err
+	if n.req.Run == "" {
+		n.req.Run = h.runs.runs.NewID()
+	}
+	return nil
 }
 
-// after returns the thread that continues a response: its own, or a fork of it if the thread
-// has moved on since.
-func (h *responseHandlers) after(c *call, n *newResponse) (string, error) {
+// place gives a response its thread: the one that the request names, that of the response
+// before it, or a new one.
+func (h *responseHandlers) place(c *call, n *newResponse) error {
+	switch {
+	case n.req.Client.Unstored:
+		return nil
+	case n.in.PreviousResponse != "":
+		return h.placeAfter(c, n)
+	case n.req.Thread != "":
+		_, err := h.store.Claim(c.ctx, c.principal.Tenant, n.req.Thread, responsePrefix+n.req.Run, "")
+		return err
+	}
+	n.req.Thread = n.newThread()
+	return nil
+}
+
+// newThread returns the id of a thread of the response's own.
+func (n *newResponse) newThread() string {
+	if n.key.given() {
+		return "conv_" + n.key.digest("thread")
+	}
+	return "conv_" + host.NewID()
+}
+
+// placeAfter gives a response the thread of the response that it continues, or a fork of it if
+// another response has continued that.
+func (h *responseHandlers) placeAfter(c *call, n *newResponse) error {
+	tenant := c.principal.Tenant
 	r, err := h.record(c, n.in.PreviousResponse)
 	if err != nil {
-		return "", &previousError{err}
+		return &previousError{err}
 	}
-	last, err := h.store.Last(c.ctx, c.principal.Tenant, r.Thread)
-	if err != nil || last == r.ID || len(n.turn.Results) > 0 {
-		return r.Thread, err
+	n.req.Thread = r.Thread
+	if len(n.turn.Results) > 0 {
+		return nil
+	}
+	if has, err := h.store.Claim(c.ctx, tenant, r.Thread, responsePrefix+n.req.Run, r.ID); has || err != nil {
+		return err
 	}
 	if h.threads == nil || c.principal.Thread != "" {
-		return "", host.Errorf(host.Conflict, "response %.100q is not the last of its conversation", r.ID).WithHint("continue by the last one")
+		return host.Errorf(host.Conflict, "response %.100q is not the last of its conversation", r.ID).WithHint("continue by the last one")
 	}
-	fork, err := h.threads.For(c.principal.Tenant).Fork(c.ctx, r.Thread, &threads.ForkOptions{ID: "conv_" + host.NewID(), At: threads.At{Turn: r.Run}})
-	if err != nil {
-		return "", err
+	n.req.Thread = n.newThread()
+	_, err = h.threads.For(tenant).Fork(c.ctx, r.Thread, &threads.ForkOptions{ID: n.req.Thread, At: threads.At{Turn: r.Run}})
+	if n.key.given() && host.CodeOf(err) == host.AlreadyExists { // the same request has made it
+		return nil
 	}
-	return fork.ID, nil
+	return err
 }
 
 // previousError is the error about a response that a request continues.
@@ -222,11 +301,8 @@ type previousError struct{ error }
 
 func (e *previousError) Unwrap() error { return e.error }
 
-// follow answers with the events of a response. leaving says that the run ends with its client.
-func (h *responseHandlers) follow(c *call, run *runs.Run, opts *stream.ResponseOptions, leaving bool) error {
-	if leaving {
-		defer h.cancelIfLeft(c, run)
-	}
+// follow answers with the events of a response.
+func (h *responseHandlers) follow(c *call, run *runs.Run, opts *stream.ResponseOptions) error {
 	serve := h.runs.stream
 	serve.Encoder = stream.Responses(opts)
 	c.r.Header.Del("Accept") // the request has chosen the form
@@ -245,18 +321,22 @@ func (c *call) detached() (*call, context.CancelFunc) {
 // keepEnded stores a response in the background when its run has ended.
 func (h *responseHandlers) keepEnded(c *call, n *newResponse, run *runs.Run) {
 	opts := h.optionsOf(c, n, run)
-	h.ended(c, run, &opts)
+	own, cancel := c.detached()
+	defer cancel()
+	h.keep(own, n, run, h.ended(own, run, &opts))
 }
 
 // ended returns the response of a run that has ended, whether well or not.
 func (h *responseHandlers) ended(c *call, run *runs.Run, opts *stream.ResponseOptions) *stream.Response {
+	opts.Ended = nil
 	result := run.Result
 	if result == nil || h.runs.view != nil {
-		own, cancel := c.detached()
-		defer cancel()
 		var err error
-		if result, err = collect(h.runs.eventsFrom(own, run.ID, 0)); err != nil && run.Error == nil {
-			own.api.logMasked(own, err)
+		if result, err = collect(h.runs.eventsFrom(c, run.ID, 0)); err != nil && run.Error == nil {
+			if stored := h.storedOutcome(c, run.Thread, run.ID, opts); stored != nil {
+				return stored
+			}
+			c.api.logMasked(c, err)
 		}
 	}
 	var failure *host.Error
@@ -266,11 +346,52 @@ func (h *responseHandlers) ended(c *call, run *runs.Run, opts *stream.ResponseOp
 	return stream.NewResponse(result, failure, opts)
 }
 
+// storedOutcome returns the response of a run whose events are gone, from the turn that its
+// thread has; nil if that has none.
+func (h *responseHandlers) storedOutcome(c *call, thread, run string, opts *stream.ResponseOptions) *stream.Response {
+	if h.threads == nil {
+		return nil
+	}
+	of := h.threads.For(c.principal.Tenant)
+	turn, err := of.Snapshot(c.ctx, thread, run)
+	if err != nil {
+		if host.CodeOf(err) != host.NotFound {
+			c.api.logMasked(c, err)
+		}
+		return nil
+	}
+	result := &runevent.RunResult{Run: run, Thread: thread, FinishReason: turn.FinishReason, Usage: turn.Usage}
+	said, err := of.ShowAt(c.ctx, thread, threads.At{Snapshot: run}, max(turn.To-turn.From, 1))
+	var messages []*host.Message
+	if err == nil && turn.To > turn.From {
+		messages, err = h.runs.view.Messages(c.ctx, said.Messages)
+	}
+	if err == nil && turn.Status == threads.Interrupted {
+		var waiting *runs.Run
+		if waiting, err = h.runs.runs.Waiting(c.ctx, c.principal.Tenant, run); err == nil {
+			result.Questions = waiting.Questions
+		}
+	}
+	if err != nil {
+		c.api.logMasked(c, err) // and the response has what is left
+	}
+	result.Results = []*host.Result{{Messages: messages, FinishReason: turn.FinishReason}}
+	var failure *host.Error
+	if turn.Error != nil {
+		failure = c.api.forClient(turn.Error, run)
+	}
+	return stream.NewResponse(result, failure, opts)
+}
+
 // keep stores a response that has ended, also when its client has left.
 func (h *responseHandlers) keep(c *call, n *newResponse, run *runs.Run, r *stream.Response) {
 	own, cancel := c.detached()
 	defer cancel()
-	h.logUnstored(own, r.ID, h.put(own, n, run, r))
+	raw, err := encodeResponse(r)
+	if err == nil {
+		err = h.putRaw(own, n, run, raw)
+	}
+	h.logUnstored(own, r.ID, err)
 }
 
 // logUnstored logs why a response is not stored: its client has an answer all the same.
@@ -280,22 +401,56 @@ func (h *responseHandlers) logUnstored(c *call, id string, err error) {
 	}
 }
 
-// put stores a response, whether it has ended or not.
-func (h *responseHandlers) put(c *call, n *newResponse, run *runs.Run, r *stream.Response) error {
+func encodeResponse(r *stream.Response) ([]byte, error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return host.Errorf(host.Internal, "write response %q: %w", r.ID, err)
+		return nil, host.Errorf(host.Internal, "write response %q: %w", r.ID, err)
 	}
-	return h.putRaw(c, n, run, r.Status, raw)
+	return raw, nil
 }
 
-func (h *responseHandlers) putRaw(c *call, n *newResponse, run *runs.Run, status string, raw json.RawMessage) error {
-	items, err := n.in.Items(run.ID)
+// begin stores a response whose run has begun.
+func (h *responseHandlers) begin(c *call, n *newResponse, run *runs.Run, r *stream.Response) error {
+	raw, err := encodeResponse(r)
 	if err != nil {
 		return err
 	}
-	return h.store.Put(c.ctx, c.principal.Tenant, &responses.Record{ID: responsePrefix + run.ID, Run: run.ID, Thread: run.Thread, Target: run.Target, Created: run.Started,
-		Ended: status != "in_progress", Response: raw, Input: items})
+	rec, err := n.record(run, raw)
+	if err != nil {
+		return err
+	}
+	return h.store.Put(c.ctx, c.principal.Tenant, rec)
+}
+
+// putRaw stores a response that has ended. One that was deleted meanwhile, or whose thread was,
+// is not stored.
+func (h *responseHandlers) putRaw(c *call, n *newResponse, run *runs.Run, raw json.RawMessage) error {
+	rec, err := n.record(run, raw)
+	if err != nil {
+		return err
+	}
+	rec.Ended = true
+	tenant := c.principal.Tenant
+	if n.in.Background {
+		return h.store.Finish(c.ctx, tenant, rec)
+	}
+	if err := h.store.Put(c.ctx, tenant, rec); err != nil || h.threads == nil {
+		return err
+	}
+	// A thread that is deleted from here on takes the record with it.
+	if _, err = h.threads.For(tenant).Thread(c.ctx, run.Thread); host.CodeOf(err) != host.NotFound {
+		return err
+	}
+	if err = h.store.Forget(c.ctx, tenant, rec.ID); host.CodeOf(err) == host.NotFound {
+		return nil
+	}
+	return err
+}
+
+// record returns the record of a response, which has not ended.
+func (n *newResponse) record(run *runs.Run, raw json.RawMessage) (*responses.Record, error) {
+	items, err := n.in.Items(run.ID)
+	return &responses.Record{ID: responsePrefix + run.ID, Run: run.ID, Thread: run.Thread, Target: run.Target, Created: run.Started, Response: raw, Input: items}, err
 }
 
 // record returns the record of a response that the caller may reach.
@@ -329,24 +484,31 @@ func (h *responseHandlers) get(c *call) error {
 	if err != nil {
 		return err
 	}
+	from := int64(0)
+	if c.query.text("starting_after") != "" {
+		from = int64(after) + 1
+	}
+	return h.answerStored(c, r, c.query.text("stream") == "true", from)
+}
+
+// answerStored answers with a stored response: as it is now, or its events from a number on.
+func (h *responseHandlers) answerStored(c *call, r *responses.Record, streamed bool, from int64) error {
+	if r.Ended && !streamed {
+		return c.answer(r.Response)
+	}
 	opts, err := optionsAgain(r)
 	if err != nil {
 		return err
 	}
-	if c.query.text("stream") == "true" {
-		run, err := h.runs.runs.Get(c.ctx, c.principal.Tenant, r.Run)
-		if err != nil {
-			return err
-		}
-		if c.query.text("starting_after") != "" {
-			opts.From = int64(after) + 1
-		}
-		return h.follow(c, run, opts, false)
+	if !streamed {
+		return c.answer(h.now(c, r, opts))
 	}
-	if r.Ended {
-		return c.answer(r.Response)
+	run, err := h.runs.runs.Get(c.ctx, c.principal.Tenant, r.Run)
+	if err != nil {
+		return err
 	}
-	return c.answer(h.now(c, r, opts))
+	opts.From = from
+	return h.follow(c, run, opts)
 }
 
 // optionsAgain returns the options of the encoder of a response that was begun before.
@@ -361,16 +523,28 @@ func optionsAgain(r *responses.Record) (*stream.ResponseOptions, error) {
 }
 
 // now returns a response in the background that was not stored as ended: it runs, or another
-// process has ended it, or none has.
+// process has ended it, or none has. One whose end is found is stored with it.
 func (h *responseHandlers) now(c *call, r *responses.Record, opts *stream.ResponseOptions) *stream.Response {
 	run, err := h.runs.runs.Get(c.ctx, c.principal.Tenant, r.Run)
+	var found *stream.Response
 	switch {
 	case err == nil && run.Status.Ended():
-		return h.ended(c, run, opts)
+		found = h.ended(c, run, opts)
 	case host.CodeOf(err) == host.NotFound:
-		return stream.LostResponse(opts)
+		if found = h.storedOutcome(c, r.Thread, r.Run, opts); found == nil {
+			return stream.LostResponse(opts)
+		}
+	default:
+		return stream.Responses(opts).Response()
 	}
-	return stream.Responses(opts).Response()
+	raw, err := encodeResponse(found)
+	if err == nil {
+		own := *r
+		own.Response, own.Ended = raw, true
+		err = h.store.Finish(c.ctx, c.principal.Tenant, &own)
+	}
+	h.logUnstored(c, r.ID, err)
+	return found
 }
 
 // cancel answers POST /v1/responses/{response}/cancel.
@@ -390,14 +564,13 @@ func (h *responseHandlers) cancel(c *call) error {
 		return err
 	}
 	registry, tenant := h.runs.runs, c.principal.Tenant
-	if _, err := registry.Cancel(c.ctx, tenant, r.Run); err != nil {
+	if _, err := registry.Cancel(c.ctx, tenant, r.Run); err != nil && host.CodeOf(err) != host.NotFound {
 		return err
 	}
-	run, err := registry.Wait(c.ctx, tenant, r.Run)
-	if run == nil {
+	if run, err := registry.Wait(c.ctx, tenant, r.Run); run == nil && host.CodeOf(err) != host.NotFound {
 		return err
 	}
-	return c.answer(h.ended(c, run, opts))
+	return c.answer(h.now(c, r, opts))
 }
 
 // delete answers DELETE /v1/responses/{response}.

@@ -71,10 +71,10 @@ func (a *API) table() []*route {
 	runs := &runHandlers{runs: o.Runs, targets: o.Targets, allowed: o.Allowed, view: o.View, stream: o.Stream}
 	if o.Runs != nil {
 		list = append(list, runs.routes()...)
-		models := &openAIHandlers{runs}
+		models := &openAIHandlers{runs, o.Threads}
 		list = append(list, models.routes()...)
 		if o.Responses != nil {
-			list = append(list, (&responseHandlers{openAIHandlers: models, store: o.Responses, threads: o.Threads}).routes()...)
+			list = append(list, (&responseHandlers{openAIHandlers: models, store: o.Responses}).routes()...)
 		}
 	}
 	if o.Sessions != nil {

@@ -42,22 +42,41 @@ func New(driver kv.Driver) *Store { return &Store{kv.Checked(driver)} }
 var (
 	responseKeys = kv.NewKey("response")        // id, "head" or "part" and its number
 	threadKeys   = kv.NewKey("response-thread") // thread, id
-	lastKeys     = kv.NewKey("response-last")   // thread: the id of its last response
+	lastKeys     = kv.NewKey("response-last")   // thread: the id of the last response that took it
 )
 
-// head is the first entry of a record.
+// maxAttempts bounds the commits of a change that others overtake.
+const maxAttempts = 8
+
+// head is the first entry of a record. That of a deleted one stays until its thread goes, so
+// that nothing which knows the response still stores it again.
 type head struct {
-	V      int    `json:"v"`
-	Parts  int    `json:"parts"`
-	Thread string `json:"thread"`
+	V       int    `json:"v"`
+	Parts   int    `json:"parts"`
+	Thread  string `json:"thread"`
+	Deleted bool   `json:"deleted,omitempty"`
+
+	revision uint64 // 0 without an entry
 }
 
 const layout = 1
 
-// Put stores a record in the place of the one with its id, and makes it the last of its
-// thread. One that has not ended replaces none. Codes: invalid_argument for an id that no store takes, resource_exhausted for a
+// Put stores a record in the place of the one with its id. One that has not ended replaces
+// none, and a response that was deleted is not stored again: the error is nil then, and nothing
+// is written. Codes: invalid_argument for an id that no store takes, resource_exhausted for a
 // record of more than [MaxBytes], and those of the driver.
 func (s *Store) Put(ctx context.Context, tenant string, r *Record) error {
+	return s.put(ctx, tenant, r, func(before *head) bool { return before.revision == 0 || r.Ended })
+}
+
+// Finish is Put of a record that is stored as begun: without that, as it or its thread was
+// deleted meanwhile, nothing is written.
+func (s *Store) Finish(ctx context.Context, tenant string, r *Record) error {
+	return s.put(ctx, tenant, r, func(before *head) bool { return before.revision != 0 })
+}
+
+// put stores a record if wanted reports true of the head before, which is not a deleted one's.
+func (s *Store) put(ctx context.Context, tenant string, r *Record, wanted func(before *head) bool) error {
 	partition, err := host.TenantPartition(tenant)
 	if err == nil {
 		err = errors.Join(chat.ValidateID("response", r.ID, chat.MaxIDBytes), chat.ValidateID("thread", r.Thread, chat.MaxIDBytes))
@@ -69,16 +88,17 @@ func (s *Store) Put(ctx context.Context, tenant string, r *Record) error {
 	if err != nil {
 		return err
 	}
-	before, err := s.head(ctx, partition, r.ID)
-	if err != nil && host.CodeOf(err) != host.NotFound {
-		return err
-	}
-	if err == nil && !r.Ended {
-		return nil
-	}
-	key := responseKeys.With(r.ID)
-	tx := kv.Tx{Partition: partition, Quiet: true}
-	parts := 0
+	return s.change(ctx, partition, r.ID, func(before *head) (kv.Tx, error) {
+		if before.Deleted || !wanted(before) {
+			return kv.Tx{}, nil
+		}
+		return writes(r, raw, before)
+	})
+}
+
+// writes returns the writes of a record in the place of the one of a head.
+func writes(r *Record, raw []byte, before *head) (tx kv.Tx, err error) {
+	key, parts := responseKeys.With(r.ID), 0
 	for chunk := range slices.Chunk(raw, chunkBytes) {
 		tx.Writes = append(tx.Writes, kv.Put(key.With("part", strconv.Itoa(parts)), chunk))
 		parts++
@@ -87,17 +107,30 @@ func (s *Store) Put(ctx context.Context, tenant string, r *Record) error {
 		tx.Writes = append(tx.Writes, kv.Delete(key.With("part", strconv.Itoa(n))))
 	}
 	value, err := kv.EncodeRecord(head{V: layout, Parts: parts, Thread: r.Thread})
-	if err != nil {
-		return err
+	tx.Writes = append(tx.Writes, kv.Put(key.With("head"), value), kv.Put(threadKeys.With(r.Thread, r.ID), []byte{layout}))
+	return tx, err
+}
+
+// change commits the writes that make returns for the head of a record, if they are any. It
+// is called again when another commit was faster.
+func (s *Store) change(ctx context.Context, partition, id string, make func(before *head) (kv.Tx, error)) error {
+	key := responseKeys.With(id, "head")
+	for range maxAttempts {
+		before, err := s.head(ctx, partition, id)
+		if err != nil {
+			return err
+		}
+		tx, err := make(before)
+		if err != nil || len(tx.Writes) == 0 {
+			return err
+		}
+		tx.Partition, tx.Quiet = partition, true
+		tx.Conds = []kv.Cond{kv.AtRevision(key, before.revision)}
+		if _, err = kv.Apply(ctx, s.driver, tx); !errors.Is(err, kv.ErrPrecondition) {
+			return kverror.Wrap(err, "change response %q", id)
+		}
 	}
-	tx.Writes = append(tx.Writes, kv.Put(key.With("head"), value), kv.Put(threadKeys.With(r.Thread, r.ID), []byte{layout}), kv.Put(lastKeys.With(r.Thread), []byte(r.ID)))
-	if !r.Ended {
-		tx.Conds = []kv.Cond{kv.Absent(key.With("head"))}
-	}
-	if _, err = kv.Apply(ctx, s.driver, tx); !r.Ended && errors.Is(err, kv.ErrPrecondition) {
-		return nil // it has ended meanwhile
-	}
-	return kverror.Wrap(err, "store response %q", r.ID)
+	return host.Errorf(host.Conflict, "change response %q: others changed it first, %d times", id, maxAttempts)
 }
 
 // encode returns the JSON of a record, without its input if that is too long.
@@ -144,6 +177,9 @@ func (s *Store) Get(ctx context.Context, tenant, id string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if of.revision == 0 || of.Deleted {
+		return nil, noResponse(id)
+	}
 	var raw []byte
 	for n := range of.Parts {
 		e, err := s.driver.Get(ctx, partition, responseKeys.With(id, "part", strconv.Itoa(n)))
@@ -159,17 +195,20 @@ func (s *Store) Get(ctx context.Context, tenant, id string) (*Record, error) {
 	return r, nil
 }
 
-func (s *Store) head(ctx context.Context, partition, id string) (of head, err error) {
+// head returns the head of a record; one without a revision if there is none.
+func (s *Store) head(ctx context.Context, partition, id string) (*head, error) {
+	of := &head{}
 	e, err := s.driver.Get(ctx, partition, responseKeys.With(id, "head"))
 	if errors.Is(err, kv.ErrNotFound) {
-		return of, noResponse(id)
+		return of, nil
 	}
 	if err == nil {
-		err = kv.DecodeRecord(e.Value, &of)
+		err = kv.DecodeRecord(e.Value, of)
 	}
 	if err == nil && of.V != layout {
-		return of, host.Errorf(host.FailedPrecondition, "response %q was written by another version of the host (%d)", id, of.V)
+		return nil, host.Errorf(host.FailedPrecondition, "response %q was written by another version of the host (%d)", id, of.V)
 	}
+	of.revision = e.Revision
 	return of, kverror.Wrap(err, "read response %q", id)
 }
 
@@ -177,41 +216,80 @@ func noResponse(id string) error {
 	return host.Errorf(host.NotFound, "there is no response %.100q", id).WithHint("it was deleted, or made with store: false")
 }
 
-// Last returns the id of the response that was stored last in a thread; it may be empty.
-func (s *Store) Last(ctx context.Context, tenant, thread string) (string, error) {
+// Claim gives a thread to the response id, which is to be its next one, and reports whether it
+// has it: of the responses that continue the one named after, one does, and the others belong
+// in threads of their own. An after of "" takes the thread from whichever has it. A response
+// that has the thread keeps it. Codes are those of the driver, and conflict.
+func (s *Store) Claim(ctx context.Context, tenant, thread, id, after string) (bool, error) {
 	partition, err := host.TenantPartition(tenant)
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	e, err := s.driver.Get(ctx, partition, lastKeys.With(thread))
-	if errors.Is(err, kv.ErrNotFound) {
-		return "", nil
+	key := lastKeys.With(thread)
+	for range maxAttempts {
+		e, err := s.driver.Get(ctx, partition, key)
+		if err != nil && !errors.Is(err, kv.ErrNotFound) {
+			return false, kverror.Wrap(err, "claim thread %q", thread)
+		}
+		switch last := string(e.Value); {
+		case last == id:
+			return true, nil
+		case last != "" && after != "" && last != after:
+			return false, nil
+		}
+		tx := kv.Tx{Partition: partition, Quiet: true, Conds: []kv.Cond{kv.AtRevision(key, e.Revision)}, Writes: []kv.Write{kv.Put(key, []byte(id))}}
+		if _, err = kv.Apply(ctx, s.driver, tx); !errors.Is(err, kv.ErrPrecondition) {
+			return err == nil, kverror.Wrap(err, "claim thread %q", thread)
+		}
 	}
-	return string(e.Value), kverror.Wrap(err, "read the last response of thread %q", thread)
+	return false, host.Errorf(host.Conflict, "claim thread %q: others changed it first, %d times", thread, maxAttempts)
 }
 
-// Delete removes a record. The messages of its thread stay. Code not_found.
+// Delete removes a record, and keeps its id from being stored again. The messages of its
+// thread stay. Code not_found.
 func (s *Store) Delete(ctx context.Context, tenant, id string) error {
+	return s.remove(ctx, tenant, id, true)
+}
+
+// Forget removes a record as if it had not been stored: one whose thread is gone. Code
+// not_found.
+func (s *Store) Forget(ctx context.Context, tenant, id string) error {
+	return s.remove(ctx, tenant, id, false)
+}
+
+// remove removes a record, for good or not.
+func (s *Store) remove(ctx context.Context, tenant, id string, deleted bool) error {
 	partition, err := host.TenantPartition(tenant)
 	if err != nil {
 		return err
 	}
-	of, err := s.head(ctx, partition, id)
-	if err != nil {
-		return err
+	if chat.ValidateID("response", id, chat.MaxIDBytes) != nil {
+		return noResponse(id)
 	}
-	_, err = kv.Apply(ctx, s.driver, removal(partition, of.Thread, id, of.Parts))
-	return kverror.Wrap(err, "delete response %q", id)
+	return s.change(ctx, partition, id, func(before *head) (kv.Tx, error) {
+		if before.revision == 0 || before.Deleted {
+			return kv.Tx{}, noResponse(id)
+		}
+		tx := removal(before, id)
+		if !deleted {
+			return tx, nil
+		}
+		value, err := kv.EncodeRecord(head{V: layout, Thread: before.Thread, Deleted: true})
+		tx.Writes = append(removalOfParts(before, id), kv.Put(responseKeys.With(id, "head"), value))
+		return tx, err
+	})
 }
 
 // removal returns the transaction that removes a record.
-func removal(partition, thread, id string, parts int) kv.Tx {
-	key := responseKeys.With(id)
-	tx := kv.Tx{Partition: partition, Quiet: true, Writes: []kv.Write{kv.Delete(key.With("head")), kv.Delete(threadKeys.With(thread, id))}}
-	for n := range parts {
-		tx.Writes = append(tx.Writes, kv.Delete(key.With("part", strconv.Itoa(n))))
+func removal(of *head, id string) kv.Tx {
+	return kv.Tx{Writes: append(removalOfParts(of, id), kv.Delete(responseKeys.With(id, "head")), kv.Delete(threadKeys.With(of.Thread, id)))}
+}
+
+func removalOfParts(of *head, id string) (writes []kv.Write) {
+	for n := range of.Parts {
+		writes = append(writes, kv.Delete(responseKeys.With(id, "part", strconv.Itoa(n))))
 	}
-	return tx
+	return writes
 }
 
 // EraseThread removes the records of a deleted thread: see threads.Options.Deleted. Codes are
@@ -232,12 +310,12 @@ func EraseThread(ctx context.Context, driver kv.Driver, tenant, thread string) e
 		if !ok {
 			continue
 		}
-		of, err := s.head(ctx, partition, id)
-		if err != nil && host.CodeOf(err) != host.NotFound {
+		err := s.change(ctx, partition, id, func(before *head) (kv.Tx, error) {
+			before.Thread = thread
+			return removal(before, id), nil
+		})
+		if err != nil {
 			return err
-		}
-		if _, err := kv.Apply(ctx, s.driver, removal(partition, thread, id, of.Parts)); err != nil {
-			return kverror.Wrap(err, "remove the responses of thread %q", thread)
 		}
 	}
 	_, err = kv.Apply(ctx, s.driver, kv.Tx{Partition: partition, Quiet: true, Writes: []kv.Write{kv.Delete(lastKeys.With(thread))}})

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -80,9 +82,7 @@ func TestTheRecordsOfAThreadAreErasedWithIt(t *testing.T) {
 			}
 		}
 	}
-	if last, err := s.Last(t.Context(), "acme", "t1"); err != nil || last != "resp_3" {
-		t.Errorf("the last response is %q, %v", last, err)
-	}
+	claim(t, s, "t1", "resp_3", "", true)
 	if err := responses.EraseThread(t.Context(), driver, "acme", "t1"); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,88 @@ func TestTheRecordsOfAThreadAreErasedWithIt(t *testing.T) {
 			t.Errorf("response %d of another tenant: %v", i, err)
 		}
 	}
-	if last, err := s.Last(t.Context(), "acme", "t1"); err != nil || last != "" {
-		t.Errorf("the last response is %q, %v", last, err)
+	claim(t, s, "t1", "resp_9", "resp_8", true) // of a thread of the same name that is made later
+}
+
+func claim(t *testing.T, s *responses.Store, thread, id, after string, want bool) {
+	t.Helper()
+	if has, err := s.Claim(t.Context(), "acme", thread, id, after); err != nil || has != want {
+		t.Errorf("response %s after %q has thread %s: %t, %v", id, after, thread, has, err)
+	}
+}
+
+func TestOneResponseContinuesAnother(t *testing.T) {
+	s, _ := newStore(t)
+	claim(t, s, "t1", "b", "a", true)
+	claim(t, s, "t1", "c", "a", false)
+	claim(t, s, "t1", "b", "a", true) // it is asked for again
+	claim(t, s, "t1", "d", "b", true)
+	claim(t, s, "t1", "e", "", true)
+	claim(t, s, "t1", "f", "d", false)
+	claim(t, s, "t2", "c", "a", true)
+
+	var has atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			ok, err := s.Claim(t.Context(), "acme", "t3", fmt.Sprint("r", i), "a")
+			if err != nil && host.CodeOf(err) != host.Conflict {
+				t.Error(err)
+			}
+			if ok {
+				has.Add(1)
+			}
+		})
+	}
+	if wg.Wait(); has.Load() != 1 {
+		t.Errorf("%d responses have the thread", has.Load())
+	}
+}
+
+func TestWhatWasDeletedIsNotStoredAgain(t *testing.T) {
+	s, driver := newStore(t)
+	begun := func(id string) *responses.Record {
+		r := record(id, "t1", 10)
+		r.Ended = false
+		return r
+	}
+	for name, c := range map[string]struct{ remove, store func(id string) error }{
+		"a response": {
+			func(id string) error { return s.Delete(t.Context(), "acme", id) },
+			func(id string) error { return s.Put(t.Context(), "acme", record(id, "t1", 10)) },
+		},
+		"a response in the background": {
+			func(id string) error { return s.Delete(t.Context(), "acme", id) },
+			func(id string) error { return s.Finish(t.Context(), "acme", record(id, "t1", 10)) },
+		},
+		"a response of a deleted thread": {
+			func(string) error { return responses.EraseThread(t.Context(), driver, "acme", "t1") },
+			func(id string) error { return s.Finish(t.Context(), "acme", record(id, "t1", 10)) },
+		},
+		"a forgotten response": {
+			func(id string) error { return s.Forget(t.Context(), "acme", id) },
+			func(id string) error { return s.Finish(t.Context(), "acme", record(id, "t1", 10)) },
+		},
+	} {
+		for _, first := range []*responses.Record{begun("resp_1"), record("resp_1", "t1", 300_000)} {
+			must(t, s.Put(t.Context(), "acme", first))
+			must(t, c.remove("resp_1"))
+			must(t, c.store("resp_1"))
+			must(t, s.Put(t.Context(), "acme", begun("resp_2"))) // another one is stored all the same
+			if r, err := s.Get(t.Context(), "acme", "resp_1"); host.CodeOf(err) != host.NotFound {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+			must(t, responses.EraseThread(t.Context(), driver, "acme", "t1"))
+			if page, err := driver.Scan(t.Context(), "acme", kv.Range{Limit: 10}); err != nil || len(page.Entries) > 0 {
+				t.Errorf("%s: the erased thread has %v, %v", name, page.Entries, err)
+			}
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/fault"
 )
 
 // Attachment is a client that a run is made for: a reader that counts as one also while it
@@ -14,28 +13,19 @@ type Attachment struct {
 }
 
 // Attach returns a run with a reader of it, which stays until Detach or Abandon. It is for a
-// client that may send the request of a run again: a run that is being canceled because its
-// last reader has left is not found, once it has ended, and another one of that id can be
-// started. Codes are those of [Registry.Get], and that of ctx.
+// client that may send the request of a run again: a run that is canceled because its last
+// reader has left is not found, so that the client starts another one. Codes are those of
+// [Registry.Get].
 func (r *Registry) Attach(ctx context.Context, tenant, id string) (*Run, *Attachment, error) {
 	l, err := r.find(tenant, id)
 	if err != nil {
 		run, err := r.Get(ctx, tenant, id)
 		return run, &Attachment{}, err
 	}
-	if l.attach() {
-		return l.snapshot(), &Attachment{l}, nil
+	if !l.attach() {
+		return nil, nil, errNoRun(id)
 	}
-	select {
-	case <-l.over:
-	case <-ctx.Done():
-		return nil, nil, fault.AsError(fault.ContextError(ctx))
-	}
-	if l.attach() { // it has ended by itself before it was canceled
-		return l.snapshot(), &Attachment{l}, nil
-	}
-	r.runs.remove(l)
-	return nil, nil, errNoRun(id)
+	return l.snapshot(), &Attachment{l}, nil
 }
 
 // Detach ends the attachment. The run continues; one of [LeaveCancels] for its grace, if that

@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/runs"
 )
 
-func TestARunWhoseClientsHaveLeftIsStartedAgain(t *testing.T) {
+func TestARunWhoseClientsHaveLeftTakesNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		r := newRegistry(t, newHost(t, nil), &runs.Options{LeaveGrace: 10 * time.Second})
@@ -41,25 +41,22 @@ func TestARunWhoseClientsHaveLeftIsStartedAgain(t *testing.T) {
 		if _, _, err := r.Attach(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
 			t.Errorf("the abandoned run: %v, want not_found", err)
 		}
-		if err := start("r1", runs.LeaveCancels); err != nil {
-			t.Errorf("the abandoned run is not started again: %v", err)
+		if err := start("r3", runs.LeaveCancels); err != nil {
+			t.Fatal(err)
 		}
-		attach("r1").Detach()
+		attach("r3").Detach()
 		time.Sleep(11 * time.Second) // its grace
-		if err := start("r1", runs.LeaveCancels); host.CodeOf(err) != host.AlreadyExists {
-			t.Errorf("a run that can be read: %v, want already_exists", err)
-		}
-		if _, _, err := r.Attach(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+		if _, _, err := r.Attach(t.Context(), "acme", "r3"); host.CodeOf(err) != host.NotFound {
 			t.Errorf("the run without readers: %v, want not_found", err)
 		}
-		if err := start("r1", runs.LeaveCancels); err != nil {
-			t.Error(err)
+		if err := start("r4", runs.LeaveCancels); err != nil {
+			t.Fatal(err)
 		}
-		a := attach("r1")
+		a := attach("r4")
 		close(release)
 		synctest.Wait()
 		a.Abandon()
-		for _, id := range []string{"r1", "r2"} {
+		for _, id := range []string{"r2", "r4"} {
 			if run, _, err := r.Attach(t.Context(), "acme", id); err != nil || run.Status != runs.Completed {
 				t.Errorf("run %s: %+v, %v", id, run, err)
 			}

@@ -22,8 +22,8 @@
 // A run does not depend on its readers unless [StartOptions].OnLeave is [LeaveCancels]:
 // then it is canceled when it had no reader for [Options].LeaveGrace, which leaves a
 // client the time to connect again. A client whose connection ends for certain leaves by
-// [Attachment.Abandon], and the run ends at once unless another client reads it; one that
-// sends the request again in that moment has it started again, by [Registry.Attach].
+// [Attachment.Abandon], and the run ends at once unless another client reads it; a client that
+// sends the request again in that moment is not given that run: see [Registry.Attach].
 //
 // # Tenants
 //

@@ -139,7 +139,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 	if own.Tenant, err = r.host.Tenant(own.Tenant); err != nil {
 		return nil, err
 	}
-	own.Run = cmp.Or(own.Run, r.newID())
+	own.Run = cmp.Or(own.Run, r.NewID())
 	own.Durable = own.Durable || own.Resume == own.Run
 	l, err := newRun(&r.opts, target, &own, opts)
 	if err != nil {
@@ -178,9 +178,9 @@ func growStack() byte {
 // stackBytes is about the size of the stack of a run with a tool call.
 const stackBytes = 12 << 10
 
-// newID returns the id of a run, which names this host if there are others, so that they
-// need not look for the run.
-func (r *Registry) newID() string {
+// NewID returns an id for a run that this registry is to start, for a caller that has to know
+// it before: it names this host if there are others, so that they need not look for the run.
+func (r *Registry) NewID() string {
 	if r.shared == nil {
 		return host.NewID()
 	}

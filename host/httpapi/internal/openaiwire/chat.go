@@ -188,10 +188,12 @@ func (r *turnReader) chatMessage(param string, raw json.RawMessage) error {
 			}
 			parts = append(parts, toolCall(c.ID, c.Function.Name, c.Function.Arguments))
 		}
-		if len(parts) > 0 { // front ends keep answers that were stopped before they began
-			r.assistant(parts)
-			r.add(raw)
+		if len(parts) == 0 { // front ends keep answers that were stopped before they began
+			r.stopped()
+			return nil
 		}
+		r.assistant(parts)
+		r.add(raw)
 	case "tool":
 		text, err := onlyText(param, parts)
 		if err != nil {

@@ -87,6 +87,15 @@ func (r *turnReader) assistant(parts []chat.Part) {
 	}
 }
 
+// stopped takes an answer that was stopped before it began: the user's message before it was
+// sent in an earlier turn all the same.
+func (r *turnReader) stopped() {
+	if r.turn.Input != nil {
+		r.endInput()
+		r.turn.Resent = true
+	}
+}
+
 // remember keeps the name of the tool of a call, for its result.
 func (r *turnReader) remember(p chat.Part) {
 	call, is := p.(*chat.ToolCall)
