@@ -29,6 +29,7 @@ function request(of, r) {
 const any = { type: "object" };
 
 tool({ name: "vector", description: "Answers with its call.", parameters: any }, (_, call) => request("tool", call));
+tool({ name: "integer", description: "Answers with its argument.", parameters: any }, ({ argument }) => ({ argument }));
 tool({ name: "answer", description: "Answers with its arguments, as a result.", parameters: any },
   ({ content, interrupt: asked, ...rest }) => (asked ? interrupt(asked.reason, asked.data) : result(content, rest)));
 tool({ name: "fail", description: "Fails with its arguments.", parameters: any }, ({ code, message, hint, retryable }) => {

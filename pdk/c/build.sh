@@ -1,0 +1,7 @@
+#!/bin/sh
+# Builds a plugin of C: ./build.sh plugin.c plugin.wasm. CC names another compiler than
+# clang-19 or clang; it must know the target wasm32, and lld must be there.
+set -eu
+cc=${CC:-$(command -v clang-19 || echo clang)}
+exec "$cc" --target=wasm32 -std=c11 -O2 -Wall -nostdlib -mbulk-memory \
+  -Wl,--no-entry -Wl,--stack-first -Wl,--strip-all -o "$2" "$1"

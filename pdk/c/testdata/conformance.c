@@ -1,0 +1,190 @@
+/* The guest that pdk/conformance feeds: each part answers with the members of its request
+ * that the contract names, written again as the kit has read them. */
+#include "../agenthost.h"
+
+static void put(ah_call *c, ah_buffer *b, const char *name, ah_json v) { ah_answer_json(c, b, name, v); }
+static void text(ah_call *c, ah_buffer *b, const char *name, ah_text v) { ah_answer_text(c, b, name, v); }
+static void whole(ah_call *c, ah_buffer *b, const char *name, int64_t n) { put(c, b, name, ah_make(c, "%l", n)); }
+
+static void list(ah_call *c, ah_buffer *b, const char *name, const ah_json *of, uint32_t count) {
+  ah_buffer items = {0};
+  ah_add(c, &items, "[", 1);
+  for (uint32_t i = 0; i < count; i++) {
+    ah_add(c, &items, ",", i > 0);
+    ah_add(c, &items, of[i].at, of[i].size);
+  }
+  ah_add(c, &items, "]", 1);
+  put(c, b, name, (ah_json){items.at, items.size});
+}
+
+static void column(ah_call *c, ah_buffer *b, const char *name, const uint32_t *of, uint32_t count) {
+  if (!of) return;
+  ah_json *items = ah_alloc(c, count * sizeof *items);
+  for (uint32_t i = 0; i < count; i++) items[i] = ah_make(c, "%l", (int64_t)of[i]);
+  list(c, b, name, items, count);
+}
+
+static ah_json object(ah_call *c, ah_buffer *b) {
+  ah_buffer out = {0};
+  ah_add(c, &out, "{", 1);
+  ah_add(c, &out, b->at, b->size);
+  ah_add(c, &out, "}", 1);
+  return (ah_json){out.at, out.size};
+}
+
+static void put_outline(ah_call *c, ah_buffer *b, const ah_outline *o) {
+  if (!o) return;
+  ah_buffer in = {0};
+  whole(c, &in, "count", o->count);
+  text(c, &in, "roles", (ah_text){o->roles, o->count});
+  column(c, &in, "bytes", o->bytes, o->count);
+  column(c, &in, "chars", o->chars, o->count);
+  column(c, &in, "tokens", o->tokens, o->count);
+  text(c, &in, "encoding", o->encoding);
+  column(c, &in, "parts", o->parts, o->count);
+  column(c, &in, "keep", o->keep, o->keep_count);
+  if (o->own_from >= 0) whole(c, &in, "own_from", o->own_from);
+  ah_json *rows = ah_alloc(c, o->tool_count * sizeof *rows);
+  for (uint32_t i = 0; i < o->tool_count; i++) {
+    const ah_row *r = &o->tools[i];
+    rows[i] = ah_make(c, "[%l,%l,%s,%t,%t]", (int64_t)r->message, (int64_t)r->part, r->is_result ? "result" : "call", r->id, r->name);
+  }
+  list(c, &in, "tools", rows, o->tool_count);
+  put(c, b, "outline", object(c, &in));
+}
+
+static void put_scope(ah_call *c, ah_buffer *b) {
+  ah_buffer in = {0};
+  text(c, &in, "tenant", c->scope.tenant);
+  text(c, &in, "thread", c->scope.thread);
+  text(c, &in, "run", c->scope.run);
+  text(c, &in, "network", c->scope.network);
+  text(c, &in, "agent", c->scope.agent);
+  put(c, b, "scope", object(c, &in));
+}
+
+static void vector_tool(ah_call *c) {
+  ah_buffer b = {0};
+  text(c, &b, "tool", c->name);
+  put(c, &b, "arguments", c->arguments);
+  text(c, &b, "call_id", c->call_id);
+  text(c, &b, "idempotency_key", c->idempotency_key);
+  if (c->attempt) whole(c, &b, "attempt", c->attempt);
+  text(c, &b, "provider", c->provider);
+  put(c, &b, "state", c->state);
+  if (c->state_revision) whole(c, &b, "state_revision", c->state_revision);
+  put(c, &b, "config", c->config);
+  put(c, &b, "resumed", c->resumed);
+  put_scope(c, &b);
+  ah_return(c, "%j", object(c, &b));
+}
+
+static void integer(ah_call *c) { ah_return(c, "{\"argument\":%l}", ah_get_int(c, c->arguments, "argument")); }
+
+static void each(ah_call *c, ah_json list, void (*f)(ah_call *, ah_json)) {
+  for (ah_iterator i = ah_iterate(list); ah_next_item(&i);) f(c, i.value);
+}
+
+static void schedule(ah_call *c, ah_json agent) { ah_schedule(c, ah_string(c, agent)); }
+
+static void answer(ah_call *c) {
+  ah_json asked = ah_get(c->arguments, "interrupt");
+  if (asked.at) {
+    ah_interrupt(c, ah_get_text(c, asked, "reason"), ah_get(asked, "data"));
+    return;
+  }
+  ah_return(c, "%j", ah_get(c->arguments, "content"));
+  each(c, ah_get(c->arguments, "state"), ah_patch);
+  each(c, ah_get(c->arguments, "artifacts"), ah_artifact);
+  each(c, ah_get(c->arguments, "schedule"), schedule);
+}
+
+static void fail(ah_call *c) {
+  c->kit.error = (ah_error){
+    .code = ah_get_text(c, c->arguments, "code"), .message = ah_get_text(c, c->arguments, "message"),
+    .hint = ah_string(c, ah_get(c->arguments, "hint")), .retryable = ah_get_bool_or(c, c->arguments, "retryable", false)};
+}
+
+static ah_json process(ah_call *c) {
+  ah_buffer b = {0};
+  text(c, &b, "processor", c->name);
+  put(c, &b, "config", c->config);
+  text(c, &b, "model", c->model);
+  if (c->outline) {
+    put_outline(c, &b, c->outline);
+  } else {
+    list(c, &b, "messages", c->messages, c->message_count);
+    if (c->own_from >= 0) whole(c, &b, "own_from", c->own_from);
+  }
+  put_scope(c, &b);
+  return object(c, &b);
+}
+
+static void report(ah_call *c) { ah_report(c, process(c)); }
+
+static void again(ah_call *c) {
+  ah_buffer b = {0};
+  list(c, &b, "messages", c->messages, c->message_count);
+  ah_view(c, ah_get(object(c, &b), "messages"));
+}
+
+static void put_names(ah_call *c, ah_buffer *b) {
+  ah_json *names = ah_alloc(c, c->stack_count * sizeof *names), *agents = ah_alloc(c, c->agent_count * sizeof *agents);
+  for (uint32_t i = 0; i < c->stack_count; i++) names[i] = ah_make(c, "%t", c->stack[i]);
+  for (uint32_t i = 0; i < c->agent_count; i++) {
+    ah_buffer in = {0};
+    text(c, &in, "name", c->agents[i].name);
+    text(c, &in, "description", c->agents[i].description);
+    agents[i] = object(c, &in);
+  }
+  list(c, b, "stack", names, c->stack_count);
+  list(c, b, "agents", agents, c->agent_count);
+}
+
+static void route(ah_call *c) {
+  ah_buffer b = {0}, in = {0};
+  put(c, &b, "config", c->config);
+  put(c, &b, "input", c->input);
+  whole(c, &b, "call_count", c->call_count);
+  put_names(c, &b);
+  put(c, &b, "state", c->state);
+  if (c->last) {
+    text(c, &in, "agent", c->last->agent);
+    if (c->last->messages) list(c, &in, "messages", c->last->messages, c->last->message_count);
+    if (c->last->tool_results) list(c, &in, "tool_results", c->last->tool_results, c->last->tool_result_count);
+    text(c, &in, "finish_reason", c->last->finish_reason);
+    put(c, &b, "last", object(c, &in));
+  }
+  put_outline(c, &b, c->outline);
+  put_scope(c, &b);
+  ah_json request = object(c, &b);
+  ah_reason(c, (ah_text){request.at, request.size});
+}
+
+static void provide(ah_call *c) {
+  ah_buffer b = {0};
+  put(c, &b, "config", c->config);
+  list(c, &b, "messages", c->messages, c->message_count);
+  put_scope(c, &b);
+  ah_json request = object(c, &b);
+  ah_instruct(c, (ah_text){request.at, request.size});
+}
+
+static void observe(ah_call *c) {
+  ah_log(c, AH_INFO, "%d responses, %t", (int)c->response_count, c->failure.message);
+}
+
+#define ANY AH_JSON({"type": "object"})
+
+AH_PLUGIN(
+  .name = "conformance", .version = "1.0.0",
+  .tools = (const ah_tool[]){
+    {.name = "vector", .description = "Answers with its call.", .parameters = ANY, .run = vector_tool},
+    {.name = "integer", .description = "Answers with its argument.", .parameters = ANY, .run = integer},
+    {.name = "answer", .description = "Answers with its arguments, as a result.", .parameters = ANY, .run = answer},
+    {.name = "fail", .description = "Fails with its arguments.", .parameters = ANY, .run = fail},
+    {0}},
+  .processors = (const ah_processor[]){
+    {.name = "vector", .run = report}, {.name = "outline", .run = report, .outline = true}, {.name = "again", .run = again}, {0}},
+  .routers = (const ah_router[]){{.name = "vector", .run = route}, {0}},
+  .providers = (const ah_provider[]){{.name = "vector", .run = provide, .observe = observe}, {0}});
