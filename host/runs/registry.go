@@ -139,6 +139,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 	if own.Tenant, err = r.host.Tenant(own.Tenant); err != nil {
 		return nil, err
 	}
+	isNew := own.Run == ""
 	own.Run = cmp.Or(own.Run, r.NewID())
 	own.Durable = own.Durable || own.Resume == own.Run
 	l, err := newRun(&r.opts, target, &own, opts)
@@ -146,7 +147,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 		return nil, err
 	}
 	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	l.cancel = cancel
+	l.cancel, l.isNew = cancel, isNew
 	if err := r.runs.add(l); err != nil {
 		cancel(nil)
 		return nil, err

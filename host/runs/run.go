@@ -98,6 +98,7 @@ type liveRun struct {
 	over    chan struct{} // closed when the run has ended
 	cancel  context.CancelCauseFunc
 	grace   time.Duration // without readers; 0 is without end
+	isNew   bool          // the registry has made the id of the run
 
 	mu        sync.Mutex
 	info      Run

@@ -85,8 +85,9 @@ func journalDriver(journal host.Journal) kv.Driver {
 // threadKeeper is a journal's store that keeps threads as well, such as a threads.Store.
 type threadKeeper interface {
 	// ContentOf returns the name of a thread's content, which no later thread of the id has;
-	// "" for a thread that does not exist.
-	ContentOf(ctx context.Context, tenant, thread string) (string, error)
+	// "" for a thread that does not exist. With the id of an open run, which may be "", it may
+	// be the content with which that run has begun.
+	ContentOf(ctx context.Context, tenant, thread, run string) (string, error)
 }
 
 // threadsOf returns the threads beside a journal; nil if there are none.
@@ -125,10 +126,12 @@ func (s *eventStore) begin(ctx context.Context, run *liveRun, shared *Journal, c
 		return nil, 0
 	}
 	if s.threads != nil && info.Thread != "" {
-		l.content, _ = s.threads.ContentOf(ctx, info.Tenant, info.Thread)
+		l.content, _ = s.threads.ContentOf(ctx, info.Tenant, info.Thread, info.ID)
 	}
 	if !continued {
-		l.lookForFormer(ctx)
+		if l.isNew = run.isNew; !l.isNew {
+			l.lookForFormer(ctx)
+		}
 		return l, 0
 	}
 	first, err := l.takeOver(ctx)

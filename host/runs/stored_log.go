@@ -33,6 +33,7 @@ type runLog struct {
 	describe func() *Run
 	began    time.Time
 	former   uint64 // revision of the owner of an earlier run of that id
+	isNew    bool   // its registry has made the id, so that no earlier run has it; until a commit is refused
 	taken    int64  // number of the first event, if an earlier process has begun the run
 	content  string // of the run's thread when the run began; "" if the journal's store does not have that
 
@@ -285,6 +286,9 @@ func (l *runLog) record(ended bool) ([]kv.Write, error) {
 // registry has them.
 func (l *runLog) free(ctx context.Context) (kv.Cond, error) {
 	s, at := l.store, ownerKeys.With(l.key.run)
+	if l.isNew {
+		return kv.Absent(at), nil
+	}
 	e, err := s.driver.Get(ctx, l.key.tenant, at)
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
@@ -317,6 +321,9 @@ func (l *runLog) stored(b *batch, results []kv.Result) error {
 	defer s.mu.Unlock()
 	for _, r := range results {
 		switch {
+		case errors.Is(r.Err, kv.ErrPrecondition) && l.isNew && !l.owned:
+			l.isNew = false // by an earlier commit whose outcome was unknown, or another registry has the run
+			return r.Err
 		case errors.Is(r.Err, kv.ErrPrecondition):
 			l.dropped, l.pending, l.size = true, nil, 0
 			return nil
@@ -366,7 +373,7 @@ func (l *runLog) checkThread(ctx context.Context) error {
 	}
 	if l.content != "" {
 		info := l.describe()
-		content, err := s.threads.ContentOf(ctx, info.Tenant, info.Thread)
+		content, err := s.threads.ContentOf(ctx, info.Tenant, info.Thread, "")
 		if err == nil && content != l.content {
 			l.drop()
 			err = removeLog(ctx, s.driver, l.key, kv.Fence(ownerKeys.With(l.key.run), l.owner))

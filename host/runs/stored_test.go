@@ -253,6 +253,49 @@ func TestEventsOfAllRunsAreStoredOnceASecond(t *testing.T) {
 	})
 }
 
+// doubting makes the first commit of events without knowing it.
+type doubting struct {
+	kv.Driver
+	doubted bool
+}
+
+func (d *doubting) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	results := d.Driver.Commit(ctx, txs...)
+	event := string(kv.NewKey("runs", "event"))
+	for i, tx := range txs {
+		if !d.doubted && slices.ContainsFunc(tx.Writes, func(w kv.Write) bool { return strings.HasPrefix(string(w.Key), event) }) {
+			d.doubted, results[i] = true, kv.Result{Err: kv.ErrInDoubt}
+		}
+	}
+	return results
+}
+
+// The registry has made the id of the run, so that it looks for no earlier run of that id.
+func TestEventsAreStoredAfterACommitInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		driver := &doubting{Driver: store}
+		slow := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
+			time.Sleep(3 * time.Second)
+			return hosttest.Say("done")
+		})
+		first, agent := alone(t, driver, slow, &runs.Options{})
+		run, err := first.Start(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go", Durable: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Wait(t.Context(), "acme", run.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if !driver.doubted {
+			t.Fatal("no commit was in doubt")
+		}
+		second, _ := alone(t, store, slow, &runs.Options{})
+		checkNumbers(t, eventsFrom(t, second, run.ID, 0), 0)
+	})
+}
+
 func TestAProcessThatRestartsContinuesTheNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := kv.NewMemory()

@@ -45,17 +45,21 @@ func (w threadWriter) commit(ctx context.Context, id, doing string, build func(*
 // that is known. The thread may have changed since: then the attempt fails, and whatever
 // an attempt finds wrong is looked at again on a thread that is read.
 func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, build func(*draft) error) (*Moment, error) {
+	return w.commitFrom(ctx, w.remembered(id, branch), id, branch, doing, build)
+}
+
+// commitFrom is commitOn whose first attempt is built on t, which may be nil.
+func (w threadWriter) commitFrom(ctx context.Context, t *Moment, id, branch, doing string, build func(*draft) error) (*Moment, error) {
 	var d *draft
 	drops := w.store.windows.countDrops()
-	t := w.remembered(id, branch)
+	isGiven := t != nil
 	for attempt := range maxAttempts {
 		if attempt == queueAfter {
 			retrying := w.store.retries.of(w.read.part.name, id)
 			retrying.Lock()
 			defer retrying.Unlock()
 		}
-		isRemembered := attempt == 0 && t != nil
-		if !isRemembered {
+		if attempt > 0 || !isGiven {
 			var err error
 			if t, err = w.openOrNew(ctx, id, branch); err != nil {
 				return nil, err
@@ -67,7 +71,7 @@ func (w threadWriter) commitOn(ctx context.Context, id, branch, doing string, bu
 		d = newDraft(w, t, attempt > 0)
 		if err := build(d); err != nil {
 			switch {
-			case isRemembered:
+			case isGiven && attempt == 0:
 				continue
 			case errors.Is(err, errNothing):
 				return t, nil
@@ -146,9 +150,14 @@ func (w threadWriter) openOrNew(ctx context.Context, id, branch string) (*Moment
 	if err != nil || t != nil {
 		return t, err
 	}
+	return w.newThread(id), nil
+}
+
+// newThread returns a thread to be made.
+func (w threadWriter) newThread(id string) *Moment {
 	now := w.store.now().UTC()
 	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, point: point{Content: host.NewID()}}
-	return &Moment{part: w.read.part, rec: rec, content: contentOf(rec.Content)}, nil
+	return &Moment{part: w.read.part, rec: rec, content: contentOf(rec.Content)}
 }
 
 // moveHead gives the thread a new head and the time.

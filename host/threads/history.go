@@ -40,24 +40,33 @@ func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id 
 // the thread has is not stored again, and the head stays; code conflict if the
 // stored message has another content.
 func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
-	opened, err := s.appendInput(ctx, req, req.Thread)
+	opened, err := s.appendInput(ctx, req, req.Thread, nil)
 	return opened.Head, err
 }
 
 // OpenThread implements [host.ThreadOpener]: it is [Store.AppendUserMessage], and says
 // whether the thread is new. A thread without an id gets a fresh one.
 func (s *Store) OpenThread(ctx context.Context, req *host.HistoryRequest) (host.OpenedThread, error) {
-	return s.appendInput(ctx, req, cmp.Or(req.Thread, host.NewID()))
+	w := s.writer(req.Tenant)
+	if req.Thread != "" || req.Branch != "" || w.read.err != nil {
+		return s.appendInput(ctx, req, cmp.Or(req.Thread, host.NewID()), nil)
+	}
+	t := w.newThread(host.NewID()) // no other has that id, so that there is nothing to read
+	return s.appendInput(ctx, req, t.rec.ID, t)
 }
 
 // appendInput stores the user's message of a turn in the thread of that id. A new thread
-// and its first message are one commit.
-func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id string) (host.OpenedThread, error) {
+// and its first message are one commit. t is the thread as far as the caller knows it, or nil.
+func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id string, t *Moment) (host.OpenedThread, error) {
 	if req.Input == nil {
 		return host.OpenedThread{}, host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
 	}
 	created := false
-	t, err := s.writer(req.Tenant).commitOn(ctx, id, req.Branch, "append to thread", func(d *draft) error {
+	w := s.writer(req.Tenant)
+	if t == nil {
+		t = w.remembered(id, req.Branch)
+	}
+	t, err := w.commitFrom(ctx, t, id, req.Branch, "append to thread", func(d *draft) error {
 		created = d.thread.revision == 0
 		if n, err := d.append(ctx, []*host.Message{req.Input}); err != nil {
 			return err

@@ -96,7 +96,7 @@ func overtakenKey(key lockKey, run string) kv.Key { return kv.NewKey(key.partiti
 // interruptedRun returns an open run on the thread's own line that is not the place's: one
 // that no process executes, since its turn would have the lock. The result is nil without one.
 func (p *Place) interruptedRun(ctx context.Context) (*runRecord, error) {
-	j := journal{partition{p.store.driver, p.key.partition}, p.store.now}
+	j := journal{partition{p.store.driver, p.key.partition}, p.store}
 	root, err := p.threadRoot(ctx, j.part)
 	if err != nil || root == "" {
 		return nil, err

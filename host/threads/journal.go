@@ -42,8 +42,8 @@ func (r *runRecord) open() bool { return r.Status == host.RunOpen }
 
 // journal keeps the runs of one tenant.
 type journal struct {
-	part partition
-	now  func() time.Time
+	part  partition
+	store *Store
 }
 
 // journaled is the record of a run at one revision.
@@ -58,7 +58,7 @@ func (s *Store) journal(tenant, run string) (journal, error) {
 	if err == nil {
 		err = chat.ValidateID("run", run, MaxMessageIDBytes)
 	}
-	return journal{part, s.now}, err
+	return journal{part, s}, err
 }
 
 // find reads a run's record.
@@ -98,20 +98,64 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 // create stores the record of a run. lock are the conditions under which this process has
 // the run's thread: a process that was paused since it stored the user's message, and whose
 // thread another one has taken, begins no run that would fail at its end.
+//
+// The first attempt takes the thread as this store's last commit has left it, if that is
+// known, and needs it to be so still.
 func (j journal) create(ctx context.Context, rec *host.RunRecord, lock []kv.Cond) error {
-	w := j.writer(rec.Run)
-	w.tx.Conds = append(w.tx.Conds, lock...)
-	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Branch: rec.Branch, Target: rec.Target,
-		Status: rec.Status, Fence: 1, Host: rec.Host, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
+	var t *Moment
 	if rec.Thread != "" {
-		t, err := j.part.open(ctx, rec.Thread)
-		if err != nil {
+		t = j.store.windows.record(j.part.name, rec.Thread)
+	}
+	err := kv.ErrPrecondition
+	if t != nil {
+		err = j.createOn(ctx, rec, t, append(slices.Clone(lock), kv.AtRevision(threadKey(rec.Thread), t.revision)))
+	}
+	if t == nil || failedAt(err, threadKey(rec.Thread)) {
+		if t, err = j.threadOf(ctx, rec); err != nil {
 			return err
 		}
-		if t != nil { // it may be kept elsewhere
-			r.Content = t.rec.root()
-			w.put(t.root().journal(rec.Run), nil)
-		}
+		err = j.createOn(ctx, rec, t, lock)
+	}
+	if !errors.Is(err, kv.ErrPrecondition) {
+		return err
+	}
+	if lostLock(err, lock) {
+		return errLostLock("begin run", rec.Run)
+	}
+	if _, err := j.find(ctx, rec.Run); err == nil {
+		return host.Errorf(host.AlreadyExists, "there is a run %q", rec.Run)
+	}
+	if rec.Answers != "" {
+		return host.Errorf(host.Conflict, "the questions of run %q are answered already", rec.Answers)
+	}
+	return host.Errorf(host.Conflict, "begin run %q: another did at the same time", rec.Run)
+}
+
+// failedAt reports whether a commit failed because of the condition on a key.
+func failedAt(err error, key kv.Key) bool {
+	var failed *kv.PreconditionError
+	return errors.As(err, &failed) && failed.Cond.Key == key
+}
+
+// threadOf reads the thread of a run; nil for a run without one, and for a thread that is
+// kept elsewhere.
+func (j journal) threadOf(ctx context.Context, rec *host.RunRecord) (*Moment, error) {
+	if rec.Thread == "" {
+		return nil, nil
+	}
+	return j.part.open(ctx, rec.Thread)
+}
+
+// createOn stores the record of a run under conditions. t is its thread, which may be nil.
+// It returns kv.ErrPrecondition unchanged.
+func (j journal) createOn(ctx context.Context, rec *host.RunRecord, t *Moment, conds []kv.Cond) error {
+	w := j.writer(rec.Run)
+	w.tx.Conds = append(w.tx.Conds, conds...)
+	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Branch: rec.Branch, Target: rec.Target,
+		Status: rec.Status, Fence: 1, Host: rec.Host, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
+	if t != nil {
+		r.Content = t.rec.root()
+		w.put(t.root().journal(rec.Run), nil)
 	}
 	w.tx.Conds = append(w.tx.Conds, kv.Absent(runKey(rec.Run)))
 	if err := w.putRecord(&r); err != nil {
@@ -137,19 +181,10 @@ func (j journal) create(ctx context.Context, rec *host.RunRecord, lock []kv.Cond
 		}
 	}
 	err = w.commit(ctx, "begin run")
-	if !errors.Is(err, kv.ErrPrecondition) {
-		return err
+	if err == nil && r.open() && !w.inPieces {
+		j.store.open.begun(j.part.name, &openRun{rec: r, steps: len(rec.Steps)})
 	}
-	if lostLock(err, lock) {
-		return errLostLock("begin run", rec.Run)
-	}
-	if _, err := j.find(ctx, rec.Run); err == nil {
-		return host.Errorf(host.AlreadyExists, "there is a run %q", rec.Run)
-	}
-	if rec.Answers != "" {
-		return host.Errorf(host.Conflict, "the questions of run %q are answered already", rec.Answers)
-	}
-	return host.Errorf(host.Conflict, "begin run %q: another did at the same time", rec.Run)
+	return err
 }
 
 // answer adds to w that the questions of a run are answered.
@@ -212,6 +247,7 @@ func (s *Store) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	s.open.forget(j.part.name, ref.Run)
 	owned, err := j.owned(ctx, ref)
 	if err != nil {
 		return 0, err
@@ -220,7 +256,7 @@ func (s *Store) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
 	w.requireOwner(ref)
 	r := owned.rec
 	r.Fence++
-	r.Updated = j.now().UTC()
+	r.Updated = j.store.now().UTC()
 	w.put(leaseKey(ref.Run), lease(r.Fence))
 	if r.Host != ref.Host {
 		r.Host = ref.Host
@@ -259,10 +295,16 @@ func (s *Store) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps 
 	}
 	w := j.writer(ref.Run)
 	w.requireOwner(ref)
-	if err := w.steps(ctx, at, steps); err != nil {
+	err = w.steps(ctx, at, steps)
+	if err == nil {
+		err = w.commit(ctx, "write steps of run")
+	}
+	if err != nil || w.inPieces {
+		s.open.forget(j.part.name, ref.Run)
 		return j.lost(ctx, ref.Run, err)
 	}
-	return j.lost(ctx, ref.Run, w.commit(ctx, "write steps of run"))
+	s.open.grew(j.part.name, ref, at, len(steps))
+	return nil
 }
 
 // EndRun implements [host.Journal]. A run that has ended is forgotten.
@@ -318,7 +360,7 @@ func (s *Store) WaitingRuns(ctx context.Context, tenant string, filter host.Wait
 		return nil, err
 	}
 	var out []*host.RunRecord
-	for run, err := range (journal{part, s.now}).list(ctx, filter.After, filter.Takes) {
+	for run, err := range (journal{part, s}).list(ctx, filter.After, filter.Takes) {
 		if err != nil {
 			return nil, err
 		}
@@ -394,25 +436,24 @@ func (s *Store) endRun(ctx context.Context, ref host.RunRef, status host.RunStat
 }
 
 func (j journal) end(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage, asks []host.AskedQuestion) error {
-	owned, err := j.owned(ctx, ref)
+	w := j.writer(ref.Run)
+	w.requireOwner(ref)
+	r, err := j.deleteSteps(ctx, ref, w)
 	if err != nil {
 		return err
 	}
-	w := j.writer(ref.Run)
-	w.requireOwner(ref)
 	w.delete(leaseKey(ref.Run))
 	if status == host.RunEnded {
 		w.delete(runKey(ref.Run))
 		w.delete(openRunKey(ref.Run))
-		if owned.rec.Content != "" {
-			w.delete(contentOf(owned.rec.Content).journal(ref.Run))
+		if r.Content != "" {
+			w.delete(contentOf(r.Content).journal(ref.Run))
 		}
-		if owned.rec.Answers != "" && owned.rec.Thread == "" {
-			w.forget(owned.rec.Answers) // there is no thread to tell that it was answered
+		if r.Answers != "" && r.Thread == "" {
+			w.forget(r.Answers) // there is no thread to tell that it was answered
 		}
 	} else {
-		r := owned.rec
-		r.Status, r.Updated = status, j.now().UTC()
+		r.Status, r.Updated = status, j.store.now().UTC()
 		if err := w.putRecord(&r); err != nil {
 			return err
 		}
@@ -425,10 +466,24 @@ func (j journal) end(ctx context.Context, ref host.RunRef, status host.RunStatus
 			return j.lost(ctx, ref.Run, err)
 		}
 	}
-	if err := w.deleteAll(ctx, stepKeys(ref.Run)); err != nil {
-		return err
-	}
 	return j.lost(ctx, ref.Run, w.commit(ctx, "end run"))
+}
+
+// deleteSteps adds to w that the steps of a run are deleted, and returns the record of the
+// run, which ref owns. It reads nothing of a run that this store has begun.
+func (j journal) deleteSteps(ctx context.Context, ref host.RunRef, w *runWriter) (runRecord, error) {
+	if own := j.store.open.find(j.part.name, ref); own != nil {
+		j.store.open.forget(j.part.name, ref.Run)
+		for i := range own.steps {
+			w.delete(stepKeys(ref.Run).WithUint(uint64(i)))
+		}
+		return own.rec, nil
+	}
+	owned, err := j.owned(ctx, ref)
+	if err != nil {
+		return runRecord{}, err
+	}
+	return owned.rec, w.deleteAll(ctx, stepKeys(ref.Run))
 }
 
 func lease(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }
@@ -484,7 +539,7 @@ func (s *Store) RunsOf(ctx context.Context, tenant, owner string) ([]*host.RunRe
 	if err != nil {
 		return nil, err
 	}
-	j, out := journal{part, s.now}, []*host.RunRecord(nil)
+	j, out := journal{part, s}, []*host.RunRecord(nil)
 	for e, err := range part.all(ctx, kv.Range{Prefix: openRunKeys}) {
 		if err != nil {
 			return nil, wrap(err, "list the runs of a host")
@@ -511,4 +566,4 @@ func (s *Store) RunsOf(ctx context.Context, tenant, owner string) ([]*host.RunRe
 	return out, nil
 }
 
-func (w threadWriter) journal() journal { return journal{w.read.part, w.store.now} }
+func (w threadWriter) journal() journal { return journal{w.read.part, w.store} }

@@ -20,6 +20,8 @@ type runWriter struct {
 	tx    kv.Tx
 	later []kv.Key // to be removed behind the commit
 	room  int      // bytes of steps that fit into tx
+
+	inPieces bool // a step has entries of its own beside that in tx
 }
 
 func (j journal) writer(run string) *runWriter {
@@ -97,6 +99,7 @@ func (w *runWriter) step(ctx context.Context, key kv.Key, step json.RawMessage) 
 		w.put(key, append([]byte{formatJSON}, step...))
 		return nil
 	}
+	w.inPieces = true
 	pieces := 0
 	for rest := []byte(step); len(rest) > 0; pieces++ {
 		n := min(len(rest), ChunkBytes)

@@ -66,10 +66,16 @@ func (p partition) find(ctx context.Context, id string) (*Moment, error) {
 
 // ContentOf returns the name of a thread's content, which no later thread of the id has; ""
 // for a thread that does not exist. It is for data about the thread that is kept elsewhere.
-func (s *Store) ContentOf(ctx context.Context, tenant, thread string) (string, error) {
+// With the id of an open run of the journal it may be the content with which that run has
+// begun, of a thread that was deleted since: that takes no read where this Store has begun
+// the run.
+func (s *Store) ContentOf(ctx context.Context, tenant, thread, run string) (string, error) {
 	part, err := s.partitionOf(tenant)
 	if err != nil {
 		return "", err
+	}
+	if content := s.open.contentOf(part.name, run); content != "" {
+		return content, nil
 	}
 	return part.rootOf(ctx, thread)
 }

@@ -32,6 +32,7 @@ type Store struct {
 	overtaken  overtaken
 	unfinished func(context.Context, *host.RunRecord) error // see Options.Interrupted; may be nil
 	windows    *windowCache                                 // nil if none is kept
+	open       openRuns
 }
 
 // Options are settings of a store. The zero value of each is its default.

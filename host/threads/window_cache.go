@@ -139,6 +139,7 @@ func (s *Store) DropTenant(tenant string) error {
 	part, err := s.partitionOf(tenant)
 	if err == nil {
 		s.windows.dropTenant(part.name)
+		s.open.dropTenant(part.name)
 	}
 	return err
 }
