@@ -51,7 +51,7 @@ func TestHostProcess(t *testing.T) {
 	}
 	defer func() { _ = driver.Close() }()
 	p := &process{name: os.Getenv(hostEnv), released: make(chan struct{})}
-	if err := p.serve(t.Context(), driver); err != nil {
+	if err := p.serve(t.Context(), kv.Group(driver)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("ready")
@@ -175,11 +175,11 @@ func (p *process) do(command string, args []string) string {
 		if err != nil {
 			return err.Error()
 		}
-		completed, err := p.load(clients, delay)
+		completed, took, err := p.load(clients, delay)
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprint(completed)
+		return fmt.Sprint(completed, int64(took))
 	case "paid":
 		return fmt.Sprint(p.paid.Load())
 	case "drain":

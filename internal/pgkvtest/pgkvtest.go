@@ -6,6 +6,7 @@ package pgkvtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/agenthost/agenthost/host/kv/pgkv"
 )
@@ -40,7 +42,7 @@ func Address(t testing.TB) string {
 	t.Helper()
 	server := Server(t)
 	schema := fmt.Sprintf("test_kv_%d_%d", os.Getpid(), schemas.Add(1))
-	t.Cleanup(func() { Exec(t, "drop schema if exists "+schema+" cascade") })
+	t.Cleanup(func() { drop(t, schema) })
 	if pgkv.IsAddress(server) {
 		u, err := url.Parse(server)
 		if err != nil {
@@ -73,14 +75,38 @@ func Open(t testing.TB, opts *pgkv.Options) *pgkv.Store {
 // Exec runs a statement on the tests' server, in a cleanup too.
 func Exec(t testing.TB, sql string) {
 	t.Helper()
+	if err := exec(t, sql); err != nil {
+		t.Errorf("%s: %v", sql, err)
+	}
+}
+
+func exec(t testing.TB, sql string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, Server(t))
 	if err == nil {
 		_, err = conn.Exec(ctx, sql)
 		_ = conn.Close(ctx)
 	}
-	if err != nil {
-		t.Errorf("%s: %v", sql, err)
+	return err
+}
+
+// maxDrops bounds how often a schema is dropped again.
+const maxDrops = 10
+
+// drop drops the schema of a test. The server may still be executing statements of
+// processes that the test has killed, and ends one of two that wait for each other.
+func drop(t testing.TB, schema string) {
+	sql := "drop schema if exists " + schema + " cascade"
+	for attempt := 1; ; attempt++ {
+		err := exec(t, sql)
+		var failed *pgconn.PgError
+		if errors.As(err, &failed) && failed.Code == "40P01" && attempt < maxDrops {
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+		return
 	}
 }
 
