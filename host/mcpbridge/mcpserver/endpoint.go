@@ -86,6 +86,9 @@ func (e *endpoint) sessions() (n int) {
 	return n
 }
 
+// isIdle reports whether the endpoint has neither requests nor sessions.
+func (e *endpoint) isIdle() bool { return e.requests.Load() == 0 && e.sessions() == 0 }
+
 // close ends all sessions.
 func (e *endpoint) close() {
 	var ending sync.WaitGroup

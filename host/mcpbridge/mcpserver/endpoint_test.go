@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -85,5 +86,30 @@ func TestOfTwoToolsOfOneNameTheFirstIsOffered(t *testing.T) {
 	b.catalog.set("acme", offers)
 	if got := text(call(t, b.connect("acme", versions[0], nil), "the_clerk", map[string]any{"message": "x"})); got != "the clerk heard: x" {
 		t.Errorf("the_clerk = %q", got)
+	}
+}
+
+// TestRightsWithoutASessionAreForgotten has requests with more sets of rights than are kept:
+// the tokens of many threads. A set with a session stays, and one that was forgotten is served
+// again.
+func TestRightsWithoutASessionAreForgotten(t *testing.T) {
+	const most = 8
+	b := newBench(t, func(o *mcpserver.Options) { o.MaxIdle = most })
+	connected := b.connect("acme/thread=mine", versions[0], nil)
+	for range 2 {
+		for i := range 5 * most {
+			credential := "acme/thread=" + strconv.Itoa(i)
+			s := b.connect(credential, versions[1], nil)
+			if got := toolNames(t, s); !slices.Equal(got, []string{"clerk-of-acme"}) {
+				t.Errorf("%s sees %q", credential, got)
+			}
+			must(t, s.Close())
+			if n := b.Endpoints(); n > 2*most { // requests whose answers were read may not have ended
+				t.Fatalf("%d sets of rights are in memory, want %d and those in use", n, most)
+			}
+		}
+	}
+	if got := text(call(t, connected, "clerk-of-acme", map[string]any{"message": "hi"})); got != "clerk-of-acme heard: hi" {
+		t.Errorf("the session answers %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 const (
 	DefaultMaxSessions    = 10_000
 	DefaultTenantSessions = 1_000
+	DefaultMaxIdle        = 1_000
 	DefaultSessionIdle    = time.Hour
 	DefaultMaxBodyBytes   = 4 << 20
 	DefaultFollow         = time.Second
@@ -49,6 +51,7 @@ type Options struct {
 
 	MaxSessions    int           // sessions at one time (10,000)
 	TenantSessions int           // sessions of one tenant with the same rights (1,000)
+	MaxIdle        int           // sets of a tenant's rights whose lists are kept without a session or a request (1,000)
 	SessionIdle    time.Duration // after which a session without requests ends (1 h)
 	MaxBodyBytes   int64         // of one request (4 MiB)
 	Follow         time.Duration // how often the revisions of tenants with sessions are read (1 s)
@@ -112,6 +115,7 @@ func New(registry *runs.Registry, catalog Catalog, opts *Options) (*Server, erro
 	o := &s.opts
 	defaults.Set(&o.MaxSessions, DefaultMaxSessions)
 	defaults.Set(&o.TenantSessions, DefaultTenantSessions)
+	defaults.Set(&o.MaxIdle, DefaultMaxIdle)
 	defaults.Set(&o.SessionIdle, DefaultSessionIdle)
 	defaults.Set(&o.MaxBodyBytes, DefaultMaxBodyBytes)
 	defaults.Set(&o.Follow, DefaultFollow)
@@ -222,7 +226,29 @@ func (s *Server) sessionsOf(tenant string) (n int) {
 func (s *Server) drop(e *endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.requests.Load() == 0 && e.sessions() == 0 && s.endpoints[e.rights] == e {
+	if e.isIdle() && s.endpoints[e.rights] == e {
+		delete(s.endpoints, e.rights)
+	}
+}
+
+// evictIdle drops the endpoints that are idle the longest, a tenth more of them than is
+// needed for another one, if more than Options.MaxIdle have no requests and no sessions. The
+// number of others is bounded by those of sessions and requests. s.mu is held.
+func (s *Server) evictIdle() {
+	if len(s.endpoints) < s.opts.MaxIdle {
+		return
+	}
+	var idle []*endpoint
+	for _, e := range s.endpoints {
+		if e.isIdle() {
+			idle = append(idle, e)
+		}
+	}
+	if len(idle) < s.opts.MaxIdle {
+		return
+	}
+	slices.SortFunc(idle, func(a, b *endpoint) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
+	for _, e := range idle[:len(idle)-s.opts.MaxIdle+1+s.opts.MaxIdle/10] {
 		delete(s.endpoints, e.rights)
 	}
 }
@@ -240,6 +266,7 @@ func (s *Server) enter(ctx context.Context, caller *Caller) (e *endpoint, leave 
 	}
 	key := caller.rights()
 	if e = s.endpoints[key]; e == nil {
+		s.evictIdle()
 		e = newEndpoint(s, key)
 		s.endpoints[key] = e
 	}
