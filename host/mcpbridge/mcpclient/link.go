@@ -104,13 +104,18 @@ func (l *link) connect() {
 	if old != nil {
 		old.close()
 	}
-	err := l.servers.makeRoom()
+	free, err := l.servers.takePlace()
 	var s *session
 	if err == nil {
 		err = guarded(func() (err error) {
 			s, err = openSession(ctx, l)
 			return err
 		})
+		if err != nil {
+			free()
+		} else {
+			s.free = free
+		}
 	}
 	if err != nil && l.servers.lifetime.Err() == nil {
 		l.servers.logger.WarnContext(ctx, "MCP server does not answer", "server", l.server.Name, "tenant", l.tenant, "error", err)
@@ -162,13 +167,6 @@ func forOperator(err error) error {
 	return fault.Withhold(&fault.Error{Code: e.Code, Message: e.Message + " " + cause.text, Err: err, Retryable: e.Retryable, RetryAfter: e.RetryAfter})
 }
 
-// isOpen reports whether a session is open or being opened.
-func (l *link) isOpen() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.session != nil
-}
-
 // idleSince returns when the last call ended; false while one runs, or without a session.
 func (l *link) idleSince() (time.Time, bool) {
 	l.mu.Lock()
@@ -179,16 +177,36 @@ func (l *link) idleSince() (time.Time, bool) {
 	return l.used, true
 }
 
-// drop closes the session. The next call opens another.
-func (l *link) drop() {
+// drop closes a session, if it is still the link's. The next call opens another.
+func (l *link) drop(s *session) {
+	l.mu.Lock()
+	if l.session != s {
+		l.mu.Unlock()
+		return
+	}
+	l.forget()
+	l.mu.Unlock()
+	s.close()
+}
+
+// dropIdle closes the session if no call has used it for a time, and reports whether it has.
+func (l *link) dropIdle(since time.Duration) bool {
 	l.mu.Lock()
 	s := l.session
+	if s == nil || s.users.Load() > 0 || time.Since(l.used) < since {
+		l.mu.Unlock()
+		return false
+	}
+	l.forget()
+	l.mu.Unlock()
+	s.close()
+	return true
+}
+
+// forget has the link without a session. l.mu is held.
+func (l *link) forget() {
 	l.session = nil
 	clear(l.tools)
-	l.mu.Unlock()
-	if s != nil {
-		s.close()
-	}
 }
 
 // close closes the link; calls fail from then on.
@@ -200,7 +218,13 @@ func (l *link) close() {
 	if opening != nil {
 		<-opening
 	}
-	l.drop()
+	l.mu.Lock()
+	s := l.session
+	l.forget()
+	l.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
 }
 
 // settings returns the values of headers or variables for the tenant.
@@ -320,7 +344,7 @@ func (l *link) listed(ctx context.Context) (map[string]Definition, error) {
 		return nil, err
 	}
 	defer l.release(s)
-	if err := s.refresh(ctx); err != nil {
+	if err := s.refreshOffers(ctx); err != nil {
 		return nil, err
 	}
 	listed, _ := s.tools()

@@ -27,13 +27,42 @@ func (s *session) tools() (defs map[string]Definition, refused map[string]string
 	return maps.Clone(s.defs), maps.Clone(s.refused)
 }
 
-// refresh lists the tools again if the server has said that they changed, and not a moment
-// ago.
+// isCurrent reports whether the server has not said since the last list that it changed.
+func (s *session) isCurrent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known == s.news.Load()
+}
+
+// refresh lists the tools again if the server has said that they changed.
 func (s *session) refresh(ctx context.Context) error {
+	if s.isCurrent() {
+		return nil
+	}
+	return s.listAlone(ctx, s.isCurrent)
+}
+
+// refreshOffers is refresh for tools that are offered and not called yet: a list of a moment
+// ago will do, since a call is checked against a current one.
+func (s *session) refreshOffers(ctx context.Context) error {
 	s.mu.Lock()
 	recent := time.Since(s.listing) < refreshInterval
 	s.mu.Unlock()
-	if recent || !s.stale.Load() {
+	if recent {
+		return nil
+	}
+	return s.refresh(ctx)
+}
+
+// listAlone lists the tools, while no other caller does, unless that is needless by then.
+func (s *session) listAlone(ctx context.Context, isNeedless func() bool) error {
+	select {
+	case s.lister <- struct{}{}:
+		defer func() { <-s.lister }()
+	case <-ctx.Done():
+		return fault.ContextError(ctx)
+	}
+	if isNeedless() {
 		return nil
 	}
 	return s.list(ctx)
@@ -41,7 +70,7 @@ func (s *session) refresh(ctx context.Context) error {
 
 // list lists the tools, in bounds.
 func (s *session) list(ctx context.Context) error {
-	s.stale.Store(false) // a change from here on makes it stale again
+	known := s.news.Load() // a change from here on is news again
 	defs, refused := map[string]Definition{}, map[string]string{}
 	if init := s.cs.InitializeResult(); init != nil && init.Capabilities != nil && init.Capabilities.Tools != nil {
 		err := eachPage(ctx, s.link, func(ctx context.Context, cursor string) (string, error) {
@@ -58,13 +87,12 @@ func (s *session) list(ctx context.Context) error {
 			return page.NextCursor, nil
 		})
 		if err != nil {
-			s.stale.Store(true)
 			return err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.defs, s.refused, s.listing = defs, refused, time.Now()
+	s.defs, s.refused, s.listing, s.known = defs, refused, time.Now(), known
 	return nil
 }
 

@@ -111,8 +111,7 @@ func (l *link) inspect(ctx context.Context) (listed map[string]Definition, refus
 		return nil, nil, "", err
 	}
 	defer l.release(s)
-	s.stale.Store(true)
-	if err := s.refresh(ctx); err != nil {
+	if err := s.listAlone(ctx, func() bool { return false }); err != nil {
 		return nil, nil, "", err
 	}
 	listed, refused = s.tools()

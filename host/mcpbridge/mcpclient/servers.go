@@ -82,6 +82,7 @@ type Servers struct {
 	shared  map[string]*Server            // of all tenants, by name
 	tenants map[string]map[string]*Server // of one, by tenant and name
 	links   map[linkKey]*link
+	places  int // of Limits.Sessions that are taken: sessions that are open, being opened or being closed
 }
 
 // linkKey names the link of a tenant to a server; the tenant of a shared one is empty.
@@ -271,7 +272,7 @@ func (s *Servers) closeIdle() {
 			return
 		case <-tick.C:
 			for _, l := range s.idleLinks(s.limits.IdleTimeout) {
-				l.drop()
+				l.dropIdle(s.limits.IdleTimeout)
 			}
 		}
 	}
@@ -292,25 +293,31 @@ func (s *Servers) idleLinks(since time.Duration) []*link {
 	return slices.SortedFunc(maps.Keys(idle), func(a, b *link) int { return idle[a].Compare(idle[b]) })
 }
 
-// makeRoom closes an idle session if as many are open as may be. Code resource_exhausted if
-// all of them are in use.
-func (s *Servers) makeRoom() error {
-	s.mu.Lock()
-	open := 0
-	for _, l := range s.links {
-		if l.isOpen() {
-			open++
+// takePlace takes a place among Limits.Sessions for a session that is about to be opened, and
+// closes an idle one if there is no other. free gives it back, once. Code resource_exhausted if
+// all sessions are in use or being opened.
+func (s *Servers) takePlace() (free func(), err error) {
+	for range maxEvictions {
+		s.mu.Lock()
+		if s.places < s.limits.Sessions {
+			s.places++
+			s.mu.Unlock()
+			return sync.OnceFunc(func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.places--
+			}), nil
 		}
-	}
-	s.mu.Unlock()
-	if open < s.limits.Sessions {
-		return nil
-	}
-	if idle := s.idleLinks(0); len(idle) > 0 {
-		idle[0].drop()
-		return nil
+		s.mu.Unlock()
+		if !slices.ContainsFunc(s.idleLinks(0), func(l *link) bool { return l.dropIdle(0) }) {
+			break
+		}
 	}
 	e := fault.Errorf(fault.ResourceExhausted, "as many sessions of MCP servers are open as may be: %d", s.limits.Sessions).WithHint("raise Limits.Sessions")
 	e.Limit, e.Retryable = "Sessions", true
-	return e
+	return nil, e
 }
+
+// maxEvictions is how many idle sessions are closed for one that is to be opened: others may
+// take the places first.
+const maxEvictions = 4

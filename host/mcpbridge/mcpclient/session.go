@@ -23,7 +23,7 @@ const (
 	// that does not answer the newer way of asking is asked in this one.
 	lastHandshakeProtocol = "2025-11-25"
 	floodWindow           = 10 * time.Second
-	refreshInterval       = time.Second // the shortest time between two lists
+	refreshInterval       = time.Second // the shortest time between two lists for offers
 	closeWait             = 5 * time.Second
 )
 
@@ -37,15 +37,18 @@ type session struct {
 	proc   *process     // nil for a URL
 	ended  chan struct{}
 	users  atomic.Int32 // calls that use it
-	stale  atomic.Bool  // the list of tools has changed
+	news   atomic.Int64 // how often the server has said that its list of tools changed
 	broken atomic.Bool  // the connection is broken, or was silent during a whole call
 	asks   askBack      // requests of the server during calls
 
 	closing sync.Once
+	free    func() // gives the place among Limits.Sessions back; nil of one that has none
 	flood   floodGate
+	lister  chan struct{} // has a place for the one who lists the tools
 
 	mu      sync.Mutex
 	listing time.Time             // when the tools were last listed
+	known   int64                 // the news that the last list has taken in
 	defs    map[string]Definition // as listed last
 	refused map[string]string     // why a tool is left out, by its name
 	calls   map[string]func(*mcp.ProgressNotificationParams)
@@ -78,7 +81,7 @@ func openSession(ctx context.Context, l *link) (*session, error) {
 
 // connectSession opens a session with a version of the protocol.
 func connectSession(ctx context.Context, l *link, protocol string) (_ *session, err error) {
-	s := &session{link: l, ended: make(chan struct{}), calls: map[string]func(*mcp.ProgressNotificationParams){}, flood: floodGate{most: l.servers.limits.Messages}}
+	s := &session{link: l, ended: make(chan struct{}), calls: map[string]func(*mcp.ProgressNotificationParams){}, lister: make(chan struct{}, 1), flood: floodGate{most: l.servers.limits.Messages}}
 	s.asks.sampling, s.asks.elicitation = l.server.Sampling, l.server.Elicitation
 	s.asks.turn = make(chan struct{}, 1)
 	transport, err := s.transport(ctx)
@@ -107,7 +110,7 @@ func (s *session) clientOptions() *mcp.ClientOptions {
 	opts := &mcp.ClientOptions{
 		Logger:                      slog.New(slog.DiscardHandler),
 		Capabilities:                &mcp.ClientCapabilities{},
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.stale.Store(true) },
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.news.Add(1) },
 		ProgressNotificationHandler: s.progress,
 		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true}, // calls do it themselves
 	}
@@ -244,6 +247,9 @@ func (s *session) close() {
 		s.abort()
 		<-done
 		<-s.ended
+		if s.free != nil {
+			s.free()
+		}
 	})
 }
 

@@ -72,7 +72,7 @@ func (l *link) callTool(ctx context.Context, d *Definition, call *host.Call) (*h
 		out, err := s.callTool(ctx, d, call)
 		l.release(s)
 		if errors.Is(err, mcp.ErrSessionMissing) && !again { // the server has forgotten the session, and not run the call
-			l.drop()
+			l.drop(s)
 			continue
 		}
 		return out, err
