@@ -101,7 +101,7 @@ func playScenario(ctx context.Context, scenario, address string) error {
 	server := mcpclient.Server{Name: "suite", URL: address, Elicitation: true, Required: true}
 	kind, _, isAuth := strings.Cut(scenario, "/")
 	if isAuth {
-		server.OAuth = scenarioOAuth()
+		server.OAuth = scenarioOAuth(ctx, address)
 	}
 	accept := func(context.Context, *host.Call, *mcpclient.Elicitation) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
@@ -139,7 +139,7 @@ func playScenario(ctx context.Context, scenario, address string) error {
 }
 
 // scenarioOAuth authorizes at the suite's servers, which send the browser back at once.
-func scenarioOAuth() *mcpclient.OAuth {
+func scenarioOAuth(ctx context.Context, server string) *mcpclient.OAuth {
 	o := &mcpclient.OAuth{
 		MetadataURL: "https://conformance-test.local/client-metadata.json", Register: true, RedirectURL: "http://localhost:3000/callback",
 		Authorize: func(ctx context.Context, address string) (*mcpclient.Authorization, error) {
@@ -167,5 +167,38 @@ func scenarioOAuth() *mcpclient.OAuth {
 	if json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &given) == nil {
 		o.ClientID, o.ClientSecret = given.ClientID, given.ClientSecret
 	}
+	if o.ClientSecret != "" {
+		o.Issuer = issuerOf(ctx, server)
+	}
 	return o
+}
+
+// issuerOf returns the authorization server that a server of the suite names: a person would
+// know the one that has given the secret.
+func issuerOf(ctx context.Context, server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return ""
+	}
+	path := u.Path
+	for _, at := range []string{"/.well-known/oauth-protected-resource" + path, "/.well-known/oauth-protected-resource"} {
+		u.Path = at
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			return ""
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return ""
+		}
+		var named struct {
+			Servers []string `json:"authorization_servers"`
+		}
+		err = json.NewDecoder(resp.Body).Decode(&named)
+		_ = resp.Body.Close()
+		if err == nil && len(named.Servers) > 0 {
+			return named.Servers[0]
+		}
+	}
+	return ""
 }

@@ -142,6 +142,11 @@ func (s *Server) check() error {
 			return refuse("%q: its URL cannot be used", s.Name).WithHint("write http:// or https://, a host and a path, without a user")
 		}
 	}
+	if s.OAuth != nil {
+		if err := s.OAuth.check(s.Name); err != nil {
+			return err
+		}
+	}
 	if len(s.Command) > 0 && (s.SSE || s.OAuth != nil || len(s.Headers) > 0 || s.PublicOnly) {
 		return refuse("%q is a process, and has settings of a URL", s.Name).WithHint("remove its headers, OAuth, SSE and PublicOnly")
 	}
