@@ -4,6 +4,7 @@ package mcpclient_test
 // their tools.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -87,10 +88,13 @@ func sseServer(t testing.TB, name string, server *mcp.Server) mcpclient.Server {
 	return mcpclient.Server{Name: name, URL: serve(t, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)), SSE: true}
 }
 
-// newServers returns servers that are closed when the test ends.
+// newServers returns servers that are closed when the test ends. Where the test sets no time
+// for opening a session it is long: the start of a process takes seconds on a busy machine.
 func newServers(t testing.TB, opts *mcpclient.Options) *mcpclient.Servers {
 	t.Helper()
-	s, err := mcpclient.New(opts)
+	own := *opts
+	own.Limits.ConnectTimeout = cmp.Or(own.Limits.ConnectTimeout, time.Minute)
+	s, err := mcpclient.New(&own)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
