@@ -27,6 +27,17 @@ type Embedder interface {
 	Embed(ctx context.Context, req *EmbedRequest) (*Embeddings, error)
 }
 
+// CallerError is the error of a call that says nothing of the service which it was to go to:
+// the caller's own limit refused the call, or let it wait until its time was over. Its code is
+// that of Err. Other callers may call the service all the same.
+type CallerError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *CallerError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without the mark.
+func (e *CallerError) Unwrap() error { return e.Err }
+
 // EmbedRequest is texts to be turned into vectors: see [EmbedRequest.Check].
 type EmbedRequest struct {
 	Texts []string

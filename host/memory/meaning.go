@@ -99,8 +99,13 @@ func (m *meaning) embedNow(ctx context.Context, scope Scope, texts []string, que
 	return got, err
 }
 
-// isDown reports whether an error says that the embedder answers no tenant.
+// isDown reports whether an error says that the embedder answers no tenant: one of a tenant's
+// own limits does not.
 func isDown(err error) bool {
+	var own *llm.CallerError
+	if errors.As(err, &own) {
+		return false
+	}
 	switch host.CodeOf(err) {
 	case host.Unavailable, host.DeadlineExceeded, host.Unauthenticated, host.PermissionDenied, host.NotFound:
 		return true

@@ -160,10 +160,16 @@ func TestARefusalOfOneTenantIsNotOfAll(t *testing.T) {
 	other := memory.Scope{Tenant: "umbrella", User: "bob"}
 	add(t, s, ada, "Ada eats no almonds.")
 	add(t, s, other, "Bob eats no almonds.")
-	e.fail(host.Errorf(host.ResourceExhausted, "the budget is used up"))
-	wants(t, "while it is refused", found(t, s, ada, "nuts"), []string{})
-	e.fail(nil)
-	wants(t, "of the other", found(t, s, other, "nuts"), []string{"Bob eats no almonds."})
+	for _, err := range []error{
+		host.Errorf(host.ResourceExhausted, "the budget is used up"),
+		&llm.CallerError{Err: host.Errorf(host.PermissionDenied, "the tenant is suspended")},
+		&llm.CallerError{Err: host.Errorf(host.DeadlineExceeded, "the tenant's turn did not come in time")},
+	} {
+		e.fail(err)
+		wants(t, "while it is refused", found(t, s, ada, "nuts"), []string{})
+		e.fail(nil)
+		wants(t, "of the other", found(t, s, other, "nuts"), []string{"Bob eats no almonds."})
+	}
 }
 
 func TestVectorsAreMadeAgainForAnotherEmbedder(t *testing.T) {

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/llm"
@@ -10,8 +11,8 @@ import (
 
 // Embedder returns an embedder whose calls are calls of a model for the ledger: each is
 // reserved before it is made and settled after it, to the run that the context belongs to,
-// or else to the use of the request's tenant outside runs. Its errors are those of e and of
-// a tenant's limits.
+// or else to the use of the request's tenant outside runs. Its errors are those of e, of
+// [llm.Embeddings.Check], and of a tenant's limits, which are a [llm.CallerError].
 func (l *Ledger) Embedder(e llm.Embedder) llm.Embedder { return &countedEmbedder{e, l} }
 
 type countedEmbedder struct {
@@ -39,15 +40,22 @@ func (e *countedEmbedder) Embed(ctx context.Context, req *llm.EmbedRequest) (*ll
 	}
 	call := &host.ModelCall{Agent: req.Scope.Agent, Model: e.Name(), Input: req.EstimateTokens(), MaxOutput: embedOutput}
 	if err := record.ReserveModel(ctx, call); err != nil {
-		return nil, err
+		return nil, &llm.CallerError{Err: err}
 	}
 	var used *host.Usage
 	defer func() { record.SettleModel(call, used) }() // a call that panics has used nothing
+	asked := time.Now()
 	got, err := e.Embedder.Embed(ctx, req)
+	if err != nil && ctx.Err() != nil && call.Waited > time.Since(asked) { // its time went in the wait for its turn
+		return nil, &llm.CallerError{Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}
-	used = &got.Usage
+	err = got.Check(req) // which estimates a usage that is missing
+	if used = &got.Usage; err != nil {
+		return nil, err
+	}
 	return got, nil
 }
 

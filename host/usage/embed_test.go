@@ -2,7 +2,9 @@ package usage_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -11,16 +13,31 @@ import (
 	"github.com/agenthost/agenthost/host/usage"
 )
 
-// embedder returns vectors of nothing and reports 10 tokens for each text.
-type embedder struct{ err error }
+// embedder returns vectors of one number and reports 10 tokens for each text.
+type embedder struct {
+	err   error
+	hangs bool // until its context ends
+	usage *host.Usage
+}
 
 func (e *embedder) Name() string { return "embedder" }
 
-func (e *embedder) Embed(_ context.Context, req *llm.EmbedRequest) (*llm.Embeddings, error) {
+func (e *embedder) Embed(ctx context.Context, req *llm.EmbedRequest) (*llm.Embeddings, error) {
+	if e.hangs {
+		<-ctx.Done()
+		return nil, host.Errorf(host.DeadlineExceeded, "embed: %w", ctx.Err())
+	}
 	if e.err != nil {
 		return nil, e.err
 	}
-	return &llm.Embeddings{Model: "embedder", Vectors: make([][]float32, len(req.Texts)), Usage: host.Usage{InputTokens: 10 * len(req.Texts)}}, nil
+	out := &llm.Embeddings{Model: "embedder", Usage: host.Usage{InputTokens: 10 * len(req.Texts)}}
+	for range req.Texts {
+		out.Vectors = append(out.Vectors, []float32{1})
+	}
+	if e.usage != nil {
+		out.Usage = *e.usage
+	}
+	return out, nil
 }
 
 func TestCallsOfAnEmbedderAreReservedAndBooked(t *testing.T) {
@@ -88,4 +105,48 @@ func TestARunPaysForItsEmbeddings(t *testing.T) {
 		}
 	}
 	t.Errorf("record %+v has no call of the embedder", records[0])
+}
+
+// An error that pauses the embedder for all tenants must be the embedder's own.
+func TestErrorsOfATenantsLimitsAreMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger(t, nil, &usage.Options{Default: usage.Plan{Rate: 6, Burst: 1, MaxWait: time.Minute}})
+		inner := &embedder{}
+		e := l.Embedder(inner)
+		embed := func(within time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			_, err := e.Embed(ctx, &llm.EmbedRequest{Texts: []string{"one"}, Scope: host.Scope{Tenant: "acme"}})
+			return err
+		}
+		check := func(name string, err error, code host.Code, own bool) {
+			t.Helper()
+			var marked *llm.CallerError
+			if host.CodeOf(err) != code || errors.As(err, &marked) != own {
+				t.Errorf("%s: %v, marked %t; want code %s", name, err, marked != nil, code)
+			}
+		}
+		check("the first call", embed(time.Second), "", false)
+		check("a call whose turn does not come", embed(time.Second), host.DeadlineExceeded, true)
+		inner.hangs = true
+		check("a call whose turn comes late", embed(11*time.Second), host.DeadlineExceeded, true)
+		time.Sleep(time.Minute)
+		check("an embedder that hangs", embed(time.Second), host.DeadlineExceeded, false)
+		inner.hangs, inner.err = false, host.Errorf(host.Unavailable, "down")
+		time.Sleep(time.Minute)
+		check("an embedder that is down", embed(time.Second), host.Unavailable, false)
+	})
+}
+
+func TestAnAnswerIsCheckedBeforeItIsSettled(t *testing.T) {
+	l := newLedger(t, nil, nil)
+	e := l.Embedder(&embedder{usage: &host.Usage{}})
+	req := &llm.EmbedRequest{Texts: []string{"a text of some words"}, Scope: host.Scope{Tenant: "acme"}}
+	if _, err := e.Embed(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	bill, err := l.BillOf(t.Context(), "acme", usage.MonthOf(time.Now()))
+	if err != nil || bill.Total.InputTokens != int64(req.EstimateTokens()) {
+		t.Errorf("an embedder that reports no usage: %+v, %v; want %d tokens", bill, err, req.EstimateTokens())
+	}
 }
