@@ -40,7 +40,7 @@ type Runtime struct {
 	memories  linearmem.Budget
 	fetcher   Fetcher
 
-	interpreters map[string][]byte // modules that run scripts, by their digests
+	interpreters map[string]*interpreter // modules that run scripts, by their digests
 
 	stop    []func() // closers of the parts that Options did not give
 	sweeper *sweeper
@@ -437,11 +437,16 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if opts.Engine != "" {
 		return p.setEngine(ctx, wasm, opts)
 	}
-	s, wasm, err := p.runtime.readScript(wasm, &p.limits)
+	s, by, err := p.runtime.readScript(wasm, &p.limits)
 	if err != nil {
 		return guestmodule.Module{}, err
 	}
-	prepared, err := p.runtime.compiler.prepare(wasm, p.limits.structure())
+	var prepared *preparedModule
+	if s == nil {
+		prepared, err = p.runtime.compiler.prepare(wasm, p.limits.structure())
+	} else {
+		prepared, err = by.prepare(p.runtime.compiler, p.limits.structure())
+	}
 	if err != nil {
 		return guestmodule.Module{}, err
 	}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"crypto/sha256"
+	"sync"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -18,21 +19,53 @@ type script struct {
 	images   images // of instances that have started with the text
 }
 
+// interpreter is a module of Options that runs scripts. It is metered once for all scripts
+// of the same limits.
+type interpreter struct {
+	wasm []byte
+
+	mu      sync.Mutex
+	metered map[wasmmeter.Limits]*wasmmeter.Metered // at most interpreterForms
+}
+
+// interpreterForms is how many forms of an interpreter are kept, each for other limits.
+const interpreterForms = 8
+
 // interpreters returns the modules of Options by their digests.
-func interpreters(modules [][]byte) map[string][]byte {
-	list := make(map[string][]byte, len(modules))
+func interpreters(modules [][]byte) map[string]*interpreter {
+	list := make(map[string]*interpreter, len(modules))
 	for _, wasm := range modules {
 		sum := sha256.Sum256(wasm)
-		list[digestName(sum[:])] = wasm
+		list[digestName(sum[:])] = &interpreter{wasm: wasm, metered: map[wasmmeter.Limits]*wasmmeter.Metered{}}
 	}
 	return list
 }
 
-// readScript returns the script that a file is, with the interpreter's module; or nil
-// and the file, if it is a module with code.
-func (rt *Runtime) readScript(wasm []byte, l *Limits) (*script, []byte, error) {
+// prepare meters the interpreter, or returns the form that is kept for the limits.
+func (i *interpreter) prepare(cp *compiler, l *wasmmeter.Limits) (*preparedModule, error) {
+	i.mu.Lock()
+	kept := i.metered[*l]
+	i.mu.Unlock()
+	if kept != nil {
+		return &preparedModule{metered: kept}, nil
+	}
+	p, err := cp.prepare(i.wasm, l)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.metered) < interpreterForms {
+		i.metered[*l] = p.metered
+	}
+	return p, nil
+}
+
+// readScript returns the script that a file is and its interpreter, or nil if the file is
+// a module with code.
+func (rt *Runtime) readScript(wasm []byte, l *Limits) (*script, *interpreter, error) {
 	if !wasmmeter.IsScript(wasm) {
-		return nil, wasm, nil
+		return nil, nil, nil
 	}
 	if len(wasm) > l.ModuleBytes {
 		return nil, nil, tooLarge(len(wasm), l.ModuleBytes)

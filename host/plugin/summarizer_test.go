@@ -77,7 +77,7 @@ func TestSummarizerInRuns(t *testing.T) {
 }
 
 func TestSummarizerKeepsTheContract(t *testing.T) {
-	repeats := longtest.Rounds(50, 1000)
+	repeats := longtest.Alone(5, longtest.Rounds(50, 1000))
 	for r := range plugintest.Check(t.Context(), summarizer.Wasm, &plugintest.Options{
 		Repeats: repeats, Calls: []plugintest.Call{{Export: "process", Input: `{"processor":"summarizer","config":5,"scope":{},"outline":{"count":1,"roles":"u","bytes":[1],"chars":[1],"parts":[1],"keep":[],"tools":[]}}`}},
 	}) {

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/host/threads/transfer"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
@@ -313,7 +314,7 @@ func TestLargeContentSurvives(t *testing.T) {
 		}
 		return out
 	}
-	for _, tt := range []struct {
+	cases := []struct {
 		name     string
 		messages []*host.Message
 	}{
@@ -324,7 +325,8 @@ func TestLargeContentSurvives(t *testing.T) {
 		{"more messages than entries", many(threads.MaxTurnEntries+1, 10)},
 		{"more messages than one commit takes", many(3500, 100)},
 		{"more messages and more bytes", many(1000, 3000)},
-	} {
+	}
+	for _, tt := range cases[:longtest.Alone(4, len(cases))] {
 		t.Run(tt.name, func(t *testing.T) {
 			s, _ := threadtest.NewStore(t, &threads.Options{Window: 10_000})
 			head := threadtest.Say(t, s, "t1", "r1", threadtest.WithID("q", "q"))

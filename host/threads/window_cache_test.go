@@ -14,12 +14,13 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // Two hosts with caches and one without change the same threads in random order, in every
 // way that there is: all of them load the same messages.
 func TestCachedWindowsAreThoseOfTheStore(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(longtest.Alone(2, 12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			driver := kv.NewMemory()

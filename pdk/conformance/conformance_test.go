@@ -30,6 +30,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 	kits "github.com/agenthost/agenthost/pdk"
 	"github.com/agenthost/agenthost/pdk/js"
 )
@@ -157,7 +158,7 @@ func TestEveryKitReadsAndWritesTheVectors(t *testing.T) {
 
 func load(t *testing.T, wasm []byte) *plugin.Plugin {
 	t.Helper()
-	runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{Interpreters: [][]byte{js.Engine()}})
+	runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
+	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/pdk/js"
 )
 
@@ -35,7 +37,7 @@ func packed(t *testing.T, pack func([]byte) ([]byte, error), text string) []byte
 
 func TestGuestKeepsTheRulesOfTheContract(t *testing.T) {
 	wasm := packed(t, js.Pack, string(script(t, "conformance.js")))
-	plugintest.TestGuest(t, wasm, &plugintest.Options{Repeats: 500, Runtime: &plugin.Options{Interpreters: [][]byte{js.Engine()}}})
+	plugintest.TestGuest(t, wasm, &plugintest.Options{Repeats: longtest.Alone(20, 500), Runtime: &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()}}})
 }
 
 const greet = `
@@ -45,6 +47,7 @@ tool({ name: "greet", description: "Greets.", parameters: { type: "object" } }, 
 
 func runtime(t *testing.T, opts *plugin.Options) *plugin.Runtime {
 	t.Helper()
+	opts.CacheDir = testcode.Dir()
 	rt, err := plugin.NewRuntime(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +83,7 @@ func TestBothFormsOfAPluginAnswerAlike(t *testing.T) {
 }
 
 func TestAStandalonePluginNeedsNoInterpreter(t *testing.T) {
-	rt := runtime(t, nil)
+	rt := runtime(t, &plugin.Options{})
 	if _, err := rt.Load(t.Context(), "greet", packed(t, js.PackStandalone, greet), nil); err != nil {
 		t.Error(err)
 	}
