@@ -266,7 +266,7 @@ func (r *Reloader) adoptConfiguration(ctx context.Context) error {
 		return err
 	}
 	d.config = revision
-	r.say("grants, tenants and prices of host %s are taken", rec.Host)
+	r.say("grants, tenants, prices and MCP servers of host %s are taken", rec.Host)
 	return nil
 }
 

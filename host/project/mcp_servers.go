@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -80,6 +82,61 @@ func (m *MCPServers) WriteLock() error {
 		return host.Errorf(host.FailedPrecondition, "write %s: %w", mcpclient.LockName, err).WithHint("make the directory writable for this user")
 	}
 	return nil
+}
+
+// take has the servers of a saved configuration, and the definitions that its lock accepts, take
+// the place of those that serve. If it fails nothing changes.
+func (m *MCPServers) take(next *configfile.Config) error {
+	if err := checkMCPUses(next); err != nil {
+		return err
+	}
+	lock, err := (&File{next}).mcpLock()
+	if err != nil {
+		return err
+	}
+	shared, tenants := configfile.MCP{Config: next}.Servers()
+	for tenant := range m.file.c.Tenants {
+		if _, stays := tenants[tenant]; !stays {
+			tenants[tenant] = nil
+		}
+	}
+	if err := m.Replace(shared, tenants); err != nil {
+		return next.Wrap(err, configfile.Keys("mcp"))
+	}
+	m.lock.Take(lock)
+	return nil
+}
+
+// checkMCPUses refuses agents that name an MCP server which no tenant has.
+func checkMCPUses(c *configfile.Config) error {
+	b := &builder{config: c}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		at := configfile.Keys("agents", name)
+		for i, use := range c.Agents[name].Tools {
+			if server, ok := strings.CutPrefix(use, configfile.MCPPrefix); ok && server != "*" {
+				if err := b.checkMCPName(at.To("tools").To(i), server); err != nil {
+					return err
+				}
+			}
+		}
+		for i, use := range c.Agents[name].Providers {
+			if server, ok := strings.CutPrefix(use.Use, configfile.MCPPrefix); ok {
+				if err := b.checkMCPName(at.To("providers").To(i).To("use"), server); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// takeLock has the definitions count that the lock beside the configuration accepts now.
+func (m *MCPServers) takeLock() error {
+	lock, err := m.file.mcpLock()
+	if err == nil {
+		m.lock.Take(lock)
+	}
+	return err
 }
 
 // MCPServers returns the servers of the Model Context Protocol that agents use.

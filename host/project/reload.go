@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/internal/termtext"
@@ -29,6 +31,7 @@ type Reloader struct {
 	changing sync.Mutex             // held while plugins change, until the old versions' calls have ended
 	trees    map[string]*watch.Tree // nil entries are not watched
 	config   *watch.Tree
+	mcpLock  *watch.Tree    // the accepted definitions of MCP servers
 	shared   *deployments   // nil without a database; set by Follow
 	gone     map[string]int // consecutive polls that did not find a plugin's source, by id
 
@@ -287,6 +290,7 @@ func (r *Reloader) Watch() {
 		}
 	}
 	r.config = watch.NewTree(r.project.config.Name)
+	r.mcpLock = watch.NewTree(filepath.FromSlash(r.project.config.FilePath(mcpclient.LockName)))
 }
 
 // Refresh deploys the plugins and the configuration saved since the last call. Faults
@@ -296,6 +300,13 @@ func (r *Reloader) Refresh(ctx context.Context) {
 	defer r.changing.Unlock()
 	if r.config != nil && r.config.Changed() {
 		r.reconfigure(ctx)
+	}
+	if r.mcpLock != nil && r.mcpLock.Changed() {
+		if err := r.project.builder.mcp.takeLock(); err != nil {
+			r.say("%s", err)
+		} else {
+			r.say("%s: the accepted tools are taken", mcpclient.LockName)
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.trees)) {
 		if !r.trees[id].Changed() {
@@ -349,7 +360,7 @@ func (r *Reloader) sayFailed(id string, err error) {
 	}
 }
 
-// reconfigure applies the grants, tenants and prices of a saved configuration. Its other
+// reconfigure applies the grants, tenants, prices and MCP servers of a saved configuration. Its other
 // changes need a restart.
 func (r *Reloader) reconfigure(ctx context.Context) {
 	next, err := configfile.Read(nil, r.project.config.Name)
@@ -367,10 +378,10 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 		return
 	}
 	if !reflect.DeepEqual(withoutGrants(r.project.config), withoutGrants(next)) {
-		r.say("%s: grants, tenants and prices are taken; start again for the rest", next.Name)
+		r.say("%s: grants, tenants, prices and MCP servers are taken; start again for the rest", next.Name)
 		return
 	}
-	r.say("%s: grants, tenants and prices are taken", next.Name)
+	r.say("%s: grants, tenants, prices and MCP servers are taken", next.Name)
 }
 
 func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
@@ -388,6 +399,9 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 		}
 		granted[id] = p
 	}
+	if err := r.project.builder.mcp.take(next); err != nil {
+		return err
+	}
 	if err := r.project.tenants.take(next, settings); err != nil {
 		return err
 	}
@@ -403,7 +417,7 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 			return next.Wrap(err, configfile.Keys("plugins", s.ID(), "grant"))
 		}
 	}
-	r.project.config.Tenants, r.project.config.Prices = next.Tenants, next.Prices
+	r.project.config.Tenants, r.project.config.Prices, r.project.config.MCP = next.Tenants, next.Prices, next.MCP
 	if r.project.retention != nil {
 		r.project.retention.take(next)
 	}
@@ -414,7 +428,7 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 // in use.
 func withoutGrants(c *configfile.Config) configfile.Config {
 	out := *c
-	out.Text, out.Tenants, out.Prices = nil, nil, configfile.Prices{}
+	out.Text, out.Tenants, out.Prices, out.MCP = nil, nil, configfile.Prices{}, nil
 	out.Plugins = map[string]configfile.Plugin{}
 	for id, p := range c.Plugins {
 		p.Grant = configfile.Grants{}

@@ -3,13 +3,18 @@ package project
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/internal/testcode"
@@ -127,7 +132,7 @@ func TestGrantsOfAHeldVersionAreTaken(t *testing.T) {
 	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
 	writeProjectFile(t, dir, "agenthost.yaml", strings.Replace(liveConfig("state: read"), "acme", "globex", 1))
 	l.reconfigure(context.Background())
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "stays held back") || !strings.Contains(all, "grants, tenants and prices are taken") || strings.Contains(all, "as it was") {
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "stays held back") || !strings.Contains(all, "grants, tenants, prices and MCP servers are taken") || strings.Contains(all, "as it was") {
 		t.Errorf("it says %s", all)
 	}
 	if _, has := l.project.config.Tenants["globex"]; !has {
@@ -138,5 +143,91 @@ func TestGrantsOfAHeldVersionAreTaken(t *testing.T) {
 	}
 	if v := s.State(); !v.Held {
 		t.Errorf("no version is held back: %+v", v)
+	}
+}
+
+// mcpGreeter serves an MCP server with one tool, and returns its address.
+func mcpGreeter(t *testing.T, tool string) string {
+	t.Helper()
+	server := mcp.NewServer(&mcp.Implementation{Name: "greeter"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: tool, Description: "Greets."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{}, nil, nil
+	})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	return web.URL
+}
+
+// TestMCPServersOfASavedConfigurationAreTaken adds, moves and removes servers while the host
+// runs, and saves a fault.
+func TestMCPServersOfASavedConfigurationAreTaken(t *testing.T) {
+	var said []string
+	l := steerable(t, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	servers, dir := l.project.MCPServers(), strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
+	tools := func(server string) (names []string) {
+		report, err := servers.Inspect(t.Context(), "acme", server)
+		if err != nil {
+			return nil
+		}
+		for _, tool := range report.Tools {
+			names = append(names, tool.Name)
+		}
+		return names
+	}
+	first, second := mcpGreeter(t, "hello"), mcpGreeter(t, "goodbye")
+	save := func(mcp string) {
+		said = nil
+		writeProjectFile(t, dir, "agenthost.yaml", liveConfig("kv: read")+mcp)
+		l.reconfigure(t.Context())
+	}
+	for _, step := range []struct {
+		mcp   string
+		want  []string
+		fault string
+	}{
+		{"mcp: {one: {url: " + first + "}}\n", []string{"hello"}, ""},
+		{"mcp: {one: {url: " + second + "}}\n", []string{"goodbye"}, ""},
+		{"mcp: {one: {url: ftp://nowhere}}\n", []string{"goodbye"}, "its URL cannot be used"},
+		{"mcp: {two: {url: " + first + "}}\n", nil, ""},
+	} {
+		save(step.mcp)
+		all := strings.Join(said, "\n")
+		if got := tools("one"); !slices.Equal(got, step.want) {
+			t.Errorf("after %s the tools of the server are %q, want %q", step.mcp, got, step.want)
+		}
+		if failed := strings.Contains(all, "the configuration stays as it was"); failed != (step.fault != "") || !strings.Contains(all, step.fault) || strings.Contains(all, "start again") {
+			t.Errorf("after %s it says %s", step.mcp, all)
+		}
+	}
+	if got := tools("two"); !slices.Equal(got, []string{"hello"}) {
+		t.Errorf("the tools of the added server are %q", got)
+	}
+}
+
+func TestASavedLockOfMCPServersIsTaken(t *testing.T) {
+	l := steerable(t, func(string, ...any) {})
+	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
+	writeProjectFile(t, dir, "agenthost.yaml", liveConfig("kv: read")+"mcp: {one: {url: "+mcpGreeter(t, "hello")+"}}\n")
+	l.reconfigure(t.Context())
+	l.Watch()
+	other, err := OpenMCPServers(&File{l.project.config}, nil) // of another process: agenthost mcp accept
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := other.Accept(t.Context(), "acme", "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.WriteLock(); err != nil {
+		t.Fatal(err)
+	}
+	l.Refresh(t.Context())
+	report, err := l.project.MCPServers().Inspect(t.Context(), "acme", "one")
+	if err != nil || !report.Locked || report.Tools[0].State != mcpclient.StateAccepted {
+		t.Errorf("after the lock was saved the server is %+v, %v", report, err)
 	}
 }

@@ -127,6 +127,20 @@ func (l *Lock) accept(key string, names []string, listed map[string]Definition) 
 	}
 }
 
+// Take has the lock hold the definitions of another one instead of its own: of a lock that was
+// read again.
+func (l *Lock) Take(other *Lock) {
+	other.mu.Lock()
+	servers := maps.Clone(other.servers)
+	for key, tools := range servers {
+		servers[key] = maps.Clone(tools)
+	}
+	other.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.servers = servers
+}
+
 // Keys returns the keys of the servers that the lock has, sorted.
 func (l *Lock) Keys() []string {
 	l.mu.Lock()

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
 )
 
@@ -71,6 +74,45 @@ func TestTheProcessesOfAServerEndWithTheHost(t *testing.T) {
 	}
 	must(t, servers.Close())
 	waitFor(t, "the server and its child end", func() bool { return !lives(server) && !lives(child) })
+}
+
+// TestReplacedServersEndAndOthersStay removes a server, changes another and leaves a third.
+func TestReplacedServersEndAndOthersStay(t *testing.T) {
+	removed, changed, kept := stdioServer(t, "removed", "parent"), stdioServer(t, "changed", "parent"), stdioServer(t, "kept", "parent")
+	servers := newServers(t, &mcpclient.Options{Servers: []mcpclient.Server{removed, kept}, Tenants: map[string][]mcpclient.Server{"acme": {changed}}})
+	pids := func(name string) (server, child int) {
+		got, _ := callTool(t, servers, "acme", name+"__pids", `{}`)
+		if _, err := fmt.Sscan(got, &server, &child); err != nil || !lives(server) || !lives(child) {
+			t.Fatalf("%s answers %q, %v", name, got, err)
+		}
+		return server, child
+	}
+	gone := map[string][2]int{}
+	for _, name := range []string{"removed", "changed"} {
+		server, child := pids(name)
+		gone[name] = [2]int{server, child}
+	}
+	stays, _ := pids("kept")
+	changed.Timeout = time.Hour
+	if err := servers.Replace([]mcpclient.Server{kept}, map[string][]mcpclient.Server{"acme": {changed, kept}}); fault.CodeOf(err) != fault.AlreadyExists {
+		t.Errorf("a tenant's server of the name of a common one: %v, want already_exists", err)
+	}
+	if now, _ := pids("changed"); now != gone["changed"][0] {
+		t.Error("servers that are refused replace others")
+	}
+	must(t, servers.Replace([]mcpclient.Server{kept}, map[string][]mcpclient.Server{"acme": {changed}}))
+	for name, of := range gone {
+		waitFor(t, "the processes of the server that is "+name+" end", func() bool { return !lives(of[0]) && !lives(of[1]) })
+	}
+	if now, _ := pids("kept"); now != stays {
+		t.Error("a server that is as before was started again")
+	}
+	if now, _ := pids("changed"); now == gone["changed"][0] {
+		t.Error("a changed server answers from its old process")
+	}
+	if names := servers.Names("acme"); !slices.Equal(names, []string{"changed", "kept"}) {
+		t.Errorf("the tenant has %q", names)
+	}
 }
 
 func TestAServerEndsWithAHostThatIsKilled(t *testing.T) {

@@ -3,8 +3,10 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -111,7 +113,7 @@ func New(opts *Options) (*Servers, error) {
 		return nil, err
 	}
 	for tenant, list := range o.Tenants {
-		if s.tenants[tenant], err = s.ofTenant(tenant, list); err != nil {
+		if s.tenants[tenant], err = ofTenant(tenant, list, s.shared); err != nil {
 			return nil, err
 		}
 	}
@@ -136,8 +138,8 @@ func byName(list []Server) (map[string]*Server, error) {
 	return out, nil
 }
 
-// ofTenant checks the servers of a tenant.
-func (s *Servers) ofTenant(tenant string, list []Server) (map[string]*Server, error) {
+// ofTenant checks the servers of a tenant, beside those of all tenants.
+func ofTenant(tenant string, list []Server, shared map[string]*Server) (map[string]*Server, error) {
 	if err := host.ValidateTenant(tenant); err != nil {
 		return nil, err
 	}
@@ -145,15 +147,25 @@ func (s *Servers) ofTenant(tenant string, list []Server) (map[string]*Server, er
 	if err != nil {
 		return nil, fault.Wrap(err, "tenant %q", tenant)
 	}
+	if err := checkNames(tenant, own, shared); err != nil {
+		return nil, err
+	}
 	for name, server := range own {
-		if common := s.shared[name]; common != nil && common.isFor(tenant) {
-			return nil, fault.Errorf(fault.AlreadyExists, "MCP server %q: the tenant has one of that name, which all tenants share", name).WithHint("use another name")
-		}
 		if server.Shared || len(server.Tenants) > 0 {
 			return nil, fault.Errorf(fault.InvalidArgument, "MCP server %q belongs to a tenant, and is shared or names tenants", name).WithHint("remove Shared and Tenants")
 		}
 	}
 	return own, nil
+}
+
+// checkNames refuses a tenant's own servers of names that it has already.
+func checkNames(tenant string, own, shared map[string]*Server) error {
+	for name := range own {
+		if common := shared[name]; common != nil && common.isFor(tenant) {
+			return fault.Errorf(fault.AlreadyExists, "MCP server %q: the tenant has one of that name, which all tenants share", name).WithHint("use another name")
+		}
+	}
+	return nil
 }
 
 // isFor reports whether a tenant has a server of all tenants.
@@ -165,14 +177,14 @@ func (s *Server) isFor(tenant string) bool {
 // or changed are closed; their calls fail. Codes invalid_argument, and already_exists for the
 // name of a server that all tenants share.
 func (s *Servers) SetTenant(tenant string, servers []Server) error {
-	own, err := s.ofTenant(tenant, servers)
-	if err != nil {
-		return err
-	}
 	s.mu.Lock()
-	if s.closed {
+	own, err := ofTenant(tenant, servers, s.shared)
+	if err == nil && s.closed {
+		err = errClosed()
+	}
+	if err != nil {
 		s.mu.Unlock()
-		return errClosed()
+		return err
 	}
 	var gone []*link
 	for key, l := range s.links {
@@ -181,14 +193,81 @@ func (s *Servers) SetTenant(tenant string, servers []Server) error {
 			delete(s.links, key)
 		}
 	}
+	s.setTenant(tenant, own)
+	s.mu.Unlock()
+	closeLinks(gone)
+	return nil
+}
+
+// setTenant makes servers a tenant's own. s.mu is held.
+func (s *Servers) setTenant(tenant string, own map[string]*Server) {
 	if s.tenants[tenant] = own; len(own) == 0 {
 		delete(s.tenants, tenant)
 	}
-	s.mu.Unlock()
-	for _, l := range gone {
-		l.close()
+}
+
+// Replace puts servers in the place of those of all tenants, and of those that the tenants of
+// the map have of their own; other tenants keep theirs. Sessions of servers that are removed or
+// changed are closed and their processes end; their calls fail. Sessions of others stay. If it
+// fails nothing changes. Codes are those of [New].
+func (s *Servers) Replace(servers []Server, tenants map[string][]Server) error {
+	shared, err := byName(servers)
+	if err != nil {
+		return err
 	}
+	s.mu.Lock()
+	owned := map[string]map[string]*Server{}
+	for tenant, list := range tenants {
+		if owned[tenant], err = ofTenant(tenant, list, shared); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+	}
+	for tenant, own := range s.tenants {
+		if _, replaced := owned[tenant]; !replaced {
+			err = errors.Join(err, checkNames(tenant, own, shared))
+		}
+	}
+	if err == nil && s.closed {
+		err = errClosed()
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	s.shared = shared
+	for tenant, own := range owned {
+		s.setTenant(tenant, own)
+	}
+	gone := s.takeStaleLinks()
+	s.mu.Unlock()
+	closeLinks(gone)
 	return nil
+}
+
+// takeStaleLinks removes and returns the links to servers that the tenant does not have any
+// more, or has otherwise. s.mu is held.
+func (s *Servers) takeStaleLinks() (gone []*link) {
+	for key, l := range s.links {
+		now, ofTenant := s.find(key.tenant, key.server)
+		if key.tenant == "" { // of a shared session
+			now, ofTenant = s.shared[key.server], false
+		}
+		if now == nil || ofTenant != l.ofTenant || !reflect.DeepEqual(*now, *l.server) {
+			gone = append(gone, l)
+			delete(s.links, key)
+		}
+	}
+	return gone
+}
+
+// closeLinks closes links at once, and returns when their sessions have ended.
+func closeLinks(links []*link) {
+	var closing sync.WaitGroup
+	for _, l := range links {
+		closing.Go(l.close)
+	}
+	closing.Wait()
 }
 
 // Names returns the names of the servers that a tenant has, sorted.
@@ -214,13 +293,7 @@ func (s *Servers) link(tenant, name string) (*link, error) {
 	if s.closed {
 		return nil, errClosed()
 	}
-	server, ofTenant := s.tenants[tenant][name], true
-	if server == nil {
-		server, ofTenant = s.shared[name], false
-		if server != nil && !server.isFor(tenant) {
-			server = nil
-		}
-	}
+	server, ofTenant := s.find(tenant, name)
 	if server == nil {
 		return nil, fault.Errorf(fault.NotFound, "there is no MCP server %q", plainLine(name, maxServerName))
 	}
@@ -234,6 +307,18 @@ func (s *Servers) link(tenant, name string) (*link, error) {
 	l := newLink(s, server, key.tenant, ofTenant)
 	s.links[key] = l
 	return l, nil
+}
+
+// find returns the server that a tenant has of a name, and whether it is its own; nil without
+// one. s.mu is held.
+func (s *Servers) find(tenant, name string) (server *Server, ofTenant bool) {
+	if own := s.tenants[tenant][name]; own != nil {
+		return own, true
+	}
+	if common := s.shared[name]; common != nil && common.isFor(tenant) {
+		return common, false
+	}
+	return nil, false
 }
 
 func errClosed() error {
@@ -252,11 +337,7 @@ func (s *Servers) Close() error {
 	links := slices.Collect(maps.Values(s.links))
 	s.mu.Unlock()
 	s.end()
-	var closing sync.WaitGroup
-	for _, l := range links {
-		closing.Go(l.close)
-	}
-	closing.Wait()
+	closeLinks(links)
 	s.work.Wait()
 	s.spawner.close()
 	return nil

@@ -51,7 +51,7 @@ Every request needs a key: agenthost key create --tenant NAME makes one, also wh
 the server runs. An address that other machines reach wants --tls-cert and --tls-key,
 or --behind-proxy if a proxy on the way has the certificate.
 
-Saved plugins, grants, tenants and prices are taken as in agenthost dev, and the same commands
+Saved plugins, grants, tenants, prices and MCP servers are taken as in agenthost dev, and the same commands
 steer the host. SIGTERM and ctrl-C end it: no run begins any more, GET /ready answers
 503, durable runs are handed over to other hosts of a database, and the others have
 --drain to end.`,
