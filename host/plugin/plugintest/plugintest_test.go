@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/longtest"
@@ -44,6 +45,9 @@ func brokenRules(t *testing.T, wasm []byte, opts *Options, some ...*rule) (broke
 	t.Helper()
 	if some == nil {
 		some = rules()
+	}
+	if opts.Limits.Timeout == 0 {
+		opts.Limits.Timeout = time.Minute // a machine may have much else to do
 	}
 	for r := range check(t.Context(), wasm, opts, some) {
 		if !r.OK() {
