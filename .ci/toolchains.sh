@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what tests need beside Go: clang and lld for Extism's C kit, and
-# AssemblyScript. Node.js and npm also run AgentKit's own client and a client that is
+# Installs what tests need beside Go: clang and lld for plugins in C, Debian's Rust with the
+# target of plugins, and AssemblyScript. Node.js and npm also run AgentKit's own client and a client that is
 # generated from the OpenAPI document, with a linter of it, and clients of MCP, which the
 # tests of host/stream, host/httpapi and host/mcpbridge install themselves, the last with a
 # Node.js 22 of their own. Without them these tests skip themselves.
@@ -10,6 +10,8 @@ cd "$(git rev-parse --show-toplevel)"
 missing=()
 command -v clang-19 >/dev/null || missing+=(clang-19)
 command -v wasm-ld-19 >/dev/null || missing+=(lld-19)
+[ -d /usr/lib/rustlib/wasm32-unknown-unknown ] || missing+=(rustc cargo libstd-rust-dev-wasm32)
+command -v wasm-ld-14 >/dev/null || missing+=(lld-14) # for Debian's Rust
 command -v npm >/dev/null || missing+=(nodejs npm)
 command -v systemd-analyze >/dev/null || missing+=(systemd) # which checks the unit of deploy/
 if [ ${#missing[@]} -gt 0 ]; then

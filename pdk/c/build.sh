@@ -1,7 +1,12 @@
 #!/bin/sh
 # Builds a plugin of C: ./build.sh plugin.c plugin.wasm. CC names another compiler than
-# clang-19 or clang; it must know the target wasm32, and lld must be there.
+# clang-19 or clang; it must know the target wasm32, and lld must be there. The exit code is 69
+# if there is none.
 set -eu
-cc=${CC:-$(command -v clang-19 || echo clang)}
+cc=${CC:-$(command -v clang-19 || command -v clang || true)}
+if [ -z "$cc" ]; then
+  echo "there is no clang: on Debian, apt-get install clang-19 lld-19" >&2
+  exit 69
+fi
 exec "$cc" --target=wasm32 -std=c11 -O2 -Wall -nostdlib -mbulk-memory \
   -Wl,--no-entry -Wl,--stack-first -Wl,--strip-all -o "$2" "$1"

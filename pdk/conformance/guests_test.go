@@ -4,44 +4,66 @@ package conformance
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/agenthost/agenthost/internal/longtest"
 )
+
+// exitNoToolchain is the exit code of a build script that finds no compiler.
+const exitNoToolchain = 69
 
 func TestGuestsAreWhatTheirSourcesBuild(t *testing.T) {
 	for _, c := range []struct {
-		kit   string
-		needs func(t *testing.T)
-		build string
+		kit, build string
+		compiler   string // the command that prints its version
+		pinned     string // the version that builds the same bytes; "" if no version does
 	}{
-		{"c", needsTool("clang-19"), "./build.sh testdata/conformance.c"},
+		{"c", "./build.sh testdata/conformance.c", "clang-19 --version | head -1", "Debian clang version 19.1.7 (3~deb12u1)"},
+		{"rust", "./build.sh conformance", "true", ""}, // its bytes depend on where it is built
 	} {
 		t.Run(c.kit, func(t *testing.T) {
-			c.needs(t)
+			longtest.Need(t, "compilers of other languages take seconds")
 			out := filepath.Join(t.TempDir(), "guest.wasm")
-			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.build+" "+out)
-			cmd.Dir = filepath.Join("..", c.kit)
-			if text, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", c.build, err, text)
-			}
+			run(t, c.kit, c.build+" "+out)
 			built, err := os.ReadFile(out)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(built, file(t, c.kit, "conformance.wasm")) {
+			switch version := strings.TrimSpace(run(t, c.kit, c.compiler)); {
+			case version != c.pinned || c.pinned == "":
+				putVectors(t, c.kit, load(t, built))
+			case !bytes.Equal(built, file(t, c.kit, "conformance.wasm")):
 				t.Errorf("testdata/conformance.wasm is not what its source builds; run in pdk/%s: %s testdata/conformance.wasm", c.kit, c.build)
 			}
 		})
 	}
 }
 
-// needsTool skips a test on a machine without a command.
-func needsTool(name string) func(t *testing.T) {
-	return func(t *testing.T) {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("needs %s: run .ci/toolchains.sh", name)
-		}
+// The examples in the comments of the Rust kit are its tests.
+func TestTheRustKitPassesItsOwnTests(t *testing.T) {
+	longtest.Need(t, "the Rust compiler takes seconds")
+	if _, err := exec.LookPath("/usr/bin/cargo"); err != nil {
+		t.Skip("needs Debian's cargo: run .ci/toolchains.sh")
 	}
+	run(t, "rust", "CARGO_TARGET_DIR="+t.TempDir()+" RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc /usr/bin/cargo test --quiet --offline")
+}
+
+// run runs a command in the directory of a kit, and returns what it says.
+func run(t *testing.T, kit, command string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = filepath.Join("..", kit)
+	text, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == exitNoToolchain {
+		t.Skipf("run .ci/toolchains.sh: %s", text)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, text)
+	}
+	return string(text)
 }

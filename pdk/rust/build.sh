@@ -1,0 +1,25 @@
+#!/bin/sh
+# Builds a plugin of Rust: ./build.sh DIRECTORY plugin.wasm. It takes the first of rustup's and
+# Debian's compiler that has the target wasm32-unknown-unknown; RUSTC names another. The exit
+# code is 69 if there is none.
+set -eu
+target=wasm32-unknown-unknown
+for rustc in ${RUSTC:-rustc /usr/bin/rustc}; do
+  dir=$("$rustc" --print target-libdir --target $target 2>/dev/null) || continue
+  [ -d "$dir" ] && found=$(command -v "$rustc") && break
+done
+if [ -z "${found:-}" ]; then
+  echo "no rustc has the target $target: rustup target add $target, or on Debian: apt-get install rustc cargo libstd-rust-dev-wasm32 lld-14" >&2
+  exit 69
+fi
+kit=$(cd "$(dirname "$0")" && pwd)
+flags="--remap-path-prefix=$kit=agenthost"
+if [ "$found" = /usr/bin/rustc ] && command -v wasm-ld-14 >/dev/null; then
+  flags="$flags -C linker=wasm-ld-14 -C linker-flavor=wasm-ld" # Debian's compiler comes without one
+fi
+case $2 in /*) out=$2 ;; *) out=$(pwd)/$2 ;; esac
+cd "$1"
+# The linker's flags are the target's alone, and cargo is the compiler's own.
+RUSTC=$found CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=$flags "$(dirname "$found")/cargo" build --quiet --release --offline --target $target
+name=$(sed -n '/^\[package\]/,/^\[[^p]/s/^name *= *"\(.*\)"/\1/p' Cargo.toml | tr - _)
+cp "${CARGO_TARGET_DIR:-target}/$target/release/$name.wasm" "$out"
