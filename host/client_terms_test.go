@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
@@ -51,6 +52,9 @@ func TestToolsOfARequestAreExecutedByItsClient(t *testing.T) {
 		q := asked.Questions[0]
 		if q.Kind != host.AskResult || q.Tool != "locate" || string(q.Arguments) != `{"exact":true}` {
 			t.Errorf("unstored %v: the question is %+v", unstored, q)
+		}
+		if unstored != (q.Expires != nil && time.Until(*q.Expires) > llm.UnstoredTimeout-time.Hour) {
+			t.Errorf("unstored %v: the question expires at %v", unstored, q.Expires)
 		}
 		done, err := h.Run(t.Context(), agent, &host.Request{Resume: asked.Run, Answers: []host.Answer{{Question: q.ID, Decision: host.Reply, Value: json.RawMessage(`"at home"`)}}})
 		if err != nil || done.Text() != "You are at home." {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -100,6 +101,9 @@ func (tc *toolCalls) termsOf(ctx context.Context, c *toolCall) (*QuestionTerms, 
 		if terms != nil || err != nil {
 			return terms, err
 		}
+	}
+	if tc.unstored {
+		return &QuestionTerms{Timeout: llm.UnstoredTimeout}, nil
 	}
 	return nil, nil
 }

@@ -25,6 +25,7 @@ type toolCalls struct {
 
 	recorder      *replay.Recorder // nil if the run is not in the journal
 	stepsIn       string           // the key of the call whose agent takes the steps; empty in the run itself
+	unstored      bool             // questions expire
 	clientAnswers bool             // answers come with a checkpoint that a client had
 }
 

@@ -52,7 +52,7 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 	}
 	t := &turn{run: r, agent: a, client: r.content.clientTermsAt(r.events.depth), model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
-			routes: &r.routes, recorder: r.journal.recorder, stepsIn: stepsIn, clientAnswers: r.clientAnswers}}
+			routes: &r.routes, recorder: r.journal.recorder, stepsIn: stepsIn, clientAnswers: r.clientAnswers, unstored: r.content.client.unstored()}}
 	if t.result == nil {
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: chat.FinishStop}
 	}

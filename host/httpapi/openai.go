@@ -304,6 +304,9 @@ func (h *openAIHandlers) continueRun(c *call, a *ask) (*runs.Run, *runs.Attachme
 		how.Run = id
 		return registry.Answer(c.ctx, tenant, waiting.ID, answers, &how)
 	})
+	if thread == "" && host.CodeOf(err) == host.FailedPrecondition { // its questions have expired, and it is not settled yet
+		return nil, nil, nil
+	}
 	if run != nil {
 		run.Thread = waiting.Thread // known before the run's first event
 	}

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"time"
+
 	"github.com/agenthost/agenthost/host/fault"
 )
 
@@ -29,9 +31,13 @@ type ClientTerms struct {
 
 	// Unstored keeps the run out of the history: the client keeps the conversation, and
 	// brings it as host.Request.Messages. The questions of an interrupted run are in the
-	// journal all the same.
+	// journal all the same, for [UnstoredTimeout] unless they have terms of their own.
 	Unstored bool `json:"unstored,omitempty"`
 }
+
+// UnstoredTimeout is how long a question of an unstored run waits for its answer: its client
+// can continue without the run, and may never come back.
+const UnstoredTimeout = 24 * time.Hour
 
 // MaxClientTools is how many tools a client may declare for a run.
 const MaxClientTools = 128

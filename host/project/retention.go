@@ -121,7 +121,8 @@ func newRetention(p *Project) *retention {
 	return r
 }
 
-// StartRetention removes such threads in the background while a host runs.
+// StartRetention removes such threads in the background while a host runs, and settles runs
+// whose questions have expired.
 func (p *Project) StartRetention() {
 	if !p.data.KeepsHouse() {
 		return
@@ -130,6 +131,8 @@ func (p *Project) StartRetention() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.retention.run(ctx) })
+	expired := &settlement{threads: p.threads, runs: p.Runs(), partitions: p.data.Tenants, logger: p.logger}
+	running.Go(func() { expired.run(ctx) })
 	p.closers.add(func() error {
 		cancel()
 		running.Wait()
