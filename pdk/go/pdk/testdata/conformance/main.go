@@ -1,0 +1,242 @@
+// Command conformance is the guest of the Go kit that pdk/conformance feeds: each part answers
+// with the members of its request that the contract names, written again as the kit has read
+// them.
+package main
+
+import "github.com/agenthost/agenthost/pdk/go/pdk"
+
+const anyArguments = `{"type":"object"}`
+
+func init() {
+	pdk.Describe(pdk.Manifest{Name: "conformance", Version: "1.0.0"})
+	pdk.Tool("vector", "Answers with its call.", anyArguments, func(c *pdk.Call) error {
+		c.Return(call(c))
+		return nil
+	})
+	pdk.Tool("integer", "Answers with its argument.", anyArguments, func(c *pdk.Call) error {
+		n := c.Int("argument")
+		c.JSON().BeginObject().Key("argument").Int(int64(n)).EndObject()
+		return nil
+	})
+	pdk.Tool("answer", "Answers with its arguments, as a result.", anyArguments, answer)
+	pdk.Tool("fail", "Fails with its arguments.", anyArguments, func(c *pdk.Call) error {
+		return &pdk.Error{Code: pdk.Code(c.String("code")), Message: c.String("message"), Hint: c.String("hint"), Retryable: c.Bool("retryable")}
+	})
+	pdk.Processor("vector", func(p *pdk.Process) error {
+		o := process(p)
+		o.messages("messages", p.Messages())
+		if p.Own() > 0 {
+			o.int("own_from", len(p.Messages())-p.Own())
+		}
+		p.Report(o.value())
+		return nil
+	})
+	pdk.OutlineProcessor("outline", func(p *pdk.Process) error {
+		o := process(p)
+		o.raw("outline", outline(p.Outline()))
+		p.Report(o.value())
+		return nil
+	})
+	pdk.Processor("again", func(p *pdk.Process) error {
+		for i, m := range p.Messages() {
+			p.Replace(i, m)
+		}
+		return nil
+	})
+	pdk.Router("vector", func(r *pdk.Route) error {
+		r.Reason(string(route(r)))
+		return nil
+	})
+	pdk.Provider("vector", func(p *pdk.Provide) error {
+		o := newObject()
+		o.raw("config", p.Config)
+		o.raw("scope", scope(&p.Scope))
+		o.messages("messages", p.Messages)
+		p.Instruct(string(o.value()))
+		return nil
+	})
+	pdk.Observer("vector", func(o *pdk.Observe) error {
+		if o.Err != nil {
+			pdk.Log(pdk.LevelInfo, o.Err.Message)
+		}
+		return nil
+	})
+}
+
+func main() {}
+
+// object writes a JSON object whose members without a value are left out.
+type object struct{ w pdk.Writer }
+
+func newObject() *object {
+	o := &object{}
+	o.w.BeginObject()
+	return o
+}
+
+func (o *object) text(name, text string) {
+	if text != "" {
+		o.w.Key(name).Str(text)
+	}
+}
+
+func (o *object) int(name string, n int) { o.w.Key(name).Int(int64(n)) }
+
+func (o *object) raw(name string, value pdk.Raw) {
+	if value != "" {
+		o.w.Key(name).Raw(value)
+	}
+}
+
+func (o *object) ints(name string, list []int) {
+	o.w.Key(name).BeginArray()
+	for _, n := range list {
+		o.w.Int(int64(n))
+	}
+	o.w.EndArray()
+}
+
+func (o *object) messages(name string, list []pdk.Message) {
+	o.w.Key(name).BeginArray()
+	for i := range list {
+		o.w.Raw(list[i].Raw())
+	}
+	o.w.EndArray()
+}
+
+func (o *object) value() pdk.Raw { return o.w.EndObject().Value() }
+
+func scope(s *pdk.Scope) pdk.Raw {
+	o := newObject()
+	o.text("tenant", s.Tenant)
+	o.text("thread", s.Thread)
+	o.text("run", s.Run)
+	o.text("network", s.Network)
+	o.text("agent", s.Agent)
+	return o.value()
+}
+
+func call(c *pdk.Call) pdk.Raw {
+	o := newObject()
+	o.text("tool", c.Tool)
+	o.raw("arguments", c.Arguments)
+	o.text("call_id", c.ID)
+	o.text("idempotency_key", c.IdempotencyKey)
+	if c.Attempt > 0 {
+		o.int("attempt", c.Attempt)
+	}
+	o.text("provider", c.Provider)
+	o.raw("scope", scope(&c.Scope))
+	o.raw("state", c.State)
+	if c.StateRevision > 0 {
+		o.int("state_revision", int(c.StateRevision))
+	}
+	o.raw("config", c.Config)
+	if c.Resumed != nil {
+		o.w.Key("resumed").BeginArray()
+		for _, a := range c.Resumed {
+			o.w.BeginObject().Key("interrupt_id").Str(a.InterruptID).Key("answer").Raw(a.Answer).EndObject()
+		}
+		o.w.EndArray()
+	}
+	return o.value()
+}
+
+func answer(c *pdk.Call) error {
+	if asked := c.Arg("interrupt"); asked != "" {
+		reason, _ := asked.Get("reason").Str()
+		c.Interrupt(reason, asked.Get("data"))
+		return nil
+	}
+	c.Return(c.Arg("content"))
+	for op := range c.Arg("state").Elements() {
+		kind, _ := op.Get("op").Str()
+		path, _ := op.Get("path").Str()
+		from, _ := op.Get("from").Str()
+		c.Patch(pdk.PatchOp{Op: kind, Path: path, From: from, Value: op.Get("value")})
+	}
+	for a := range c.Arg("artifacts").Elements() {
+		name, _ := a.Get("name").Str()
+		messages, err := pdk.ParseMessages(`[{"role":"tool","parts":` + a.Get("parts") + `}]`)
+		if err != nil {
+			return err
+		}
+		c.Artifact(name, a.Get("metadata"), messages[0].Parts...)
+	}
+	for agent := range c.Arg("schedule").Elements() {
+		name, _ := agent.Str()
+		c.Schedule(name)
+	}
+	return nil
+}
+
+func process(p *pdk.Process) *object {
+	o := newObject()
+	o.text("processor", p.Name)
+	o.raw("config", p.Config)
+	o.raw("scope", scope(&p.Scope))
+	o.w.Key("model").Str(p.Model)
+	return o
+}
+
+func outline(l *pdk.Outline) pdk.Raw {
+	o := newObject()
+	o.int("count", l.Len())
+	o.w.Key("roles").Str(l.Roles)
+	o.ints("bytes", l.Bytes)
+	o.ints("chars", l.Chars)
+	if l.Tokens != nil {
+		o.ints("tokens", l.Tokens)
+	}
+	o.text("encoding", l.Encoding)
+	o.ints("parts", l.Parts)
+	if l.Keep != nil {
+		o.ints("keep", l.Keep)
+	}
+	if l.Own > 0 {
+		o.int("own_from", l.Len()-l.Own)
+	}
+	o.w.Key("tools").BeginArray()
+	for _, row := range l.Tools {
+		kind := "call"
+		if row.Result {
+			kind = "result"
+		}
+		o.w.BeginArray().Int(int64(row.Message)).Int(int64(row.Part)).Str(kind).Str(row.ID).Str(row.Name).EndArray()
+	}
+	o.w.EndArray()
+	return o.value()
+}
+
+func route(r *pdk.Route) pdk.Raw {
+	o := newObject()
+	o.raw("config", r.Config)
+	o.raw("scope", scope(&r.Scope))
+	if r.Input != nil {
+		o.raw("input", r.Input.Raw())
+	}
+	o.int("call_count", r.CallCount)
+	o.w.Key("stack").BeginArray()
+	for _, name := range r.Stack {
+		o.w.Str(name)
+	}
+	o.w.EndArray().Key("agents").BeginArray()
+	for _, a := range r.Agents {
+		o.w.BeginObject().Key("name").Str(a.Name).Key("description").Str(a.Description).EndObject()
+	}
+	o.w.EndArray()
+	o.raw("state", r.State)
+	if l := r.Last; l != nil {
+		in := newObject()
+		in.text("agent", l.Agent)
+		in.messages("messages", l.Messages)
+		results := pdk.NewMessage(pdk.RoleTool, l.ToolResults...)
+		in.raw("tool_results", results.Raw().Get("parts"))
+		in.text("finish_reason", l.FinishReason)
+		o.raw("last", in.value())
+	}
+	if l := r.Outline(); l != nil {
+		o.raw("outline", outline(l))
+	}
+	return o.value()
+}
