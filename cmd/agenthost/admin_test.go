@@ -87,6 +87,16 @@ func TestAnOperatorAdministersAServer(t *testing.T) {
 	log := filepath.Join(dir, "audit.ndjson")
 	m.run(t, cli.ExitOK, "audit", "export", log)
 	m.run(t, cli.ExitOK, "audit", "verify", "--export", log)
+	m.run(t, cli.ExitUsage, "audit", "trim")
+	m.run(t, 3, "audit", "trim", "--to", head[:len(head)-64]+strings.Repeat("0", 64))
+	if out := m.run(t, cli.ExitOK, "audit", "trim", "--to", head); !strings.Contains(out, "Removed") {
+		t.Errorf("audit trim says\n%s", out)
+	}
+	m.run(t, cli.ExitOK, "audit", "verify", "--head", head)
+	m.run(t, cli.ExitOK, "audit", "export", log, "--after", head)
+	if out := m.run(t, cli.ExitOK, "audit", "list", "--action", "audit.trim"); strings.Count(out, "entry/") != 2 {
+		t.Errorf("the trimming is\n%s", out)
+	}
 
 	exported := filepath.Join(dir, "acme.ndjson")
 	m.run(t, cli.ExitOK, "tenant", "export", "acme", exported)

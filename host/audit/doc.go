@@ -7,8 +7,9 @@
 //	head, err := log.Verify(ctx)
 //
 // An [Entry] has ids and never content: who acted, the action and the thing it was done to, of which
-// tenant, and whether it was allowed. Entries are small, are added at the end, and nothing
-// of this package removes or changes one: those of a deleted tenant stay, with its id.
+// tenant, and whether it was allowed. Entries are small and are added at the end; nothing
+// changes one, and those of a deleted tenant stay, with its id. An operator may remove the
+// oldest, once they are exported ([Log.Trim]); the chain then begins after them.
 //
 // # The chain
 //

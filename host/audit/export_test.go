@@ -7,4 +7,6 @@ const Partition = partition
 
 func EntryKey(seq uint64) kv.Key { return entryRows.WithUint(seq) }
 
-var HeadKey = headKey
+var HeadKey, StartKey = headKey, startKey
+
+func TenantKey(tenant string, seq uint64) kv.Key { return tenantRows.With(tenant).WithUint(seq) }

@@ -29,10 +29,12 @@ const partition = "agenthost/audit"
 //	entry/<seq>           an entry
 //	tenant/<tenant>/<seq> says that the entry is about the tenant; not of the chain
 //	head                  the head of the chain, which each append changes
+//	start                 the head before the first entry that is kept; absent before a Trim
 var (
 	entryRows  = kv.NewKey("entry")
 	tenantRows = kv.NewKey("tenant")
 	headKey    = kv.NewKey("head")
+	startKey   = kv.NewKey("start")
 )
 
 // Log is the audit log of a store. It is safe for concurrent use, and any number of hosts
@@ -201,15 +203,15 @@ func (l *Log) settle(ctx context.Context, head Head, inDoubt error) error {
 }
 
 func (l *Log) readHead(ctx context.Context) error {
-	h, revision, err := readHead(ctx, l.driver)
+	h, revision, err := readHead(ctx, l.driver, headKey)
 	if err == nil {
 		l.head, l.revision, l.known = h, revision, true
 	}
 	return err
 }
 
-func readHead(ctx context.Context, d kv.Driver) (Head, uint64, error) {
-	e, err := d.Get(ctx, partition, headKey)
+func readHead(ctx context.Context, d kv.Driver, key kv.Key) (Head, uint64, error) {
+	e, err := d.Get(ctx, partition, key)
 	if errors.Is(err, kv.ErrNotFound) {
 		return Head{}, 0, nil
 	}

@@ -82,6 +82,9 @@ func (l *Log) List(ctx context.Context, f *Filter) (*Page, error) {
 		if err != nil {
 			return nil, kverror.Wrap(err, "list the audit log")
 		}
+		if e == nil {
+			break // Trim has removed it, and those before
+		}
 		if looked, last = looked+1, e.Seq; f.matches(e) {
 			page.Entries = append(page.Entries, e)
 		}
@@ -96,7 +99,8 @@ func (l *Log) List(ctx context.Context, f *Filter) (*Page, error) {
 // and nearly in that of their times.
 const maxSkew = 10 * time.Minute
 
-// entryOf returns the entry of a row, or of a row of the index of tenants.
+// entryOf returns the entry of a row, or of a row of the index of tenants; nil if it was
+// trimmed meanwhile.
 func (l *Log) entryOf(ctx context.Context, found kv.Entry, rows kv.Key) (*Entry, error) {
 	if rows != entryRows {
 		rest, _ := found.Key.CutPrefix(rows)
@@ -106,6 +110,9 @@ func (l *Log) entryOf(ctx context.Context, found kv.Entry, rows kv.Key) (*Entry,
 		}
 		var err error
 		if found, err = l.driver.Get(ctx, partition, entryRows.WithUint(seq)); errors.Is(err, kv.ErrNotFound) {
+			if start, err := l.Start(ctx); err != nil || seq <= start.Seq {
+				return nil, err
+			}
 			return nil, broken(seq, "it was removed")
 		} else if err != nil {
 			return nil, err
@@ -117,20 +124,43 @@ func (l *Log) entryOf(ctx context.Context, found kv.Entry, rows kv.Key) (*Entry,
 
 // Head returns the head of the chain.
 func (l *Log) Head(ctx context.Context) (Head, error) {
-	h, _, err := readHead(ctx, l.driver)
+	h, _, err := readHead(ctx, l.driver, headKey)
 	return h, kverror.Wrap(err, "read the head of the audit log")
 }
 
 // Verify reads the log, and returns the head that it has verified. An error of code
 // data_loss names the first entry that was removed, changed or moved, or that is not the
-// one of a known head. Entries that are appended meanwhile may be part of it or not.
+// one of a known head. A known head before the start of a trimmed log has code
+// failed_precondition. Entries that are appended meanwhile may be part of it or not.
 func (l *Log) Verify(ctx context.Context, known ...Head) (Head, error) {
+	for {
+		start, err := l.Start(ctx)
+		if err != nil {
+			return Head{}, err
+		}
+		head, err := l.verify(ctx, start, known)
+		if err == nil {
+			return head, nil
+		}
+		if again, failed := l.Start(ctx); failed != nil || again == start {
+			return head, err
+		}
+	}
+}
+
+// verify is Verify of a log that begins after start.
+func (l *Log) verify(ctx context.Context, start Head, known []Head) (Head, error) {
 	stored, err := l.Head(ctx)
 	if err != nil {
 		return Head{}, err
 	}
+	for _, k := range known {
+		if err := trimmed(k, start); err != nil {
+			return Head{}, err
+		}
+	}
 	expected := append([]Head{stored}, known...)
-	head, err := l.walk(ctx, Head{}, func(h Head, _ *row) error { return compare(h, expected) })
+	head, err := l.walk(ctx, start, func(h Head, _ *row) error { return compare(h, expected) })
 	if err != nil {
 		return head, err
 	}
@@ -189,13 +219,23 @@ func (l *Log) walk(ctx context.Context, head Head, fn func(Head, *row) error) (H
 
 // Export writes the entries after a head as lines of JSON, {"v":1,"entry":{...},"sum":"..."},
 // and returns the head after the last one, from which the next export continues. The zero
-// Head is the beginning. Entries are verified while they are read; an error of code
-// data_loss ends the export before the entry that it names.
+// Head is the beginning of what is kept ([Log.Start]). Entries are verified while they are
+// read; an error of code data_loss ends the export before the entry that it names. Code
+// failed_precondition for a head whose following entry [Log.Trim] has removed.
 func (l *Log) Export(ctx context.Context, after Head, w io.Writer) (Head, error) {
 	out := bufio.NewWriter(w)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
+	after, err := l.from(ctx, after)
+	if err != nil {
+		return after, err
+	}
 	head, err := l.walk(ctx, after, func(_ Head, r *row) error { return fault.Wrap(enc.Encode(r), "write the export of the audit log") })
+	if err != nil {
+		if _, begins := l.from(ctx, head); begins != nil { // it was trimmed meanwhile
+			err = begins
+		}
+	}
 	return head, errors.Join(err, out.Flush())
 }
 

@@ -33,8 +33,8 @@ func New(t *ui.Terminal, dirs *open.Data) *cobra.Command {
 	g := &group{term: t, dirs: dirs}
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "List, verify and export the log of changes",
-		Long: `List, verify and export the log of changes by administrators and tenants: who, what, to
+		Short: "List, verify, export and trim the log of changes",
+		Long: `List, verify, export and trim the log of changes by administrators and tenants: who, what, to
 which thing, of which tenant, and whether it was allowed. Entries are a chain: one that was
 removed, moved or changed is found. A host that runs may append meanwhile.`,
 		Example: `  agenthost audit list --tenant acme --data ./data
@@ -43,7 +43,7 @@ removed, moved or changed is found. A host that runs may append meanwhile.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	g.dirs.AddFlags(c, &g.flags, "where the log is kept")
-	c.AddCommand(g.list(), g.verify(), g.export())
+	c.AddCommand(g.list(), g.verify(), g.export(), g.trim())
 	return c
 }
 
@@ -214,5 +214,43 @@ are verified meanwhile. With --after the file continues one that ends with that 
 		},
 	}
 	c.Flags().Var(&after, "after", "the head after which to begin")
+	return c
+}
+
+func (g *group) trim() *cobra.Command {
+	var to headFlag
+	c := &cobra.Command{
+		Use:   "trim",
+		Short: "Remove the oldest entries, which an export has",
+		Long: `Remove the entries up to a head that audit export has printed, and that file has from then
+on. The log begins after them: it is verified from there, and later exports continue the file.
+The log is verified up to the head before anything is removed, and trimming is an entry of it.`,
+		Example: `  agenthost audit export audit.ndjson --data ./data
+  agenthost audit trim --to SEQ:SUM --data ./data`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !to.given {
+				return cli.UsageError(errors.New("--to is missing: the head that audit export printed"), "agenthost audit trim")
+			}
+			return g.dirs.With(c.Context(), &g.flags.Data, "agenthost audit trim", func(dir *datadir.Dir) error {
+				if err := open.Record(c.Context(), dir.Driver, "audit.trim", "", fmt.Sprintf("entry/%d", to.head.Seq)); err != nil {
+					return err
+				}
+				removed, err := audit.New(dir.Driver).Trim(c.Context(), to.head)
+				if err != nil {
+					return err
+				}
+				if g.flags.JSON {
+					return ui.PrintJSON(g.term.Out, struct {
+						Removed int        `json:"removed"`
+						Start   audit.Head `json:"start"`
+					}{removed, to.head})
+				}
+				_, err = fmt.Fprintf(g.term.Out, "Removed %s. The log begins after:\n%s\n", entries(uint64(removed)), headText(to.head))
+				return err
+			})
+		},
+	}
+	c.Flags().Var(&to, "to", "the head up to which entries are removed")
 	return c
 }
