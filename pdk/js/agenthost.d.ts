@@ -233,8 +233,9 @@ export const kv: {
   /** Returns the new revision. With `revision` the key must be at it, 0: absent. */
   put(key: string, value: string | Uint8Array, options?: { revision?: number; /** milliseconds */ ttl?: number }): number;
   delete(key: string, options?: { revision?: number }): void;
-  list(query?: { prefix?: string; after?: string; limit?: number; values?: boolean }):
-    { entries: { key: string; revision: number; value?: string }[]; next?: string };
+  /** With `values` entries have their values as text, with `bytes` as bytes: a value that is no text needs that. */
+  list(query?: { prefix?: string; after?: string; limit?: number; values?: boolean; bytes?: boolean }):
+    { entries: { key: string; revision: number; value?: string; bytes?: Uint8Array }[]; next?: string };
 };
 
 /** The network's custom state. */

@@ -3,14 +3,18 @@ package js_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
 	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/testcode"
@@ -237,6 +241,113 @@ func TestARedactionDoesNotFailOpen(t *testing.T) {
 		}
 		if result.GuestError != (c.want != "") || !strings.Contains(string(result.Output), c.want) {
 			t.Errorf("%s is answered with %s, want %q", name, result.Output, c.want)
+		}
+	}
+}
+
+func TestBytesOfAKeyAreListed(t *testing.T) {
+	store := kv.NewMemory()
+	defer func() { _ = store.Close() }()
+	rt := runtime(t, &plugin.Options{Interpreters: [][]byte{js.Engine()}, Store: pluginkv.New(store, nil)})
+	p, err := rt.Load(t.Context(), "p", packed(t, js.Pack, `
+		import { plugin, tool, kv } from "agenthost";
+		plugin({ name: "p", permissions: { kv: "write" } });
+		tool({ name: "bytes" }, () => {
+			kv.put("a", new Uint8Array([255, 0, 254]));
+			kv.put("b", "text");
+			return [kv.list({ bytes: true }).entries.map((e) => [e.key, Array.from(e.bytes), e.value]), kv.list({ prefix: "b", values: true }).entries[0].value, Object.keys(kv.list().entries[0])];
+		});
+		tool({ name: "text" }, () => kv.list({ values: true }));`), &plugin.LoadOptions{Granted: plugin.Permissions{KV: plugin.Write}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := call(t, p, `{"tool":"bytes"}`), `{"content":[[["a",[255,0,254],null],["b",[116,101,120,116],null]],"text",["key","revision"]]}`; got != want {
+		t.Errorf("the entries are %s, want %s", got, want)
+	}
+	if result, err := p.Call(t.Context(), "acme", "tool", []byte(`{"tool":"text"}`), nil); err != nil || !result.GuestError || !strings.Contains(string(result.Output), "not UTF-8") {
+		t.Errorf("bytes as text: %s, %v", result.Output, err)
+	}
+}
+
+func TestAPromiseThatNothingHandlesIsLogged(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	rt := runtime(t, &plugin.Options{Interpreters: [][]byte{js.Engine()}, Log: func(l plugin.LogLine) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, l.Text)
+	}})
+	p, err := rt.Load(t.Context(), "p", packed(t, js.Pack, `
+		import { tool, Failure } from "agenthost";
+		const t = (name, f) => tool({ name }, f);
+		const fail = async (what) => { throw new TypeError(what); };
+		t("left", () => { fail("first"); fail("second"); return "done"; });
+		t("later", async () => { const p = fail("late"); await null; await p.catch(() => {}); return "done"; });
+		t("caught", async () => { try { await fail("mine"); } catch { return "done"; } });
+		t("failed", async () => { throw new Failure("not_found", "the answer"); });
+		t("many", () => { for (let i = 0; i < 100; i++) Promise.reject(i); return "done"; });
+		t("odd", () => { Promise.reject({ toString() { throw 1; }, get x() { throw 2; } }); return "done"; });`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"left": {"TypeError: first", "TypeError: second"}, "later": nil, "caught": nil, "failed": nil, "odd": {"[object Object]"},
+		"many": {": 0", ": 1", ": 2", ": 3", ": 4", ": 5", ": 6", ": 7"},
+	} {
+		for range 3 { // none is left for the next call
+			mu.Lock()
+			lines = nil
+			mu.Unlock()
+			result, err := p.Call(t.Context(), "acme", "tool", []byte(`{"tool":"`+name+`"}`), nil)
+			if err != nil || result.GuestError != (name == "failed") {
+				t.Errorf("%s: %s, %v", name, result.Output, err)
+			}
+			mu.Lock()
+			got := slices.Clone(lines)
+			mu.Unlock()
+			if len(got) != len(want) {
+				t.Fatalf("%s logs %q, want %q", name, got, want)
+			}
+			for i := range want {
+				if !strings.Contains(got[i], "nothing handles it") || !strings.Contains(got[i], want[i]) {
+					t.Errorf("%s logs %q, want %q", name, got[i], want[i])
+				}
+			}
+		}
+	}
+}
+
+func TestAPartThatIsMissingIsNotFoundWhateverElseARequestHolds(t *testing.T) {
+	rt := runtime(t, &plugin.Options{Interpreters: [][]byte{js.Engine()}})
+	p, err := rt.Load(t.Context(), "p", packed(t, js.Pack, `
+		import { tool, processor, provider } from "agenthost";
+		tool({ name: "there" }, () => 1);
+		processor({ name: "there" }, () => {});
+		provider({ name: "there" }, () => "");`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const message = `{"id":"m","id":"m","role":"user","parts":[]}`
+	deep := strings.Repeat("[", 400_000) + "1.0" + strings.Repeat("]", 400_000)
+	for _, c := range []struct{ name, export, input, code string }{
+		{"a missing tool", "tool", `{"tool":"gone","scope":7}`, "not_found"},
+		{"a missing processor, a field twice", "process", `{"processor":"gone","messages":[` + message + `]}`, "not_found"},
+		{"a missing provider, a field twice", "provide", `{"provider":"gone","messages":[` + message + `]}`, "not_found"},
+		{"a processor, a field twice", "process", `{"processor":"there","model":"m","messages":[` + message + `]}`, "invalid_argument"},
+		{"no name, a field twice", "process", `{"messages":[` + message + `]}`, "invalid_argument"},
+		{"a missing tool, a large number", "tool", `{"tool":"gone","arguments":{"n":9007199254740993}}`, "not_found"},
+		{"arguments that are too deep", "tool", `{"tool":"there","arguments":` + deep + `}`, "invalid_argument"},
+		{"arguments too deep for the kit", "tool", `{"tool":"there","arguments":` + deep[400_000-4000:400_000+3+4000] + `}`, "invalid_argument"},
+		{"arguments that are nearly too deep", "tool", `{"tool":"there","arguments":` + deep[400_000-900:400_000+3+900] + `}`, ""},
+	} {
+		result, err := p.Call(t.Context(), "acme", c.export, []byte(c.input), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var answer struct{ Code string }
+		if json.Unmarshal(result.Output, &answer) != nil || answer.Code != c.code {
+			t.Errorf("%s: %.200s, want %s", c.name, result.Output, c.code)
 		}
 	}
 }

@@ -21,6 +21,8 @@ ENGINE(engine_initialize) void engine_initialize(void);
 ENGINE(qjs_init) int qjs_init(void);
 ENGINE(qjs_set_max_stack_size) void qjs_set_max_stack_size(u32 bytes);
 ENGINE(qjs_set_module_loader) void qjs_set_module_loader(int on);
+ENGINE(qjs_set_promise_rejection_handler) void qjs_set_promise_rejection_handler(int on);
+ENGINE(qjs_get_value_ptr) void *qjs_get_value_ptr(value v);
 ENGINE(qjs_eval) value qjs_eval(const char *code, u32 len, const char *name, int flags);
 ENGINE(qjs_new_string) value qjs_new_string(const char *text, u32 len);
 ENGINE(qjs_new_number) value qjs_new_number(double number);
@@ -190,7 +192,9 @@ static value fail(const char *message) {
 enum {
   inexact = 1, // it has numbers that a double does not hold, or writes otherwise
   doubled = 2, // a message or a part has a field twice
+  deep = 4,    // it is nested deeper than the engine's parser can follow in a host's stack
 };
+enum { max_depth = 5000 };
 
 // What stands at a place in a document.
 enum place { other, root, message, part, piece, last, messages, parts, media };
@@ -297,7 +301,8 @@ static void pass(struct scan *d) {
       break;
     case '{':
     case '[':
-      depth++;
+      if (++depth > max_depth)
+        d->found |= deep;
       d->at++;
       break;
     case '}':
@@ -621,9 +626,51 @@ EXPORT(host_call) value host_call(const char *name, u32 len, value self, int arg
 }
 
 EXPORT(host_interrupt) int host_interrupt(void) { return 0; }
+
+// Promises that a call has rejected and that nothing handles yet, with their reasons. What
+// is more than there is room for is not noted.
+enum { max_rejected = 8 };
+static struct {
+  value promise, reason;
+} rejections[max_rejected] = {{1, 0}};
+static u32 rejection_count = max_rejected + 1; // more than there are before the first call
+
 EXPORT(host_promise_rejection) void host_promise_rejection(value promise, value reason, int handled) {
+  u32 i = 0;
+  if (!handled && rejection_count < max_rejected) {
+    rejections[rejection_count].promise = promise;
+    rejections[rejection_count++].reason = reason;
+    return;
+  }
+  if (handled && rejection_count <= max_rejected) {
+    while (i < rejection_count && qjs_get_value_ptr(rejections[i].promise) != qjs_get_value_ptr(promise))
+      i++;
+    if (i < rejection_count) {
+      qjs_free_value(rejections[i].promise);
+      qjs_free_value(rejections[i].reason);
+      rejections[i] = rejections[--rejection_count];
+    }
+  }
   qjs_free_value(promise);
   qjs_free_value(reason);
+}
+
+// log_rejections has the kit log the reasons of the promises that nothing handles.
+static void log_rejections(void) {
+  u32 count = rejection_count;
+  rejection_count = max_rejected + 1;
+  for (u32 i = 0; i < count && count <= max_rejected; i++) {
+    value args[2] = {qjs_new_string("rejected", 8), rejections[i].reason}, self = qjs_get_undefined();
+    value done = qjs_call(state.dispatch, self, 2, args);
+    if (qjs_is_exception(done))
+      qjs_free_value(take()); // a reason that cannot be shown
+    else
+      qjs_free_value(done);
+    qjs_free_value(self);
+    qjs_free_value(args[0]);
+    qjs_free_value(rejections[i].promise);
+    qjs_free_value(rejections[i].reason);
+  }
 }
 EXPORT(host_get_timezone_offset) int host_get_timezone_offset(int hi, int lo) { return 0; }
 
@@ -709,6 +756,7 @@ EXPORT(_initialize) void initialize(void) {
     DIE("the engine did not start");
   qjs_set_max_stack_size(engine_stack);
   qjs_set_module_loader(1);
+  qjs_set_promise_rejection_handler(1);
 
   value host = checked(qjs_new_object());
   give(host, "call");
@@ -761,7 +809,12 @@ static u32 serve(const char *export, u32 len) {
     engine_free(text);
     return refuse("{\"code\":\"invalid_argument\",\"message\":\"the input is not UTF-8\"}");
   }
+  rejection_count = 0;
   u32 found = look_at(text, n);
+  if (found & deep) {
+    engine_free(text);
+    return refuse("{\"code\":\"invalid_argument\",\"message\":\"the input is nested too deeply\"}");
+  }
   value document = found & inexact ? marked(text, n, "") : qjs_new_string((char *)text, n);
   if (!document)
     die_of(take());
@@ -775,6 +828,7 @@ static u32 serve(const char *export, u32 len) {
   if (qjs_is_exception(answer))
     die_of(take()); // the kit catches what a plugin throws; this is out of stack or memory
   run_jobs();
+  log_rejections();
   if (qjs_is_promise(answer)) {
     if (qjs_promise_state(answer) != fulfilled)
       DIE("the plugin waits for a promise that nothing fulfills");

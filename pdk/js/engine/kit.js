@@ -67,12 +67,21 @@
   }
 
   // plain returns a value that a script computes with: an integer beyond those of a
-  // double is a BigInt, and every other number is one, if a double can hold it.
+  // double is a BigInt, and every other number is one, if a double can hold it. What is
+  // nested too deeply for the stack is an error of what was given, not a bug.
   function plain(v) {
+    try {
+      return plainOf(v);
+    } catch (error) {
+      throw error instanceof RangeError ? invalid("a value is nested too deeply") : error;
+    }
+  }
+
+  function plainOf(v) {
     if (typeof v !== "object" || v === null) return v;
     if (isRawJSON(v)) return numberOf(v.rawJSON);
     for (const key of Object.keys(v)) {
-      const was = v[key], is = plain(was);
+      const was = v[key], is = plainOf(was);
       if (is !== was) define(v, key, is);
     }
     return v;
@@ -397,6 +406,10 @@
     },
   };
 
+  // NAMED are the parts that a request of an export names, by its member: one that the plugin
+  // does not have is not_found, whatever else the request holds.
+  const NAMED = { tool: "tool", process: "processor", route: "router", provide: "provider", observe: "provider" };
+
   // then calls f with a value, or with what a promise of one is fulfilled with.
   function then(value, f) {
     return typeof value === "object" && value !== null && typeof value.then === "function" ? Promise.resolve(value).then(f) : f(value);
@@ -478,9 +491,13 @@
     },
     put(key, value, { revision, ttl } = {}) { return call("kv.put", { key, value: encode(value), revision, ttl_ms: ttl }).revision; },
     delete(key, { revision } = {}) { call("kv.delete", { key, revision }); },
-    list({ prefix, after, limit, values } = {}) {
-      const { entries, next } = call("kv.list", { prefix, after, limit, values });
-      return { entries: entries.map((e) => ({ ...e, value: e.value === undefined ? undefined : host.text(e.value) })), next };
+    list({ prefix, after, limit, values, bytes } = {}) {
+      const { entries, next } = call("kv.list", { prefix, after, limit, values: bytes || values });
+      const entry = ({ key, revision, value }) => {
+        if (value === undefined) return { key, revision };
+        return bytes ? { key, revision, bytes: decode(value) } : { key, revision, value: host.text(value) };
+      };
+      return { entries: entries.map(entry), next };
     },
   };
 
@@ -611,11 +628,16 @@
     },
   });
 
+  // rejected notes promises that a call has left rejected and that nothing handles.
+  const rejected = (reason) => log(3, `a promise was rejected and nothing handles it: ${reason instanceof Error ? `${reason.name}: ${reason.message}\n${reason.stack ?? ""}` : shown(reason)}`);
+
   const failed = (error) => "1" + write(errorObject(error));
   const answered = (answer) => "0" + write(answer);
 
-  // serve answers one call: "0" and the answer, or "1" and the error object.
+  // serve answers one call: "0" and the answer, or "1" and the error object. The glue gives it
+  // also the reasons of rejected promises.
   return function serve(name, text, found) {
+    if (name === "rejected") return rejected(text);
     started = true;
     seed = undefined;
     try {
@@ -627,6 +649,7 @@
           throw invalid(`the request is no JSON that this plugin reads: ${error.message}`);
         }
         object(request, "the request");
+        if (name in NAMED) find(NAMED[name], request[NAMED[name]]);
         if (found & INEXACT) for (const name of PLAIN) if (request[name] !== undefined) request[name] = plain(request[name]);
         if (found & DOUBLED) throw invalid("a message or a part has a field twice");
       }
