@@ -2,6 +2,7 @@ package badgerkv
 
 import (
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
@@ -18,4 +19,6 @@ type engine struct {
 	commit  func(*badger.Txn) error // badger.Txn.Commit; tests replace it to make it fail
 	turn    chan struct{}           // the commit token: full while a commit runs
 	broken  atomic.Pointer[error]   // the error that stopped all commits
+
+	describing sync.Mutex // held while the inventory is written, and while it describes a drop
 }

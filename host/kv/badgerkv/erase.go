@@ -142,7 +142,8 @@ func (m *tableMerger) dropPrefix(ctx context.Context, prefix []byte) error {
 }
 
 // dropInTurn holds the commit token, drops a prefix, and returns the logs of the
-// memtables that Badger made tables of.
+// memtables that Badger made tables of. Badger removes all logs before it makes a new one,
+// as when it closes: the inventory says so meanwhile, for a process that is killed between.
 func (m *tableMerger) dropInTurn(ctx context.Context, prefix []byte) (logs []string, err error) {
 	select {
 	case m.engine.turn <- struct{}{}:
@@ -156,6 +157,11 @@ func (m *tableMerger) dropInTurn(ctx context.Context, prefix []byte) (logs []str
 	if logs, err = filepath.Glob(filepath.Join(m.engine.dir, "*.mem")); err != nil {
 		return nil, err
 	}
+	m.engine.describing.Lock()
+	defer m.engine.describing.Unlock()
+	if err := writeInventory(m.engine.dir, closing); err != nil {
+		return nil, err
+	}
 	if err := m.engine.db.DropPrefix(prefix); err != nil {
 		// Badger may have the memtable in its list twice, and would end the process on
 		// a write.
@@ -163,6 +169,7 @@ func (m *tableMerger) dropInTurn(ctx context.Context, prefix []byte) (logs []str
 		m.engine.broken.CompareAndSwap(nil, &broken)
 		return nil, fileError(err)
 	}
+	m.engine.writeOpenInventory() // keepInventory repeats one that fails, for the MANIFEST has changed
 	return logs, nil
 }
 

@@ -75,6 +75,19 @@ func TestChildProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Printf("found %d\n", n)
+	case "drop":
+		s := mustOpen(t, dir, opts)
+		for i := range uint64(100) {
+			for _, partition := range []string{"leaves", "stays"} {
+				if _, err := kv.Apply(t.Context(), s, kv.Tx{Partition: partition, Writes: []kv.Write{kv.Put(kv.NewKey("k").WithUint(i), words(300))}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		block(t, dir)
+		err := s.Erase(t.Context(), "leaves")
+		fmt.Printf("the erasure ends with %v\n", err)
+		kill(t, os.Getpid())
 	default:
 		t.Skip("runs only as a child of the tests that start it")
 	}
@@ -211,6 +224,80 @@ func TestAnErasureThatIsKilledEnds(t *testing.T) {
 			}
 			t.Logf("%d of %d ended before they were killed", ended, kills)
 		})
+	}
+}
+
+// block makes a directory in the place of the next log, so that Badger stops between the
+// removal of the logs and the new one.
+func block(t *testing.T, dir string) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("the store has the logs %q, %v", logs, err)
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(logs[len(logs)-1]), ".mem"))
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, fmt.Sprintf("%05d.mem", n+1)), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kill ends a process as kill -9 does.
+func kill(t *testing.T, pid int) {
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {} // it has a moment to live
+}
+
+// Badger drops a partition with all logs removed, or the last one cut off, before it makes
+// the next one: a store opens after a kill there, and the erasure ends.
+func TestAStoreOpensAfterAKillBetweenTheLogsOfADrop(t *testing.T) {
+	for name, key := range map[string]string{"without a key": "", "with a key": "k"} {
+		for what, cut := range map[string]bool{"the log is removed": false, "the log is cut off": true} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				dir := t.TempDir()
+				c, out := child(t, "drop", dir, key)
+				if err := c.Wait(); err == nil || !strings.Contains(out.String(), "the erasure ends with") {
+					t.Fatalf("the child ends with %v: %s", err, out)
+				}
+				logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+				if err != nil || len(logs) != 1 {
+					t.Fatalf("the directory has the logs %q, %v, want the place of the next one", logs, err)
+				}
+				if err := os.Remove(logs[0]); err != nil { // the directory that stopped Badger
+					t.Fatal(err)
+				}
+				if cut {
+					if err := os.WriteFile(filepath.Join(dir, "00001.mem"), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := mustOpen(t, dir, optionsOf(key))
+				if err := s.Erase(t.Context(), "leaves"); err != nil {
+					t.Fatal(err)
+				}
+				if p, err := s.Prove(t.Context(), "leaves"); err != nil || !p.Gone() {
+					t.Errorf("Prove = %+v, %v", p, err)
+				}
+				n := 0
+				for _, err := range kv.All(t.Context(), s, "stays", kv.Range{}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					n++
+				}
+				if n != 100 {
+					t.Errorf("%d entries of the other partition are left, want 100", n)
+				}
+			})
+		}
 	}
 }
 

@@ -129,7 +129,7 @@ type moment int
 const (
 	opening moment = iota // Badger has not opened the files, and may drop logs without a record
 	open                  // Badger drops a full log once a table has its commits
-	closing               // Badger makes a table of the memtable, and drops all logs
+	closing               // Badger makes a table of the memtable, and drops all logs; also before a prefix is dropped
 	closed
 )
 
@@ -309,12 +309,26 @@ func (e *engine) keepInventory(stop <-chan struct{}, last fileMark) {
 		if !ok || now == last {
 			continue
 		}
-		if err := writeInventory(e.dir, open); err != nil {
-			e.logger.Warn("write the inventory of the store", "error", err)
-			continue
+		if e.describeOpen() {
+			last = now
 		}
-		last = now
 	}
+}
+
+// describeOpen writes the inventory of the open store, and reports whether it could.
+func (e *engine) describeOpen() bool {
+	e.describing.Lock()
+	defer e.describing.Unlock()
+	return e.writeOpenInventory()
+}
+
+// writeOpenInventory is describeOpen by a caller that holds e.describing.
+func (e *engine) writeOpenInventory() bool {
+	err := writeInventory(e.dir, open)
+	if err != nil {
+		e.logger.Warn("write the inventory of the store", "error", err)
+	}
+	return err == nil
 }
 
 // writeInventory writes the inventory of the store in dir at a moment of its life.

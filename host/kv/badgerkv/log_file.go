@@ -42,16 +42,14 @@ func checkLogs(dir string, inv *inventory, keys *badger.KeyRegistry) error {
 	for _, m := range inv.Logs {
 		written[m.Name] = m.Bytes > 0 && !m.Empty
 	}
-	oldest := true
 	for i, name := range names {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return fileError(err)
 		}
-		if len(b) == 0 && (!written[name] || oldest && anyWritten(dir, names[i+1:])) {
-			continue // see removeUnmade; or a removal was interrupted, which begins by cutting the file off
+		if len(b) == 0 && (!written[name] || anyWritten(dir, names[i+1:])) {
+			continue // see removeUnmade; or a removal was interrupted, which begins by cutting the file off: checkFlushed looks for the table
 		}
-		oldest = false
 		if len(b) < logHeaderBytes {
 			return damaged(name, "it is cut off")
 		}
@@ -74,8 +72,9 @@ func anyWritten(dir string, names []string) bool {
 	})
 }
 
-// checkNewestLog detects a missing log. Badger removes a log, oldest first, when a
-// table has its commits, and a newer log exists by then. When Badger opens, it removes
+// checkNewestLog detects a missing log. Badger removes a log when a table has its commits
+// and no reader has its memtable any more, and a newer log exists by then. It makes the
+// tables in the order of the logs; a reader may delay the removal of an older log. When Badger opens, it removes
 // a log without a commit before it makes another.
 func checkNewestLog(names []string, inv *inventory) error {
 	for _, l := range slices.Backward(inv.Logs) {
@@ -98,8 +97,8 @@ func logID(name string) int {
 	return id
 }
 
-// checkFlushed detects that the MANIFEST lacks the tables of removed logs: Badger
-// removes a log only after the MANIFEST names the log's table.
+// checkFlushed detects that the MANIFEST lacks the tables of logs that are removed or cut off:
+// Badger removes a log only after the MANIFEST names the log's table.
 func checkFlushed(dir string, inv *inventory, created int) error {
 	names := namesWith(dir, logExt)
 	if len(inv.Logs) == 0 || len(names) == 0 {
@@ -108,7 +107,7 @@ func checkFlushed(dir string, inv *inventory, created int) error {
 	oldest, newest := logID(names[0]), logID(inv.Logs[len(inv.Logs)-1].Name)
 	flushed := max(0, oldest-newest-1) // logs that were begun since, each when the one before was full
 	for _, l := range inv.Logs {
-		if l.Used && logID(l.Name) < oldest {
+		if l.Used && (logID(l.Name) < oldest || !anyWritten(dir, []string{l.Name})) {
 			flushed++
 		}
 	}
