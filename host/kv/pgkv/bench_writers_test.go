@@ -25,9 +25,10 @@ const (
 
 // BenchmarkWriters has 64 writers append 1 kB each, every one under the condition that
 // its log is as it left it: to PostgreSQL in groups and each by itself, to Badger in groups
-// with each write synced, and, as the limit, rows of the same size by statements of 64
-// that check nothing. The four take turns, so that all have the machine as it is; figures
-// and ratios are medians of their passes. They say something of a server with fsync.
+// with each write synced, and, as the limit of the server and its disk, the same rows by
+// plain statements of 64 that check nothing: "rows" by one connection, "rows4" by four at
+// once. The sides take turns, so that all have the machine as it is; figures and ratios are
+// medians of their passes. They say something of a server with fsync.
 func BenchmarkWriters(b *testing.B) {
 	server := mustOpen(b, pgkvtest.Address(b), nil)
 	local, err := badgerkv.Open(b.TempDir(), nil)
@@ -35,7 +36,10 @@ func BenchmarkWriters(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = local.Close() })
-	rows := newRowWriter(b)
+	var rows []*rowWriter
+	for range 4 {
+		rows = append(rows, newRowWriter(b))
+	}
 	sides := []struct {
 		name string
 		pass func() float64 // returns commits a second
@@ -43,7 +47,8 @@ func BenchmarkWriters(b *testing.B) {
 		{"grouped", newWriters(kv.Group(server), "grouped").pass(b, groupedCommits)},
 		{"single", newWriters(server, "single").pass(b, singleCommits)},
 		{"badger", newWriters(kv.Group(local), "badger").pass(b, groupedCommits)},
-		{"rows", func() float64 { return rows.pass(b, groupedCommits) }},
+		{"rows", func() float64 { return rows[0].pass(b, groupedCommits) }},
+		{"rows4", func() float64 { return passAtOnce(b, rows, groupedCommits) }},
 	}
 	for _, side := range sides {
 		side.pass() // the first one opens connections
@@ -131,11 +136,12 @@ func (w *writers) pass(b *testing.B, commits int64) func() float64 {
 	}
 }
 
-// rowWriter inserts rows without the store.
+// rowWriter writes the rows that the writers' commits write without the store: the heads of
+// 64 logs, and a new entry of each.
 type rowWriter struct {
-	conn   *pgx.Conn
-	insert string
-	next   int64
+	conn  *pgx.Conn
+	write string
+	seq   int64
 }
 
 func newRowWriter(b *testing.B) *rowWriter {
@@ -145,28 +151,53 @@ func newRowWriter(b *testing.B) *rowWriter {
 		b.Fatal(err)
 	}
 	table := fmt.Sprintf("bench_rows_%d", time.Now().UnixNano())
-	if _, err := conn.Exec(b.Context(), "create table "+table+" (k bigint primary key, v bytea not null)"); err != nil {
+	if _, err := conn.Exec(b.Context(), "create table "+table+" (k bytea primary key, v bytea not null)"); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
 		_, _ = conn.Exec(context.Background(), "drop table "+table)
 		_ = conn.Close(context.Background())
 	})
-	return &rowWriter{conn: conn, insert: "insert into " + table + " select * from unnest($1::bigint[], $2::bytea[])"}
+	return &rowWriter{conn: conn, write: "insert into " + table + " select * from unnest($1::bytea[], $2::bytea[]) on conflict (k) do update set v = excluded.v"}
 }
 
-// pass inserts rows in statements of 64 by one connection, and returns rows a second.
-func (r *rowWriter) pass(b *testing.B, rows int) float64 {
-	keys, values := make([]int64, benchWriters), make([][]byte, benchWriters)
+// pass writes the rows of as many commits in statements of 64 commits by one connection, and
+// returns commits a second.
+func (r *rowWriter) pass(b *testing.B, commits int) float64 {
 	begun := time.Now()
-	for n := 0; n < rows; n += benchWriters {
-		for i := range keys {
-			r.next++
-			keys[i], values[i] = r.next, kilobyte
+	if err := r.append(b.Context(), commits); err != nil {
+		b.Fatal(err)
+	}
+	return float64(commits) / time.Since(begun).Seconds()
+}
+
+func (r *rowWriter) append(ctx context.Context, commits int) error {
+	var keys, values [][]byte
+	for n := 0; n < commits; n += benchWriters {
+		keys, values = keys[:0], values[:0]
+		r.seq++
+		for i := range benchWriters {
+			keys = append(keys, fmt.Appendf(nil, "thread/%d/head", i), fmt.Appendf(nil, "thread/%d/log/%d", i, r.seq))
+			values = append(values, fmt.Append(nil, r.seq), kilobyte)
 		}
-		if _, err := r.conn.Exec(b.Context(), r.insert, keys, values); err != nil {
-			b.Fatal(err)
+		if _, err := r.conn.Exec(ctx, r.write, keys, values); err != nil {
+			return err
 		}
 	}
-	return float64(rows) / time.Since(begun).Seconds()
+	return nil
+}
+
+// passAtOnce is pass of several connections, which share the commits.
+func passAtOnce(b *testing.B, rows []*rowWriter, commits int) float64 {
+	begun := time.Now()
+	var all sync.WaitGroup
+	for _, r := range rows {
+		all.Go(func() {
+			if err := r.append(b.Context(), commits/len(rows)); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	return float64(commits) / time.Since(begun).Seconds()
 }
