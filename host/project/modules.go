@@ -30,6 +30,8 @@ type Modules struct {
 	getenv  func(string) string
 	log     func(plugin.LogLine)
 	compile func(context.Context, *plugin.CompileJob) error
+
+	commands bool
 }
 
 // ModulesOptions are the options of a module reader. A nil *ModulesOptions means the
@@ -43,6 +45,10 @@ type ModulesOptions struct {
 	// Compiler compiles modules outside of this process: see plugin.Options. Default:
 	// modules are compiled in this process.
 	Compiler func(context.Context, *plugin.CompileJob) error
+	// Commands has the build commands of configurations run, as this process's user: a
+	// configuration is then trusted as this program is. Without it only modules that are
+	// there are read.
+	Commands bool
 }
 
 // NewModules returns a module reader.
@@ -54,7 +60,7 @@ func NewModules(options *ModulesOptions) *Modules {
 	if options.Getenv != nil {
 		m.getenv = options.Getenv
 	}
-	m.log, m.compile = options.Log, options.Compiler
+	m.log, m.compile, m.commands = options.Log, options.Compiler, options.Commands
 	return m
 }
 

@@ -172,7 +172,7 @@ func (r *Reloader) setSource(id, path string) {
 	r.sources[id] = path
 	r.mu.Unlock()
 	if r.trees[id] != nil {
-		r.trees[id] = watch.NewTree(path)
+		r.trees[id] = watch.NewTree(r.project.plugins.watched(id, path))
 	}
 }
 
@@ -201,7 +201,17 @@ func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 
 // reload reads a plugin's module again and replaces the plugin if the module differs.
 func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
-	wasm, err := r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) })
+	path, progress := r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) }
+	if r.project.plugins.buildDir(s.ID(), path) != "" {
+		err := r.project.plugins.buildSource(ctx, s.ID(), true, progress)
+		if r.trees[s.ID()] != nil {
+			r.trees[s.ID()].Changed() // what the command has written is no change of the source
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	wasm, err := r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, path, progress)
 	if err != nil {
 		return nil, ofPlugin(s.ID(), err)
 	}
@@ -211,7 +221,7 @@ func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) 
 		return c, nil
 	}
 	v, err := s.Replace(ctx, wasm)
-	r.recordSource(s.ID(), v.Number, r.sourcePaths()[s.ID()])
+	r.recordSource(s.ID(), v.Number, path)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +296,7 @@ func (r *Reloader) Watch() {
 	defer r.changing.Unlock()
 	for id, path := range r.sourcePaths() {
 		if !strings.HasPrefix(path, configfile.BuiltinPrefix) {
-			r.trees[id] = watch.NewTree(path)
+			r.trees[id] = watch.NewTree(r.project.plugins.watched(id, path))
 		}
 	}
 	r.config = watch.NewTree(r.project.config.Name)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // The bounds of a [Tree].
@@ -17,7 +18,8 @@ const (
 )
 
 // Tree is a file, or a directory with everything below it but hidden files,
-// modules (.wasm) and editors' temporary files.
+// modules (.wasm), what compilers of other languages keep (node_modules, and target beside a
+// Cargo.toml) and editors' temporary files.
 type Tree struct {
 	root string
 	seen [sha256.Size]byte
@@ -42,17 +44,39 @@ func (t *Tree) Changed() bool {
 	return true
 }
 
+// Newest returns the time of the youngest file of a tree, zero if it has none.
+func Newest(root string) (newest time.Time, err error) {
+	err = walk(root, func(_ string, info fs.FileInfo) {
+		if t := info.ModTime(); t.After(newest) {
+			newest = t
+		}
+	})
+	return newest, err
+}
+
 var errTooMany = errors.New("too many files")
 
 // look returns a digest of the files' names, sizes and times.
 func (t *Tree) look() (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
+	err = walk(t.root, func(path string, info fs.FileInfo) {
+		h.Write([]byte(path))
+		var b [17]byte
+		binary.LittleEndian.PutUint64(b[1:], uint64(info.Size()))
+		binary.LittleEndian.PutUint64(b[9:], uint64(info.ModTime().UnixNano()))
+		h.Write(b[:])
+	})
+	return [sha256.Size]byte(h.Sum(nil)), err
+}
+
+// walk calls f for each file of a tree.
+func walk(root string, f func(path string, info fs.FileInfo)) error {
 	n := 0
-	err = filepath.WalkDir(t.root, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if path != t.root && ignored(path, d, t.root) {
+		if path != root && ignored(path, d, root) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -65,25 +89,26 @@ func (t *Tree) look() (sum [sha256.Size]byte, err error) {
 			return errTooMany
 		}
 		info, err := os.Stat(path) // follows links
-		if errors.Is(err, fs.ErrNotExist) && path != t.root {
+		if errors.Is(err, fs.ErrNotExist) && path != root {
 			return nil // removed meanwhile
 		}
 		if err != nil {
 			return err
 		}
-		h.Write([]byte(path))
-		var b [17]byte
-		binary.LittleEndian.PutUint64(b[1:], uint64(info.Size()))
-		binary.LittleEndian.PutUint64(b[9:], uint64(info.ModTime().UnixNano()))
-		h.Write(b[:])
+		f(path, info)
 		return nil
 	})
-	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
 func ignored(path string, d fs.DirEntry, root string) bool {
 	name := d.Name()
 	depth := strings.Count(strings.TrimPrefix(path, root), string(filepath.Separator))
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".wasm") ||
-		strings.HasPrefix(name, "#") || name == "4913" || name == "node_modules" || depth > maxTreeDepth
+		strings.HasPrefix(name, "#") || name == "4913" || name == "node_modules" || depth > maxTreeDepth ||
+		name == "target" && d.IsDir() && isFile(filepath.Join(filepath.Dir(path), "Cargo.toml"))
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }

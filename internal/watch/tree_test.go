@@ -43,12 +43,13 @@ func TestATreeChangesWithItsFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, true},
+		{"a package of npm", func() { write(t, filepath.Join(mkdir(t, dir, "node_modules"), "a.js"), "x") }, false},
+		{"a manifest of cargo", func() { write(t, filepath.Join(dir, "Cargo.toml"), "[package]") }, true},
+		{"what cargo has built", func() { write(t, filepath.Join(mkdir(t, dir, "target"), "a.o"), "x") }, false},
+		{"a directory of that name elsewhere", func() { write(t, filepath.Join(mkdir(t, dir, "sub/target"), "a.go"), "x") }, true},
 		{"a file less", func() { os.Remove(filepath.Join(dir, "b.go")) }, true},
 		{"a file in a new directory", func() {
-			if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			write(t, filepath.Join(dir, "sub", "c.go"), "package sub")
+			write(t, filepath.Join(mkdir(t, dir, "sub"), "c.go"), "package sub")
 		}, true},
 	}
 	for _, s := range steps {
@@ -57,6 +58,29 @@ func TestATreeChangesWithItsFiles(t *testing.T) {
 			t.Errorf("after %s, Changed = %v, want %v", s.name, got, s.want)
 		}
 	}
+}
+
+func TestNewestIsTheYoungestFile(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"old.c", "young.c", "younger.wasm", ".youngest"} {
+		write(t, filepath.Join(dir, name), "x")
+		at := time.Unix(int64(i), 0)
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := watch.Newest(dir); err != nil || !got.Equal(time.Unix(1, 0)) {
+		t.Errorf("Newest = %v, %v, want the time of young.c", got, err)
+	}
+}
+
+func mkdir(t *testing.T, dir, name string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestAFileThatIsGoneHasNotChanged(t *testing.T) {

@@ -76,7 +76,8 @@ type Model struct {
 }
 
 type Plugin struct {
-	Path    string         `yaml:"path"`   // a .wasm file, a script in JavaScript, an Extism manifest, the directory of a Go source, or builtin:NAME
+	Path    string         `yaml:"path"` // a .wasm file, a script in JavaScript, an Extism manifest, the directory of a Go source, or builtin:NAME
+	Build   PluginBuild    `yaml:"build"`
 	Engine  string         `yaml:"engine"` // extismsdk, for an Extism plugin that is trusted; absent: the sandbox
 	Grant   Grants         `yaml:"grant"`
 	Tenants []string       `yaml:"tenants"` // the only ones that have it; absent: all
@@ -87,6 +88,12 @@ type Plugin struct {
 
 	Prefix string            `yaml:"prefix"` // of its tools' names
 	Rename map[string]string `yaml:"rename"` // its tools, by their own names
+}
+
+// PluginBuild is the command that makes the module at a plugin's path of its source.
+type PluginBuild struct {
+	Run []string `yaml:"run"` // a program and its arguments, which no shell reads
+	In  string   `yaml:"in"`  // the directory of the source, where it runs; absent: that of the module
 }
 
 type PluginLimits struct {
@@ -282,9 +289,8 @@ func (c *Config) check() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
-		if e := c.Plugins[name].Engine; e != "" && e != extismsdk.Name {
-			return c.ErrorAt(Keys("plugins", name, "engine"), "engine of plugin %q is %q", name, e).
-				WithHint("leave it out for the sandbox, or use %s for an Extism plugin that is trusted", extismsdk.Name)
+		if err := c.Plugins[name].check(name, c); err != nil {
+			return err
 		}
 	}
 	if err := c.checkVariables(); err != nil {
@@ -303,6 +309,25 @@ func (c *Config) check() error {
 	}
 	if c.Default != "" && !slices.Contains(c.TargetNames(), c.Default) {
 		return c.Unknown(Keys("default"), "network or agent", c.Default, c.TargetNames())
+	}
+	return nil
+}
+
+// check returns what cannot be in the entry of the plugin with that name.
+func (p Plugin) check(name string, c *Config) error {
+	if p.Engine != "" && p.Engine != extismsdk.Name {
+		return c.ErrorAt(Keys("plugins", name, "engine"), "engine of plugin %q is %q", name, p.Engine).
+			WithHint("leave it out for the sandbox, or use %s for an Extism plugin that is trusted", extismsdk.Name)
+	}
+	switch {
+	case len(p.Build.Run) == 0 && p.Build.In == "":
+		return nil
+	case len(p.Build.Run) == 0 || p.Build.Run[0] == "":
+		return c.ErrorAt(Keys("plugins", name, "build"), "plugin %q has no build command", name).WithHint("name the program and its arguments: build: {run: [./build.sh, plugin.wasm]}")
+	case p.Build.In == "" && path.Dir(p.Path) == ".":
+		return c.ErrorAt(Keys("plugins", name, "build"), "the source of plugin %q would be the whole project", name).WithHint("put it into a directory of its own, and name that: build: {run: [...], in: %s}", name)
+	case path.Ext(p.Path) != ".wasm":
+		return c.ErrorAt(Keys("plugins", name, "path"), "plugin %q has a build command, and its path %q is no module", name, p.Path).WithHint("name the .wasm file that the command makes")
 	}
 	return nil
 }

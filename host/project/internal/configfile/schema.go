@@ -180,6 +180,9 @@ func keyDocs() map[string]keyDoc {
 		"MemoryScope.run":         say("Whether each run has memories of its own."),
 
 		"Plugin.path":      say("A .wasm file, an Extism manifest (.json), the directory of a Go source (built when it has changed), or builtin:NAME. Relative to this file. A manifest grants nothing: its allowed_hosts are what the plugin asks for."),
+		"Plugin.build":     say("The command that makes the module at path of a source in any language. It runs when the module is missing or older than a file of its directory, and while a host runs, when one is saved."),
+		"PluginBuild.run":  say("The program and its arguments, which no shell reads, such as [./build.sh, plugin.wasm]. It runs as the user of the host."),
+		"PluginBuild.in":   say("The directory of the source, in which the command runs. Relative to this file. Absent: the directory of path."),
 		"Plugin.engine":    among("What runs it: extismsdk, Extism's own SDK, for an Extism plugin that is trusted as this program is. Absent: the sandbox.", extismsdk.Name),
 		"Plugin.grant":     say("What it may do, of what it asks for. Absent: nothing."),
 		"Plugin.tenants":   say("The only tenants that have it. Absent: all."),

@@ -26,7 +26,7 @@ func NewPlugins(t *ui.Terminal, getenv func(string) string, compiler func(contex
 
 // Modules reads plugins' modules for commands.
 func (p *Plugins) Modules() *project.Modules {
-	return project.NewModules(&project.ModulesOptions{Getenv: p.getenv, Log: p.term.GuestLog(), Compiler: p.compiler})
+	return project.NewModules(&project.ModulesOptions{Getenv: p.getenv, Log: p.term.GuestLog(), Compiler: p.compiler, Commands: true})
 }
 
 // WithRuntime opens a runtime for one command.
