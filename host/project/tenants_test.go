@@ -125,11 +125,11 @@ func TestSavedPricesAreThoseOfTheNextCalls(t *testing.T) {
 		says    string
 	}{
 		{"", "", false, ""},
-		{"prices: {version: v1, models: {scripted: {input: 1, output: 2}}}\n", "v1", true, "prices are taken"},
-		{"prices: {version: v2, models: {scripted: {input: 1000, output: 2000}}}\n", "v2", true, "prices are taken"},
+		{"prices: {version: v1, models: {scripted: {input: 1, output: 2}}}\n", "v1", true, "prices and MCP servers are taken"},
+		{"prices: {version: v2, models: {scripted: {input: 1000, output: 2000}}}\n", "v2", true, "prices and MCP servers are taken"},
 		{"prices: {version: v3, models: {scripted: {input: -1}}}\n", "v2", true, "stays as it was"},
-		{"tenants: {acme: {budget: {money: 0.000001}}}\nprices: {version: v4, models: {scripted: {input: 1000}}}\n", "", false, "prices are taken"},
-		{"", "", false, "prices are taken"},
+		{"tenants: {acme: {budget: {money: 0.000001}}}\nprices: {version: v4, models: {scripted: {input: 1000}}}\n", "", false, "prices and MCP servers are taken"},
+		{"", "", false, "prices and MCP servers are taken"},
 	} {
 		said = nil
 		write("agenthost.yaml", text+c.saved)
