@@ -4,9 +4,13 @@ package kits
 
 import "embed"
 
-// Files holds the Go kit at go/, as it stands in this repository.
+// Files holds the kits as they stand in this repository: that of Go at go/, of C at c/, of
+// Rust at rust/, and the types of JavaScript's at js/.
 //
 //go:embed go/pdk/*.go go/pdkjson/*.go go/pdktest/*.go
+//go:embed c/agenthost.h c/build.sh
+//go:embed rust/Cargo.toml rust/build.sh rust/src/*.rs
+//go:embed js/agenthost.d.ts
 var Files embed.FS
 
 // Vectors holds the golden vectors of the contract at testdata/vectors/.

@@ -41,12 +41,12 @@ var pluginName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 
 // NewPlugin returns the command agenthost plugin new.
 func NewPlugin(t *ui.Terminal) *cobra.Command {
-	var kind string
+	var kind, lang string
 	var asJSON bool
-	var names []string
-	long := `Make a plugin in Go, with its test, from a template. DIR is made, and its last part names
-the plugin. In a Go module, such as a project of agenthost init, the plugin belongs to it;
-elsewhere it becomes a module of its own, and the kit comes along.
+	var names, langs []string
+	long := `Make a plugin from a template. DIR is made, and its last part names the plugin. The kit
+of its language comes along, and no network is needed. In Go, which has a test as well, the
+plugin belongs to the Go module that DIR is in, such as a project of agenthost init.
 
 Kinds:
 `
@@ -54,26 +54,38 @@ Kinds:
 		names = append(names, k.name)
 		long += fmt.Sprintf("  %-10s %s\n", k.name, k.what)
 	}
+	long += "\nLanguages:\n"
+	for _, l := range pluginLanguages() {
+		langs = append(langs, l.name)
+		long += fmt.Sprintf("  %-10s %s\n", l.name, l.needs)
+	}
 	c := &cobra.Command{
-		Use:     "new DIR",
-		Short:   "Make a plugin from a template",
-		Long:    strings.TrimSpace(long),
-		Example: "  agenthost plugin new shop/plugins/weather --kind tool",
-		Args:    cli.Args(cobra.ExactArgs(1)),
+		Use:   "new DIR",
+		Short: "Make a plugin from a template",
+		Long:  strings.TrimSpace(long),
+		Example: `  agenthost plugin new shop/plugins/weather --kind tool
+  agenthost plugin new dice --lang js`,
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			i := slices.Index(names, kind)
 			if i < 0 {
 				return cli.UsageError(fmt.Errorf("--kind: there is no %q; there are: %s", kind, strings.Join(names, ", ")), c.CommandPath())
 			}
-			return newPlugin(t, filepath.Clean(list[0]), pluginKinds()[i], asJSON)
+			l := slices.Index(langs, lang)
+			if l < 0 {
+				return cli.UsageError(fmt.Errorf("--lang: there is no %q; there are: %s", lang, strings.Join(langs, ", ")), c.CommandPath())
+			}
+			return newPlugin(t, filepath.Clean(list[0]), pluginKinds()[i], pluginLanguages()[l], asJSON)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
 	c.Flags().StringVar(&kind, "kind", names[0], "one of: "+strings.Join(names, ", "))
+	c.Flags().StringVar(&lang, "lang", langs[0], "one of: "+strings.Join(langs, ", "))
 	c.Flags().BoolVar(&asJSON, "json", false, cli.JSONUsage)
 	cli.CompleteWords(c, "kind", names)
+	cli.CompleteWords(c, "lang", langs)
 	return c
 }
 
@@ -82,10 +94,11 @@ type madePlugin struct {
 	Dir    string   `json:"dir"`
 	Plugin string   `json:"plugin"`
 	Kind   string   `json:"kind"`
+	Lang   string   `json:"lang"`
 	Files  []string `json:"files"`
 }
 
-func newPlugin(t *ui.Terminal, dir string, kind pluginKind, asJSON bool) error {
+func newPlugin(t *ui.Terminal, dir string, kind pluginKind, lang pluginLanguage, asJSON bool) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return host.Errorf(host.FailedPrecondition, "make plugin: %w", err)
@@ -95,13 +108,13 @@ func newPlugin(t *ui.Terminal, dir string, kind pluginKind, asJSON bool) error {
 		return host.Errorf(host.InvalidArgument, "make plugin: %q is no name of a plugin", name).
 			WithHint("name a directory with small letters, digits, _ and -, such as plugins/weather")
 	}
-	files, err := pluginFiles(abs, name, kind)
+	files, err := lang.files(abs, name, kind)
 	if err != nil {
 		return err
 	}
 	if there := existing(dir, files); there != "" {
 		return host.Errorf(host.FailedPrecondition, "make plugin: %s has %s already", dir, there).
-			WithHint("name another directory, which names the plugin: agenthost plugin new %s --kind %s", termtext.ShellWord(dir+"2"), kind.name)
+			WithHint("name another directory, which names the plugin: agenthost plugin new %s --kind %s%s", termtext.ShellWord(dir+"2"), kind.name, lang.flag())
 	}
 	written := slices.Sorted(maps.Keys(files))
 	for _, file := range written {
@@ -110,12 +123,15 @@ func newPlugin(t *ui.Terminal, dir string, kind pluginKind, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		return ui.PrintJSON(t.Out, madePlugin{Dir: dir, Plugin: name, Kind: kind.name, Files: written})
+		return ui.PrintJSON(t.Out, madePlugin{Dir: dir, Plugin: name, Kind: kind.name, Lang: lang.name, Files: written})
 	}
-	self, where := ui.Self(), termtext.ShellWord(dir)
 	config, plugin := nearestProject(dir, abs)
-	fmt.Fprintf(t.Out, "Made %s: %s.\n\nTest it, and hold its module to the rules of the contract:\n  (cd %s && go test .)\n  %s plugin test %s\n\nUse it in %s:\n  plugins: {%s: {path: %s}}\n  %s\n",
-		where, kind.what, where, self, where, config, name, plugin, strings.ReplaceAll(kind.use, "NAME", name))
+	fmt.Fprintf(t.Out, "Made %s: %s.\n\n%s:\n", termtext.ShellWord(dir), kind.what, lang.doing)
+	if command := lang.command(name); command != "" {
+		fmt.Fprintf(t.Out, "  (cd %s && %s)\n", termtext.ShellWord(dir), command)
+	}
+	fmt.Fprintf(t.Out, "  %s plugin test %s\n\nUse it in %s:\n  plugins: {%s: {%s}}\n  %s\n",
+		ui.Self(), termtext.ShellWord(filepath.Join(dir, lang.module(name))), config, name, lang.entry(plugin, name), strings.ReplaceAll(kind.use, "NAME", name))
 	return nil
 }
 
@@ -136,15 +152,13 @@ func nearestProject(dir, abs string) (config, plugin string) {
 	}
 }
 
-// pluginFiles returns the files of a new plugin, by their names in it.
-func pluginFiles(dir, name string, kind pluginKind) (map[string][]byte, error) {
+// goFiles returns the files of a new plugin in Go, by their names in it.
+func goFiles(dir, name string, kind pluginKind) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	if err := addFiles(files, "", templates, path.Join("templates/plugin", kind.name), all); err != nil {
 		return nil, err
 	}
-	for file, text := range files {
-		files[file] = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`"example"`), []byte(`"`+name+`"`)), []byte("Command example"), []byte("Command "+name))
-	}
+	nameFiles(files, name)
 	inModule, err := inKitModule(dir)
 	if inModule || err != nil {
 		return files, err

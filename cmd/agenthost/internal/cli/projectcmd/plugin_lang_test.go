@@ -1,0 +1,62 @@
+package projectcmd
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/plugintest"
+	"github.com/agenthost/agenthost/host/project"
+	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/pdk/js"
+)
+
+// exitNoToolchain is the exit code of a kit's build.sh that finds no compiler.
+const exitNoToolchain = 69
+
+// Every plugin of plugin new is built by the command that it names, and holds the rules of
+// plugin test. Go's are tested by the script plugin_new.
+func TestNewPluginsOfEveryLanguageKeepTheContract(t *testing.T) {
+	for _, lang := range pluginLanguages()[1:] {
+		for _, kind := range pluginKinds() {
+			t.Run(lang.name+"/"+kind.name, func(t *testing.T) {
+				t.Parallel()
+				if lang.name == "rust" || kind.name != "tool" {
+					longtest.Need(t, "compilers take seconds")
+				}
+				dir := filepath.Join(t.TempDir(), "weather")
+				files, err := lang.files(dir, "weather", kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, text := range files {
+					if err := writeNew(filepath.Join(dir, name), text); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if command := lang.command("weather"); command != "" {
+					buildNew(t, dir, command)
+				}
+				wasm, err := project.NewModules(nil).ReadModule(t.Context(), nil, filepath.Join(dir, lang.module("weather")), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plugintest.TestGuest(t, wasm, &plugintest.Options{Repeats: 20, Runtime: &plugin.Options{Interpreters: [][]byte{js.Engine()}}})
+			})
+		}
+	}
+}
+
+func buildNew(t *testing.T, dir, command string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = dir
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitNoToolchain {
+		t.Skipf("run .ci/toolchains.sh: %s", text)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, text)
+	}
+}
