@@ -49,6 +49,7 @@ type callFlags struct {
 	grants          []string
 	config          map[string]string // of an Extism plugin
 	report, raw     bool
+	json            bool
 }
 
 func pluginCall(l *local) *cobra.Command {
@@ -84,6 +85,7 @@ and outline gets what the plugin's manifest asks for.`,
 	}
 	f.add(c)
 	c.Flags().BoolVar(&f.raw, "raw", false, "pass the input as it is, whatever bytes it has, without holding arguments to the tool's parameters")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object: the output, whether it is an error, and what the call cost")
 	c.Flags().BoolVar(&f.report, "report", false, "print what the call cost to stderr, as one JSON object")
 	return c
 }
@@ -256,7 +258,7 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 	}
 	result, err := p.Call(ctx, "", r.export, r.input, opts)
 	if r.flags.report {
-		if err := r.report(result.Cost); err != nil {
+		if err := ui.PrintTimed(r.local.term.Err, reportOf(result.Cost)); err != nil {
 			return err
 		}
 	}
@@ -370,13 +372,26 @@ type callReport struct {
 	OutputBytes  int   `json:"output_bytes"`
 }
 
-func (r *rawCall) report(c *host.Cost) error {
+func reportOf(c *host.Cost) callReport {
 	if c == nil {
 		c = &host.Cost{}
 	}
-	return ui.PrintTimed(r.local.term.Err, callReport{
-		Instructions: c.Instructions, DurationUS: c.DurationUS, PeakMemory: c.PeakMemory, HostCalls: c.HostCalls, OutputBytes: c.OutputBytes,
-	})
+	return callReport{Instructions: c.Instructions, DurationUS: c.DurationUS, PeakMemory: c.PeakMemory, HostCalls: c.HostCalls, OutputBytes: c.OutputBytes}
+}
+
+// callResult is the output of call --json.
+type callResult struct {
+	Output json.RawMessage `json:"output"` // null for an observer without any
+	Failed bool            `json:"failed"` // the output is an error object
+	Report json.RawMessage `json:"report"` // as of --report
+}
+
+func (r *rawCall) printResult(output []byte, result *plugin.CallResult) error {
+	var report bytes.Buffer
+	if err := ui.PrintTimed(&report, reportOf(result.Cost)); err != nil {
+		return err
+	}
+	return ui.PrintJSON(r.local.term.Out, callResult{Output: output, Failed: result.GuestError, Report: report.Bytes()})
 }
 
 // print writes the output, which must be JSON, as the plugin wrote it. Only
@@ -385,14 +400,23 @@ func (r *rawCall) print(result *plugin.CallResult) error {
 	out := bytes.TrimSpace(result.Output)
 	switch {
 	case len(out) == 0 && r.export == "observe" && !result.GuestError:
-		return nil
+		if !r.flags.json {
+			return nil
+		}
+		out = []byte("null")
 	case !json.Valid(out) && !slices.Contains(exports(), r.export): // of an Extism function, like a tool's result
 		out, _ = json.Marshal(string(result.Output))
 	case !json.Valid(out):
 		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", open.PluginID(r.file), r.export, ui.Clip(string(out))).
 			WithHint("the plugin is broken; see pdk/ABI.md")
 	}
-	if _, err := r.local.term.Out.Write(append(out, '\n')); err != nil {
+	var err error
+	if r.flags.json {
+		err = r.printResult(out, result)
+	} else {
+		_, err = r.local.term.Out.Write(append(out, '\n'))
+	}
+	if err != nil {
 		return err
 	}
 	if result.GuestError {

@@ -26,6 +26,7 @@ import (
 type grantFlags struct {
 	tenant             string
 	all, force, dryRun bool
+	json               bool
 }
 
 func pluginGrant(t *ui.Terminal, projects *open.Projects) *cobra.Command {
@@ -55,6 +56,7 @@ What the plugin does not ask for would change nothing, and is refused without
 	flags.StringVar(&f.tenant, "tenant", "", "grant it for this tenant only (default: for all that have no grants of their own)")
 	flags.BoolVar(&f.all, "all", false, "grant everything that it asks for")
 	flags.BoolVar(&f.force, "force", false, "also what it does not ask for")
+	flags.BoolVar(&f.json, "json", false, cli.JSONUsage)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the change and do not make it")
 	open.CompleteFlag(c, "tenant", (*project.File).Tenants)
 	return c
@@ -145,20 +147,33 @@ func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 		WithHint("it asks for %s; --force grants it all the same", ui.OneLine(asks))
 }
 
+// grantResult is the output of grant --json.
+type grantResult struct {
+	File    string   `json:"file"`
+	Plugin  string   `json:"plugin"`
+	Tenant  string   `json:"tenant,omitempty"`
+	Grants  []string `json:"grants"`
+	Changed bool     `json:"changed"` // the file did not grant that already
+	Written bool     `json:"written"` // not with --dry-run
+}
+
 // edit writes the configuration with the grants, if that changes it.
 func (g *granting) edit() error {
 	text, err := g.file.Grant(g.id, g.flags.tenant, g.words)
 	if err != nil {
 		return err
 	}
-	if !text.Changed() {
+	if !text.Changed() && !g.flags.json {
 		_, err := fmt.Fprintf(g.term.Out, "%s grants that already\n", g.file.Name())
 		return err
 	}
-	if !g.flags.dryRun {
+	if text.Changed() && !g.flags.dryRun {
 		if err := replaceFile(g.file.Name(), text.After); err != nil {
 			return host.Errorf(host.FailedPrecondition, "write %s: %w", g.file.Name(), err).WithHint("make it writable for this user")
 		}
+	}
+	if g.flags.json {
+		return ui.PrintJSON(g.term.Out, grantResult{File: g.file.Name(), Plugin: g.id, Tenant: g.flags.tenant, Grants: g.words, Changed: text.Changed(), Written: text.Changed() && !g.flags.dryRun})
 	}
 	return printDiff(g.term.Out, ui.NewPrinter(g.term), g.file.Name(), string(text.Before), string(text.After))
 }

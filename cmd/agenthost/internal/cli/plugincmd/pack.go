@@ -3,18 +3,15 @@ package plugincmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
-	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/files"
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/project"
-	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/pdk/js"
 )
 
@@ -23,6 +20,7 @@ type packing struct {
 	manifest   string // a file; "" has the plugin describe itself
 	out        string
 	standalone bool
+	json       bool
 }
 
 func pluginPack(l *local) *cobra.Command {
@@ -51,6 +49,7 @@ version; with --standalone the engine is in it, and it runs on any host.`,
 	}
 	c.Flags().StringVar(&o.manifest, "manifest", "", "a file with the manifest (default: the plugin describes itself)")
 	c.Flags().StringVarP(&o.out, "output", "o", "", "the file to write (default: FILE with the ending .wasm, which must be another)")
+	c.Flags().BoolVar(&o.json, "json", false, cli.JSONUsage)
 	c.Flags().BoolVar(&o.standalone, "standalone", false, "put the engine of a script into the file")
 	return c
 }
@@ -74,15 +73,7 @@ func (l *local) pack(ctx context.Context, rt *plugin.Runtime, file string, o *pa
 	if err != nil {
 		return err
 	}
-	if err := files.Write(out, wasm); err != nil {
-		return host.Errorf(host.FailedPrecondition, "write %s: %w", out, err).WithHint("name another file with -o")
-	}
-	in, err := plugin.Inspect(wasm)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(l.term.Out, "%s\n  size    %s bytes\n  digest  %s\n", out, termtext.Thousands(int64(in.Size)), in.Digest)
-	return err
+	return l.writeModule(out, wasm, o.json)
 }
 
 func readPackable(file string, standalone bool) ([]byte, error) {

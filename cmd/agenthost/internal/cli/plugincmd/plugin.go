@@ -43,6 +43,7 @@ type local struct {
 
 func pluginBuild(l *local) *cobra.Command {
 	var out string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "build DIR",
 		Short: "Build the Go plugin in a directory",
@@ -53,15 +54,16 @@ toolchain give the same bytes.`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
-				return l.build(c.Context(), rt, list[0], out)
+				return l.build(c.Context(), rt, list[0], out, asJSON)
 			})
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, cli.JSONUsage)
 	c.Flags().StringVarP(&out, "output", "o", "", "the file to write (default: DIR/NAME.wasm, named like DIR)")
 	return c
 }
 
-func (l *local) build(ctx context.Context, rt *plugin.Runtime, dir, out string) error {
+func (l *local) build(ctx context.Context, rt *plugin.Runtime, dir, out string, asJSON bool) error {
 	wasm, err := l.plugins.Modules().Build(ctx, rt, dir, l.term.Announce)
 	if err != nil {
 		return err
@@ -69,12 +71,27 @@ func (l *local) build(ctx context.Context, rt *plugin.Runtime, dir, out string) 
 	if out == "" {
 		out = project.ModulePath(dir)
 	}
+	return l.writeModule(out, wasm, asJSON)
+}
+
+// moduleFile is the output of build --json and pack --json.
+type moduleFile struct {
+	File   string `json:"file"`
+	Size   int    `json:"size"`
+	Digest string `json:"digest"`
+}
+
+// writeModule writes a module that a command has made, and says so.
+func (l *local) writeModule(out string, wasm []byte, asJSON bool) error {
 	if err := files.Write(out, wasm); err != nil {
 		return host.Errorf(host.FailedPrecondition, "write %s: %w", out, err).WithHint("name another file with -o")
 	}
 	in, err := plugin.Inspect(wasm)
 	if err != nil {
 		return err
+	}
+	if asJSON {
+		return ui.PrintJSON(l.term.Out, moduleFile{File: out, Size: in.Size, Digest: in.Digest})
 	}
 	_, err = fmt.Fprintf(l.term.Out, "%s\n  size    %s bytes\n  digest  %s\n", out, termtext.Thousands(int64(in.Size)), in.Digest)
 	return err
