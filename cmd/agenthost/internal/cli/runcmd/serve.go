@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type serveFlags struct {
 	metrics, registered bool
 	origins             []string
 	proxies             []string // addresses and networks
+	tokens              tokenFlags
 	model               string
 	drain               time.Duration
 }
@@ -48,7 +50,8 @@ func NewServe(t *ui.Terminal, projects *open.Projects) *cobra.Command {
 each tenant with keys of its own. GET /v1/openapi.json describes the routes.
 
 Every request needs a key: agenthost key create --tenant NAME makes one, also while
-the server runs. An address that other machines reach wants --tls-cert and --tls-key,
+the server runs. With --jwt-issuer a JWT of that OpenID Connect provider is as good: its
+claims name the tenant and the scopes. An address that other machines reach wants --tls-cert and --tls-key,
 or --behind-proxy if a proxy on the way has the certificate.
 
 Saved plugins, grants, tenants, prices and MCP servers are taken as in agenthost dev, and the same commands
@@ -73,6 +76,7 @@ steer the host. SIGTERM and ctrl-C end it: no run begins any more, GET /ready an
 	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy has the certificate, and adds X-Forwarded-For")
 	flags.StringSliceVar(&f.proxies, "proxy", nil, "with --behind-proxy: an address or network of proxies, whose X-Forwarded-For is believed (default: this machine's)")
 	flags.StringSliceVar(&f.origins, "origin", nil, "an origin whose browser pages may call the API, such as https://app.example.com")
+	f.tokens.add(c)
 	flags.BoolVar(&f.metrics, "metrics", false, "serve GET /metrics for Prometheus, to everyone who reaches the address")
 	flags.BoolVar(&f.registered, "registered", false, "serve only tenants that agenthost tenant create has made, whatever key a request has")
 	flags.DurationVar(&f.drain, "drain", defaultDrain, "how long runs may take to end after SIGTERM")
@@ -105,7 +109,7 @@ func (f *serveFlags) check() error {
 		return fmt.Errorf("--listen %s is reached by other machines, and keys would be sent in the clear: give --tls-cert and --tls-key, or --behind-proxy", f.listen)
 	}
 	_, err = f.proxyNetworks()
-	return err
+	return cmp.Or(err, f.tokens.check())
 }
 
 // proxyNetworks returns the networks of the proxies.
@@ -178,7 +182,11 @@ func serve(ctx context.Context, t *ui.Terminal, projects *open.Projects, name st
 // keyedAPI returns the API for the holders of keys, of tenants and of administrators.
 func (f *serveFlags) keyedAPI(h *liveHost, collected *metrics.Collector) (*httpapi.API, error) {
 	opts := h.api
-	store := project.AddCredentials(&opts, h.app, &keys.Options{Address: f.address(h.say), Logger: opts.Logger})
+	tokens, err := f.tokens.verifier()
+	if err != nil {
+		return nil, err
+	}
+	store := project.AddCredentials(&opts, h.app, &keys.Options{Address: f.address(h.say), Tokens: tokens, Logger: opts.Logger})
 	opts.Origins = f.origins
 	served := *opts.MCP
 	served.OnlyLoopback = f.onlyLoopback()
