@@ -98,7 +98,11 @@ func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHa
 	}
 	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent, Schema: made.Parameters}
 	if info.Annotations.NeedsApproval {
-		opts.Approve = host.ApproveAlways("plugin " + p.id + " wants each call approved")
+		reason := "plugin " + p.id + " wants each call approved"
+		if info.Annotations.Destructive {
+			reason += "; the call may change or remove what is there"
+		}
+		opts.Approve = host.ApproveAlways(reason)
 	}
 	spec := info.Spec()
 	spec.Name = part.toolName(info.Name)

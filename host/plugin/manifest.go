@@ -17,15 +17,22 @@ type GuestError = abi.GuestError
 
 // Manifest is a plugin's description of itself: ABI, Name (for people; a plugin is known
 // by the id under which the operator loaded it), Version, Description, the parts that it
-// offers (Tools, Processors, Routers, Providers), the Permissions that it asks for, the
+// offers (Tools, Processors, Routers, Providers, Resources, Prompts), the Permissions that it asks for, the
 // operations that it Requires, and the Health calls that must succeed before it replaces
 // another version. JSON returns it as the plugin wrote it.
 type Manifest = abi.Manifest
 
 // ToolInfo is a tool in a manifest: Name, Description, JSON Schemas of Parameters and
 // Result, Export (of an Extism plugin: the function that is the tool) and Annotations
-// (ReadOnly, Idempotent, NeedsApproval).
+// (ReadOnly, Destructive, Idempotent, NeedsApproval).
 type ToolInfo = abi.ToolInfo
+
+// ResourceInfo is a resource in a manifest: URI, Name, and a Text or the Tool that reads it.
+type ResourceInfo = abi.ResourceInfo
+
+// PromptInfo is a prompt in a manifest: Name, Arguments, and a Text, which Fill fills in, or
+// the Tool that writes it.
+type PromptInfo = abi.PromptInfo
 
 // ProcessorInfo is a processor in a manifest: Name, Input (messages, the default, or
 // outline), Tokens of its outline, and the JSON Schema of its Config.

@@ -153,7 +153,7 @@ func rewritten(t *testing.T, got any, document []byte) []byte {
 		var value any
 		switch got := got.(type) {
 		case *host.ToolOutput:
-			value = map[string]any{"content": got.Content, "state": got.State, "artifacts": pointers(got.Artifacts), "schedule": got.Schedule, "interrupt": got.Interrupt}[name]
+			value = map[string]any{"content": got.Content, "state": got.State, "media": got.Media, "artifacts": pointers(got.Artifacts), "schedule": got.Schedule, "interrupt": got.Interrupt}[name]
 		case *llm.Processed:
 			value = map[string]any{"messages": got.Messages, "edits": chat.EncodeEdits(got.Edits), "report": got.Report}[name]
 		case *host.Route:

@@ -33,6 +33,7 @@ func Modules() map[string][]byte {
 		"lie":    tool(0x41, 7),
 		"quiet":  tool(0x41, 0),
 		"result": says(`{"content":{}}`, 0),
+		"media":  says(`{"content":"a chart","media":[{"type":"media","media_type":"image/png","data":"AQI="}]}`, 0),
 		"open":   module{manifest: `{"abi":1,"name":"guest","tools":[{"name":"t","parameters":{"type":"object","properties":{"amount":{"type":"number"}}}}]}`, data: `{"content":{}}`, exports: []function{{"agenthost_tool", true, writeData(len(`{"content":{}}`), 0)}}}.bytes(),
 		"deep":   tool(0x20, 0, 0x10, importCount),
 		// Grow by a page until that fails, then trap.

@@ -122,7 +122,7 @@ typedef struct {
     uint32_t heap;
     ah_error error;
     ah_json result, report, interrupt;
-    ah_buffer state, artifacts, schedule, edits, next, messages, tools;
+    ah_buffer state, media, artifacts, schedule, edits, next, messages, tools;
     ah_json view;
     ah_text delegate, reason, instructions;
     bool store;
@@ -154,6 +154,8 @@ typedef struct {
   const char *name, *version, *description;
   const char *permissions; /* what it asks for: AH_JSON({"kv": "write"}) */
   const char *requires;    /* operations that it cannot do without: AH_JSON(["http.fetch"]) */
+  const char *resources;   /* texts and files that clients of the host read */
+  const char *prompts;     /* texts that people choose in a client of the host */
   const char *health;      /* calls that a new version must answer before it serves */
   const ah_tool *tools;    /* each list ends with an entry without a name: {0} */
   const ah_processor *processors;
@@ -864,6 +866,10 @@ AH_COLD void ah_append(ah_call *c, ah_buffer *list, ah_json item) {
  * ah_patch(c, ah_make(c, AH_JSON({"op": "add", "path": "/city", "value": %s}), city)). */
 AH_FN void ah_patch(ah_call *c, ah_json operation) { ah_append(c, &c->kit.state, operation); }
 
+/* Adds a media part to the result, for models and clients that take it:
+ * AH_JSON({"type": "media", "media_type": %s, "data": %s}), data in base64. */
+AH_FN void ah_media(ah_call *c, ah_json part) { ah_append(c, &c->kit.media, part); }
+
 /* Adds an artifact: AH_JSON({"name": %s, "parts": [...]}). */
 AH_FN void ah_artifact(ah_call *c, ah_json artifact) { ah_append(c, &c->kit.artifacts, artifact); }
 
@@ -1470,6 +1476,7 @@ AH_FN void ah_write_tool(ah_call *c, ah_buffer *b) {
   }
   ah_answer_json(c, b, "content", c->kit.result.at ? c->kit.result : ah_raw("null"));
   ah_answer_list(c, b, "state", &c->kit.state);
+  ah_answer_list(c, b, "media", &c->kit.media);
   ah_answer_list(c, b, "artifacts", &c->kit.artifacts);
   ah_answer_list(c, b, "schedule", &c->kit.schedule);
 }
@@ -1656,6 +1663,8 @@ AH_FN int32_t ah_describe(const ah_plugin *p) {
   ah_answer_list(c, &b, "providers", &providers);
   ah_describe_json(c, &b, "permissions", p->permissions);
   ah_describe_json(c, &b, "requires", p->requires);
+  ah_describe_json(c, &b, "resources", p->resources);
+  ah_describe_json(c, &b, "prompts", p->prompts);
   ah_describe_json(c, &b, "health", p->health);
   ah_add(c, &b, "}", 1);
   ah_import_output_write(b.at, b.size);

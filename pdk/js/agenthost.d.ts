@@ -34,6 +34,10 @@ export function plugin(about: {
   version?: string;
   description?: string;
   permissions?: Permissions;
+  /** Texts and files that clients of the host read. Each has a text, or the tool that reads it. */
+  resources?: { uri: string; name: string; title?: string; description?: string; media_type?: string; text?: string; tool?: string }[];
+  /** Texts that people choose in a client of the host. Each has a text, or the tool that writes it. */
+  prompts?: { name: string; title?: string; description?: string; arguments?: { name: string; description?: string; required?: boolean }[]; text?: string; tool?: string }[];
   /** Host operations that it cannot do without. */
   requires?: string[];
   /** Calls that a new version must answer before it serves. */
@@ -65,7 +69,7 @@ export function tool<A = any>(spec: {
   parameters?: Schema;
   /** Of what it returns. */
   result?: Schema;
-  annotations?: { read_only?: boolean; idempotent?: boolean; needs_approval?: boolean };
+  annotations?: { read_only?: boolean; destructive?: boolean; idempotent?: boolean; needs_approval?: boolean };
 }, run: (args: A, call: ToolCall) => unknown): void;
 
 export interface ToolCall {
@@ -95,6 +99,8 @@ export interface Scope { tenant?: string; thread?: string; run?: string; network
 export function result(content: unknown, more?: {
   /** RFC 6902 operations on the network's state; needs `state: "write"`. */
   state?: PatchOperation[];
+  /** Images, sounds and files of the result: parts of type media, for models and clients that take them. */
+  media?: Part[];
   artifacts?: { name?: string; parts: Part[]; metadata?: JSONValue }[];
   /** Agents of the network to run next. */
   schedule?: string[];

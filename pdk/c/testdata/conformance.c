@@ -95,6 +95,7 @@ static void answer(ah_call *c) {
   }
   ah_return(c, "%j", ah_get(c->arguments, "content"));
   each(c, ah_get(c->arguments, "state"), ah_patch);
+  each(c, ah_get(c->arguments, "media"), ah_media);
   each(c, ah_get(c->arguments, "artifacts"), ah_artifact);
   each(c, ah_get(c->arguments, "schedule"), schedule);
 }

@@ -16,6 +16,35 @@ type Manifest struct {
 	Requires []string
 }
 
+// A Resource is a text or file that clients of the host read: Text, or what the tool of
+// the name Tool answers to {"uri": ...}, a string as a text and anything else as JSON.
+type Resource struct {
+	URI         string // absolute, "shop://terms"; or a template, "shop://orders/{id}"
+	Name        string
+	Title       string
+	Description string
+	MediaType   string
+	Text, Tool  string // one of them
+}
+
+// A Prompt is a text that a person chooses in a client of the host: Text, in which
+// {{.arguments.NAME}} stands for an argument, or what the tool of the name Tool answers to
+// the arguments, a string.
+type Prompt struct {
+	Name        string
+	Title       string
+	Description string
+	Arguments   []PromptArgument
+	Text, Tool  string // one of them
+}
+
+// A PromptArgument is an argument that a person fills in.
+type PromptArgument struct {
+	Name        string
+	Description string
+	Required    bool
+}
+
 // Permissions are what a plugin asks for. The operator grants all or part of
 // it; without a grant every one of them is denied.
 type Permissions struct {
@@ -65,6 +94,7 @@ type ToolSpec struct {
 	Result      Raw // JSON Schema of the content, if it is to be known
 
 	ReadOnly      bool // changes nothing
+	Destructive   bool // may change or remove what is there, and not only add to it
 	Idempotent    bool // calling twice with one idempotency key is calling once
 	NeedsApproval bool // a person must agree to each call
 
@@ -124,6 +154,51 @@ func appendManifest(w *Writer, p *Plugin) {
 	w.EndObject()
 }
 
+func describeResources(p *Plugin, w *Writer) {
+	w.key("resources").BeginArray()
+	for i := range p.resources {
+		p.resources[i].append(w)
+	}
+	w.EndArray()
+}
+
+func describePrompts(p *Plugin, w *Writer) {
+	w.key("prompts").BeginArray()
+	for i := range p.prompts {
+		p.prompts[i].append(w)
+	}
+	w.EndArray()
+}
+
+func (r *Resource) append(w *Writer) {
+	w.BeginObject().key("uri").Str(r.URI).key("name").Str(r.Name)
+	w.member("title", r.Title)
+	w.member("description", r.Description)
+	w.member("media_type", r.MediaType)
+	w.member("text", r.Text)
+	w.member("tool", r.Tool)
+	w.EndObject()
+}
+
+func (p *Prompt) append(w *Writer) {
+	w.BeginObject().key("name").Str(p.Name)
+	w.member("title", p.Title)
+	w.member("description", p.Description)
+	if len(p.Arguments) > 0 {
+		w.key("arguments").BeginArray()
+		for _, a := range p.Arguments {
+			w.BeginObject().key("name").Str(a.Name)
+			w.member("description", a.Description)
+			w.flag("required", a.Required)
+			w.EndObject()
+		}
+		w.EndArray()
+	}
+	w.member("text", p.Text)
+	w.member("tool", p.Tool)
+	w.EndObject()
+}
+
 func describeTools(p *Plugin, w *Writer) {
 	w.key("tools").BeginArray()
 	for _, t := range p.tools {
@@ -169,9 +244,10 @@ func (t *ToolSpec) append(w *Writer) {
 	}
 	w.key("parameters").Raw(parameters)
 	w.rawMember("result", t.Result)
-	if t.ReadOnly || t.Idempotent || t.NeedsApproval {
+	if t.ReadOnly || t.Destructive || t.Idempotent || t.NeedsApproval {
 		w.key("annotations").BeginObject()
 		w.flag("read_only", t.ReadOnly)
+		w.flag("destructive", t.Destructive)
 		w.flag("idempotent", t.Idempotent)
 		w.flag("needs_approval", t.NeedsApproval)
 		w.EndObject()

@@ -14,6 +14,8 @@ type Plugin struct {
 	processors []*ProcessorSpec
 	routers    []*RouterSpec
 	providers  []*ProviderSpec
+	resources  []Resource
+	prompts    []Prompt
 
 	kinds [kindCount]kind
 	calls memory
@@ -33,7 +35,9 @@ const (
 	kindProcess
 	kindRoute
 	kindProvide
-	kindObserve // described with its provider
+	kindObserve  // described with its provider
+	kindResource // a resource, which no export serves
+	kindPrompt   // likewise
 	kindCount
 )
 
@@ -67,6 +71,24 @@ func (p *Plugin) Tool(name, description, parameters string, handler func(c *Call
 	p.tools = append(p.tools, t)
 	p.kinds[kindTool] = kind{describeTools, runTool}
 	return t
+}
+
+// OfferResource registers a resource: a text or file that clients of the host read.
+func OfferResource(r Resource) { registered.OfferResource(r) }
+
+// OfferResource is the method form of the function of the same name.
+func (p *Plugin) OfferResource(r Resource) {
+	p.resources = append(p.resources, r)
+	p.kinds[kindResource].describe = describeResources
+}
+
+// OfferPrompt registers a prompt: a text that people choose in a client of the host.
+func OfferPrompt(prompt Prompt) { registered.OfferPrompt(prompt) }
+
+// OfferPrompt is the method form of the function of the same name.
+func (p *Plugin) OfferPrompt(prompt Prompt) {
+	p.prompts = append(p.prompts, prompt)
+	p.kinds[kindPrompt].describe = describePrompts
 }
 
 // Processor registers a processor that is given the messages of a conversation.

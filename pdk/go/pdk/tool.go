@@ -28,7 +28,8 @@ type Call struct {
 	Resumed []Answer
 
 	content   Writer
-	patch     Writer // elements of an array, and so are the next two
+	patch     Writer // elements of an array, and so are the next three
+	media     Writer
 	artifacts Writer
 	schedule  Writer
 	interrupt Raw // the interrupt object, "" if absent
@@ -168,6 +169,11 @@ func (c *Call) Patch(ops ...PatchOp) {
 	}
 }
 
+// Media adds an image, a sound or a file to the result, a [MediaPart] or a
+// [MediaDataPart]: for models and clients that take it, beside the content that all
+// read.
+func (c *Call) Media(part Part) { c.media.part(&part) }
+
 // Artifact adds something the call made. A named one replaces the one of that
 // name. Metadata may be "".
 func (c *Call) Artifact(name string, metadata Raw, parts ...Part) {
@@ -233,9 +239,10 @@ func runTool(p *Plugin, in *reader) error {
 func (c *Call) reset() {
 	c.content.Reset()
 	c.patch.Reset()
+	c.media.Reset()
 	c.artifacts.Reset()
 	c.schedule.Reset()
-	*c = Call{content: c.content, patch: c.patch, artifacts: c.artifacts, schedule: c.schedule}
+	*c = Call{content: c.content, patch: c.patch, media: c.media, artifacts: c.artifacts, schedule: c.schedule}
 }
 
 func (in *reader) call(c *Call, last *names) {
@@ -303,6 +310,7 @@ func (c *Call) append(w *Writer) {
 	}
 	w.key("content").Raw(borrowed(&c.content))
 	w.elements("state", &c.patch)
+	w.elements("media", &c.media)
 	w.elements("artifacts", &c.artifacts)
 	w.elements("schedule", &c.schedule)
 	w.EndObject()

@@ -29,6 +29,11 @@ func TestToolResultVectors(t *testing.T) {
 				from, _ := op.Get("from").Str()
 				c.Patch(pdk.PatchOp{Op: kind, Path: path, From: from, Value: op.Get("value")})
 			}
+			if list := document.Get("media"); list != "" {
+				for _, part := range parts(t, list) {
+					c.Media(part)
+				}
+			}
 			for a := range document.Get("artifacts").Elements() {
 				name, _ := a.Get("name").Str()
 				c.Artifact(name, a.Get("metadata"), parts(t, a.Get("parts"))...)
@@ -274,11 +279,30 @@ func TestErrorVectors(t *testing.T) {
 // TestManifestVectors registers what the fullest manifest lists and compares
 // what the kit writes of it.
 func TestManifestVectors(t *testing.T) {
-	full := func(v *vector) bool { return v.Name == "full" }
-	vectorsThat(t, "manifest", "manifest", full, func(t *testing.T, _ *vector, document pdk.Raw) {
-		host := pdktest.Host{Plugin: fullPlugin()}
-		requireSame(t, host.Run(t, "describe", ""), document)
+	plugins := map[string]func() *pdk.Plugin{"full": fullPlugin, "resources and prompts": offeringPlugin}
+	vectorsThat(t, "manifest", "manifest", func(v *vector) bool { return plugins[v.Name] != nil }, func(t *testing.T, v *vector, document pdk.Raw) {
+		host := pdktest.Host{Plugin: plugins[v.Name]()}
+		requireSame(t, withoutEmptyPermissions(host.Run(t, "describe", "")), document)
 	})
+}
+
+// withoutEmptyPermissions leaves out the permissions of a plugin that asks for none.
+func withoutEmptyPermissions(manifest pdk.Raw) pdk.Raw {
+	return pdk.Raw(strings.Replace(string(manifest), `,"permissions":{}`, "", 1))
+}
+
+func offeringPlugin() *pdk.Plugin {
+	var p pdk.Plugin
+	p.Describe(pdk.Manifest{Name: "shop"})
+	p.OfferResource(pdk.Resource{URI: "shop://terms", Name: "terms", Title: "Terms", Description: "What holds for every order.", MediaType: "text/markdown", Text: "# Terms"})
+	p.OfferResource(pdk.Resource{URI: "shop://orders/{id}", Name: "order", Tool: "order"})
+	p.OfferPrompt(pdk.Prompt{Name: "complaint", Title: "Complaint", Description: "A letter about an order.",
+		Arguments: []pdk.PromptArgument{{Name: "order", Description: "Its number.", Required: true}, {Name: "tone"}},
+		Text:      "Write a {{.arguments.tone}} letter about order {{.arguments.order}}."})
+	p.OfferPrompt(pdk.Prompt{Name: "reply", Tool: "letter"})
+	p.Tool("order", "An order.", `{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`, nil).ReadOnly = true
+	p.Tool("letter", "A letter.", `{"type":"object"}`, nil)
+	return &p
 }
 
 func fullPlugin() *pdk.Plugin {

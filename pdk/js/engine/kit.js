@@ -314,8 +314,8 @@
     constructor(answer) { this.answer = answer; }
   }
 
-  const result = (content, { state, artifacts, schedule } = {}) =>
-    new Result({ content: content === undefined ? null : content, state, artifacts, schedule });
+  const result = (content, { state, media, artifacts, schedule } = {}) =>
+    new Result({ content: content === undefined ? null : content, state, media, artifacts, schedule });
   const interrupt = (reason, data) => new Result({ interrupt: { reason, data } });
 
   const toolAnswer = (r) => (r instanceof Result ? r.answer : { content: r === undefined ? null : r });

@@ -138,6 +138,20 @@ impl Plugin {
         self
     }
 
+    /// Texts and files that clients of the host read, each with a text, or the tool that reads it:
+    /// `json!([{"uri": "shop://terms", "name": "terms", "text": "..."}])`.
+    pub fn resources(mut self, list: Json) -> Plugin {
+        self.about = self.about.with("resources", list);
+        self
+    }
+
+    /// Texts that people choose in a client of the host, each with a text, or the tool that writes
+    /// it: `json!([{"name": "letter", "arguments": [{"name": "to"}], "text": "..."}])`.
+    pub fn prompts(mut self, list: Json) -> Plugin {
+        self.about = self.about.with("prompts", list);
+        self
+    }
+
     /// Calls that a new version must answer before it serves.
     pub fn health(mut self, calls: Json) -> Plugin {
         self.about = self.about.with("health", calls);

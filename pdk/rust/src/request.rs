@@ -152,6 +152,7 @@ pub(crate) fn config<T: FromJson>(v: &Option<Json>) -> Result<T> {
 pub struct Answer {
     content: Json,
     state: Vec<Json>,
+    media: Vec<Json>,
     artifacts: Vec<Json>,
     schedule: Vec<String>,
     interrupt: Option<Json>,
@@ -159,7 +160,7 @@ pub struct Answer {
 
 impl Answer {
     pub fn new(content: impl ToJson) -> Answer {
-        Answer { content: content.to_json(), state: Vec::new(), artifacts: Vec::new(), schedule: Vec::new(), interrupt: None }
+        Answer { content: content.to_json(), state: Vec::new(), media: Vec::new(), artifacts: Vec::new(), schedule: Vec::new(), interrupt: None }
     }
 
     /// Asks a person. The tool is called again with the answer as `call.answer()`.
@@ -171,6 +172,13 @@ impl Answer {
     /// Adds an operation of RFC 6902 on the network's state, applied after the call.
     pub fn patch(mut self, operation: Json) -> Answer {
         self.state.push(operation);
+        self
+    }
+
+    /// Adds a media part to the result, for models and clients that take it:
+    /// `json!({"type": "media", "media_type": media_type, "data": base64})`.
+    pub fn media(mut self, part: Json) -> Answer {
+        self.media.push(part);
         self
     }
 
@@ -190,7 +198,7 @@ impl Answer {
         if let Some(interrupt) = &self.interrupt {
             return json!({ "interrupt": interrupt });
         }
-        Object::new().with("content", &self.content).list("state", &self.state).list("artifacts", &self.artifacts).list("schedule", &self.schedule).json()
+        Object::new().with("content", &self.content).list("state", &self.state).list("media", &self.media).list("artifacts", &self.artifacts).list("schedule", &self.schedule).json()
     }
 }
 

@@ -28,12 +28,16 @@ func (a Answers) Tool(ctx context.Context, raw []byte, result *host.Schema) (*ho
 	if err != nil {
 		return nil, err
 	}
+	media, err := a.readMedia(got.Media)
+	if err != nil {
+		return nil, err
+	}
 	if got.Interrupt == nil && result != nil {
 		if err := a.CheckResult(ctx, result, OrNull(got.Content)); err != nil {
 			return nil, err
 		}
 	}
-	return &host.ToolOutput{Content: got.Content, State: got.State, Artifacts: artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
+	return &host.ToolOutput{Content: got.Content, State: got.State, Media: media, Artifacts: artifacts, Schedule: got.Schedule, Interrupt: got.Interrupt}, nil
 }
 
 // CheckResult holds a tool's content to the schema that its manifest gives, for as
@@ -55,6 +59,28 @@ func (a Answers) readArtifacts(ctx context.Context, raw json.RawMessage) (list [
 	}
 	if err := jsondoc.UnmarshalValid(raw, &list, func() error { return callmeter.Yield(ctx) }); err != nil {
 		return nil, a.broken(Tool, fmt.Errorf("artifacts: %w", err))
+	}
+	return list, nil
+}
+
+// readMedia reads the media of a tool's answer.
+func (a Answers) readMedia(raw json.RawMessage) (list []*chat.Media, err error) {
+	if !IsSet(raw) {
+		return nil, nil
+	}
+	if err := a.atMost(Tool, "media", jsondoc.CountElements(raw), maxAnswerMedia); err != nil {
+		return nil, err
+	}
+	parts, err := chat.DecodeParts(raw)
+	if err != nil {
+		return nil, a.broken(Tool, fmt.Errorf("media: %w", err))
+	}
+	for _, p := range parts {
+		m, ok := p.(*chat.Media)
+		if !ok {
+			return nil, a.broken(Tool, fmt.Errorf("media: a part of type %q", guesttext.Clean(p.Type())))
+		}
+		list = append(list, m)
 	}
 	return list, nil
 }
@@ -183,7 +209,8 @@ func (a Answers) checkOffered(name string, tools []string) error {
 type toolOutput struct {
 	Content   json.RawMessage `json:"content"`
 	State     []host.PatchOp  `json:"state"`
-	Artifacts json.RawMessage `json:"artifacts"` // read when its size is known
+	Media     json.RawMessage `json:"media"`     // read when its size is known
+	Artifacts json.RawMessage `json:"artifacts"` // likewise
 	Schedule  []string        `json:"schedule"`
 	Interrupt *host.Interrupt `json:"interrupt"`
 }
@@ -209,6 +236,8 @@ const (
 	// maxAnswerEdits bounds the edits that a processor returns: it may drop each of
 	// maxAnswerMessages, and put another before it.
 	maxAnswerEdits = 200_000
+	// maxAnswerMedia bounds the media that a tool returns beside its content.
+	maxAnswerMedia = 64
 	// maxDecodedSigns bounds the commas, colons and brackets of JSON that becomes Go values
 	// one by one (messages, edits, artifacts). Each value takes its reader some 100
 	// bytes of memory, however few it has in the answer.

@@ -36,6 +36,8 @@ type Manifest struct {
 	Processors  []ProcessorInfo `json:"processors,omitempty"`
 	Routers     []PartInfo      `json:"routers,omitempty"`
 	Providers   []PartInfo      `json:"providers,omitempty"`
+	Resources   []ResourceInfo  `json:"resources,omitempty"`
+	Prompts     []PromptInfo    `json:"prompts,omitempty"`
 	Permissions permission.Set  `json:"permissions,omitzero"`
 	Requires    []string        `json:"requires,omitempty"` // operations it cannot live without
 	Health      []HealthCall    `json:"health,omitempty"`   // calls that must succeed before it replaces another version
@@ -64,6 +66,7 @@ type ToolInfo struct {
 	Export      string          `json:"export,omitempty"` // of an Extism plugin: the function that is the tool
 	Annotations struct {
 		ReadOnly      bool `json:"read_only,omitempty"`
+		Destructive   bool `json:"destructive,omitempty"`
 		Idempotent    bool `json:"idempotent,omitempty"`
 		NeedsApproval bool `json:"needs_approval,omitempty"`
 	} `json:"annotations,omitzero"`
@@ -160,6 +163,8 @@ func (m *Manifest) Problems() (list []error) {
 		list = append(list, refusal.Invalid("manifest has no name"))
 	}
 	list = append(list, m.nameProblems()...)
+	list = append(list, m.resourceProblems()...)
+	list = append(list, m.promptProblems()...)
 	if err := m.Permissions.Check(); err != nil {
 		list = append(list, refusal.Invalid("manifest: %w", err))
 	}

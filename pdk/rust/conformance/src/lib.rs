@@ -46,6 +46,9 @@ fn answer(args: Json, _: &mut Call) -> Result<Answer> {
     for operation in list("state") {
         answer = answer.patch(operation);
     }
+    for part in list("media") {
+        answer = answer.media(part);
+    }
     for artifact in list("artifacts") {
         answer = answer.artifact(artifact);
     }

@@ -155,6 +155,15 @@ func answer(c *pdk.Call) error {
 		from, _ := op.Get("from").Str()
 		c.Patch(pdk.PatchOp{Op: kind, Path: path, From: from, Value: op.Get("value")})
 	}
+	if list := c.Arg("media"); list != "" {
+		messages, err := pdk.ParseMessages(`[{"role":"tool","parts":` + list + `}]`)
+		if err != nil {
+			return err
+		}
+		for _, part := range messages[0].Parts {
+			c.Media(part)
+		}
+	}
 	for a := range c.Arg("artifacts").Elements() {
 		name, _ := a.Get("name").Str()
 		messages, err := pdk.ParseMessages(`[{"role":"tool","parts":` + a.Get("parts") + `}]`)
