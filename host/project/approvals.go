@@ -52,8 +52,12 @@ func (b *builder) approvals() (host.ApprovalRule, host.TermsRule, error) {
 		}
 		return approvalRule{}, "", nil
 	}
+	destructive := b.destructiveTools()
 	rule := func(ctx context.Context, call *host.Call) (string, error) {
 		_, reason, err := first(ctx, call)
+		if reason != "" && destructive[call.Tool] {
+			reason += "; the call may change or remove what is there"
+		}
 		return reason, err
 	}
 	terms := func(ctx context.Context, call *host.Call, q *host.Question) (*host.QuestionTerms, error) {
@@ -137,6 +141,27 @@ func (b *builder) approval(at configfile.KeyPath, c configfile.Approval) (host.A
 		return nil, b.config.Wrap(err, at.To("when"))
 	}
 	return host.ApproveWhen(schema, reason), nil
+}
+
+// destructiveTools returns the tools of plugins that their manifests call destructive, by the
+// names that agents use.
+func (b *builder) destructiveTools() map[string]bool {
+	names := map[string]bool{}
+	for id, p := range b.plugins.byID {
+		m := manifestOf(p)
+		if m == nil {
+			continue
+		}
+		for _, info := range m.Tools {
+			if !info.Annotations.Destructive {
+				continue
+			}
+			if t, err := p.Tool(info.Name, b.plugins.naming(id)); err == nil {
+				names[t.Name] = true
+			}
+		}
+	}
+	return names
 }
 
 // toolNames returns the tools of all plugins, the agents that are tools and the memory

@@ -159,6 +159,11 @@ func (c *mcpCatalog) Offers(ctx context.Context, tenant string) (*mcpserver.Offe
 			return nil, err
 		}
 		o.Tools = append(o.Tools, tools...)
+		if id, part := configfile.SplitUse(use); part == "" {
+			if err := c.addManifest(o, p.plugins.byID[id]); err != nil {
+				return nil, err
+			}
+		}
 	}
 	uploaded, err := c.uploadedTools(ctx, tenant, o)
 	o.Tools = append(o.Tools, uploaded...)
@@ -215,7 +220,7 @@ func described(tools []*host.Tool, m *plugin.Manifest, part string) []mcpserver.
 	for i, t := range tools {
 		out[i].Tool = t
 		if len(infos) == len(tools) {
-			out[i].Result = infos[i].Result
+			out[i].Result, out[i].Destructive = infos[i].Result, infos[i].Annotations.Destructive
 		}
 	}
 	return out
@@ -267,6 +272,9 @@ func (c *mcpCatalog) uploadedTools(ctx context.Context, tenant string, others *m
 			taken[t.Name] = true
 		}
 		out = append(out, described(tools, m, "")...)
+		if err := c.addManifest(others, slot); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

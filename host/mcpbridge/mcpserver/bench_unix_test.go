@@ -45,8 +45,7 @@ func BenchmarkToolCall(b *testing.B) {
 	tools, err := p.Tools(nil)
 	must(b, err)
 	ours.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{{Tool: tools[0]}}})
-	their := *ours
-	their.url = web.URL
+	their := &bench{t: b, url: web.URL}
 	sessions := []*mcp.ClientSession{ours.connect("acme", versions[0], nil), their.connect("acme", versions[0], nil)}
 	const batch = 200
 	calls := func(s *mcp.ClientSession) time.Duration {

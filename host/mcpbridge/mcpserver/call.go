@@ -75,8 +75,13 @@ func (e *endpoint) offerCalls(ctx context.Context, offers *Offers, next map[stri
 func (t *Tool) definition(c *callable) *mcp.Tool {
 	d := &mcp.Tool{Name: t.Name, Title: t.Title, Description: t.Tool.Description, InputSchema: t.Parameters,
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.ReadOnly, IdempotentHint: t.Idempotent}}
-	if t.Additive || t.ReadOnly {
-		d.Annotations.DestructiveHint = new(bool)
+	switch {
+	case t.ReadOnly:
+		d.Annotations.DestructiveHint = new(false)
+	case t.Destructive:
+		d.Annotations.DestructiveHint = new(true)
+	case t.Additive:
+		d.Annotations.DestructiveHint = new(false)
 	}
 	if t.Closed {
 		d.Annotations.OpenWorldHint = new(bool)

@@ -259,3 +259,40 @@ func TestACallerOfOneThreadReachesNoOther(t *testing.T) {
 		t.Errorf("a call in another thread = %q", text(r))
 	}
 }
+
+func TestMediaOfAToolAreContentOfItsResult(t *testing.T) {
+	b := newBench(t, nil)
+	draw := host.NewTool("draw", "Draws.", func(context.Context, *host.Call, struct{}) (*host.ToolOutput, error) {
+		return &host.ToolOutput{Content: json.RawMessage(`"a chart"`), Media: []*host.Media{{MediaType: "image/png", Data: []byte{1}}, {MediaType: "audio/wav", Data: []byte{2}}, {MediaType: "application/pdf", Data: []byte{3}}, {MediaType: "image/png", URL: "https://example.com/a.png"}}}, nil
+	}, nil)
+	b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{{Tool: draw}}})
+	for _, version := range versions {
+		r := call(t, b.connect("acme", version, nil), "draw", nil)
+		if len(r.Content) != 5 || text(r) != "a chart" {
+			t.Fatalf("%s: the result is %+v", version, r.Content)
+		}
+		image, ok1 := r.Content[1].(*mcp.ImageContent)
+		audio, ok2 := r.Content[2].(*mcp.AudioContent)
+		file, ok3 := r.Content[3].(*mcp.EmbeddedResource)
+		link, ok4 := r.Content[4].(*mcp.ResourceLink)
+		if !ok1 || !ok2 || !ok3 || !ok4 || string(image.Data)+string(audio.Data)+string(file.Resource.Blob) != "\x01\x02\x03" || link.URI != "https://example.com/a.png" {
+			t.Errorf("%s: the result is %+v", version, r.Content)
+		}
+	}
+}
+
+func TestAnnotationsSayWhatACallMayDo(t *testing.T) {
+	b := newBench(t, nil)
+	b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{
+		{Tool: namedTool(t, "plain", "").Tool}, {Tool: namedTool(t, "wipes", "").Tool, Destructive: true}, {Tool: namedTool(t, "adds", "").Tool, Additive: true},
+	}})
+	list, err := b.connect("acme", versions[0], nil).ListTools(t.Context(), nil)
+	must(t, err)
+	got := map[string]*bool{}
+	for _, tool := range list.Tools {
+		got[tool.Name] = tool.Annotations.DestructiveHint
+	}
+	if got["plain"] != nil || got["wipes"] == nil || !*got["wipes"] || got["adds"] == nil || *got["adds"] {
+		t.Errorf("the hints are %v", got)
+	}
+}

@@ -45,6 +45,8 @@ type Tool struct {
 	// of an object.
 	Result json.RawMessage
 
+	Destructive bool // it may change or remove what is there
+
 	Additive bool // of one that is not read-only: it adds, and neither changes nor removes
 	Closed   bool // it reaches nothing but the data of the host
 }
@@ -56,6 +58,11 @@ type Prompt struct {
 	Description string
 	Arguments   []Argument
 
+	// Tool, unless nil, writes the prompt in the place of Messages: it is called with the
+	// arguments, in a run of the caller. Its content is a text of the user, or a list of
+	// {"role":..., "text":...} with the roles user and assistant. Only callers that may run
+	// tools are offered it.
+	Tool *host.Tool
 	// Messages returns the messages with the arguments filled in. Those that Arguments does
 	// not name are left out, and required ones are there. Roles are user and assistant.
 	Messages func(ctx context.Context, caller Caller, arguments map[string]string) ([]*host.Message, error)
@@ -78,6 +85,10 @@ type Resource struct {
 	Description string
 	MediaType   string
 
+	// Tool, unless nil, reads the resource in the place of Read: it is called with {"uri":...},
+	// in a run of the caller. Its content is a text, or any JSON; its media are files of the
+	// resource. Only callers that may run tools are offered it.
+	Tool *host.Tool
 	// Read returns the content at a URI: parts of the types text and media, whose data is in
 	// them. Code not_found if the URI has no content.
 	Read func(ctx context.Context, caller Caller, uri string) ([]host.Part, error)

@@ -23,7 +23,7 @@ func (e *endpoint) offerPrompts(offers *Offers, next map[string]string) {
 	for i := range offers.Prompts {
 		p := &offers.Prompts[i]
 		key := kindPrompt + p.Name
-		if _, taken := next[key]; taken {
+		if _, taken := next[key]; taken || p.Tool != nil && !e.mayCallTools() {
 			continue
 		}
 		d := &mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Description}
@@ -55,7 +55,13 @@ func (e *endpoint) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*m
 			arguments[a.Name] = value
 		}
 	}
-	messages, err := p.Messages(ctx, from.caller, arguments)
+	var messages []*host.Message
+	var err error
+	if p.Tool != nil {
+		messages, err = e.writtenByTool(ctx, from, p, arguments)
+	} else {
+		messages, err = p.Messages(ctx, from.caller, arguments)
+	}
 	if err != nil {
 		return nil, e.protocolError(err)
 	}

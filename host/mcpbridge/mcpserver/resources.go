@@ -65,6 +65,9 @@ func (e *endpoint) offerResources(ctx context.Context, offers *Offers, next map[
 	}
 	for i := range offers.Resources {
 		r := &offers.Resources[i]
+		if isOffered(r.URI, next) || r.Tool != nil && !e.mayCallTools() {
+			continue // the first of a URI is offered
+		}
 		if strings.ContainsRune(r.URI, '{') {
 			t := &mcp.ResourceTemplate{URITemplate: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MediaType}
 			e.resources.Store(r.URI, r)
@@ -77,6 +80,13 @@ func (e *endpoint) offerResources(ctx context.Context, offers *Offers, next map[
 	}
 }
 
+// isOffered reports whether a resource of a URI, or a template, is offered already.
+func isOffered(uri string, next map[string]string) bool {
+	_, plain := next[kindResource+uri]
+	_, template := next[kindTemplate+uri]
+	return plain || template
+}
+
 // readResource returns the handler of a resource of the catalog.
 func (e *endpoint) readResource(key string) mcp.ResourceHandler {
 	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
@@ -85,7 +95,14 @@ func (e *endpoint) readResource(key string) mcp.ResourceHandler {
 		if from == nil || !ok {
 			return nil, mcp.ResourceNotFoundError(req.Params.URI)
 		}
-		parts, err := known.(*Resource).Read(ctx, from.caller, req.Params.URI)
+		r := known.(*Resource)
+		var parts []chat.Part
+		var err error
+		if r.Tool != nil {
+			parts, err = e.readByTool(ctx, from, r, req.Params.URI)
+		} else {
+			parts, err = r.Read(ctx, from.caller, req.Params.URI)
+		}
 		if err != nil {
 			return nil, e.resourceError(req.Params.URI, err)
 		}

@@ -48,6 +48,9 @@ func (c *call) resultOfTool(r *mcp.CallToolResult, o *outcome) {
 		text = plain
 	}
 	r.Content = []mcp.Content{&mcp.TextContent{Text: text}}
+	for _, m := range o.result.Media {
+		r.Content = append(r.Content, contentOfMedia(c.tool.Name, m))
+	}
 	for i := range o.artifacts {
 		r.Content = append(r.Content, contentOf(&o.artifacts[i])...)
 	}
