@@ -284,9 +284,10 @@ func TestTooManyVectorsAreNotRead(t *testing.T) {
 
 // Every store on a driver sees the changes of the others, few or many.
 func TestStoresSeeTheVectorsOfOthers(t *testing.T) {
+	driver := testdriver.New(t)
+	defer driver.Close()
 	rapid.Check(t, func(rt *rapid.T) {
-		driver := testdriver.New(t)
-		defer driver.Close()
+		ada := someone()
 		var stores []*memory.Store
 		for range 2 {
 			s, err := memory.New(driver, &memory.Options{Embedder: newEmbedder()})

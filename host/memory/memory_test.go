@@ -22,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ada = memory.Scope{Tenant: "acme", User: "ada"}
 
+// someone is a scope that no other test uses, nor another round of the same.
+func someone() memory.Scope { return memory.Scope{Tenant: "acme-" + host.NewID(), User: "ada"} }
+
 func open(t testing.TB, opts *memory.Options) *memory.Store {
 	t.Helper()
 	driver := testdriver.New(t)

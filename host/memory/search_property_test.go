@@ -57,8 +57,9 @@ func bm25(texts map[string]string, query []string) (ids []string) {
 
 // Whatever was written, searches find what they would find in a list of texts.
 func TestSearchesFindWhatIsThere(t *testing.T) {
+	s := open(t, nil)
 	rapid.Check(t, func(r *rapid.T) {
-		s := open(t, nil)
+		ada := someone()
 		texts := map[string]string{} // by id
 		text := rapid.Custom(func(r *rapid.T) string {
 			return strings.Join(rapid.SliceOfN(rapid.SampledFrom(vocabulary), 1, 6).Draw(r, "words"), " ")
