@@ -283,7 +283,7 @@ func talk(ctx context.Context, s *service, session string, rnd *rand.Rand, ackno
 // A process that dies at any commit leaves its turns to the next, which answers each
 // in its place.
 func TestOrderAfterRandomEnds(t *testing.T) {
-	for i := range repeated(t, testdriver.Rounds(60, 12)) {
+	for i := range repeated(t, testdriver.Rounds(60, 4)) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { orderAfterARandomEnd(t, i) }) // which closes its store
 	}
 }
