@@ -103,7 +103,10 @@ func (h *sessionHandlers) handle(path string) func(*call) error {
 		if err := c.audit.record(); err != nil {
 			return err
 		}
-		r := c.r.WithContext(context.WithValue(c.ctx, callerKey{}, sessions.Caller{Tenant: c.principal.Tenant, Key: c.principal.Key}))
+		r := c.r.WithContext(context.WithValue(c.ctx, callerKey{}, sessions.Caller{
+			Tenant: c.principal.Tenant, Key: c.principal.Key,
+			Answering: func(_ context.Context, run string) error { return c.audit.recordAnswer(run) },
+		}))
 		r.URL = &url.URL{Path: path, RawQuery: c.r.URL.RawQuery}
 		if c.route.takes != "" {
 			r.Body = c.upload(c.api.options.Bounds.MaxFileBytes)

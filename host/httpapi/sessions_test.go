@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -42,4 +43,24 @@ func TestARemoteIsAClientOfTheSessions(t *testing.T) {
 	}
 	s.do("acme", "POST", "/v1/sessions/nobody/turn", `{"text":"x"}`, 404, nil)
 	s.do("acme//s1", "POST", "/v1/sessions/clerk/turn", `{"text":"x"}`, 403, nil)
+}
+
+func TestAnswersInASessionAreInTheAuditLog(t *testing.T) {
+	s := newServer(t, nil)
+	var asked struct {
+		Result struct {
+			Questions []*host.Question `json:"questions"`
+		} `json:"result"`
+	}
+	s.do("acme", "POST", "/v1/sessions/asker/turn", `{"session":"s1","text":"pay"}`, 200, &asked)
+	questions := asked.Result.Questions
+	if len(questions) != 1 {
+		t.Fatalf("the turn is %+v", asked)
+	}
+	s.do("acme", "POST", "/v1/sessions/asker/turn", fmt.Sprintf(`{"session":"s1","answers":[{"question":%q,"decision":"approve"}]}`, questions[0].ID), 200, nil)
+	var log httpapi.AuditPage
+	s.do("@root", "GET", "/v1/admin/audit?action=run.answer", "", 200, &log)
+	if len(log.Entries) != 1 || log.Entries[0].Actor != "key/k-acme" || len(log.Entries[0].Object) <= len("run/") || log.Entries[0].Outcome != "allowed" {
+		t.Errorf("the audit log has %+v", log.Entries)
+	}
 }

@@ -52,6 +52,8 @@ func (s *Service) Handler(tenant func(*http.Request) (string, error)) http.Handl
 type Caller struct {
 	Tenant string
 	Key    string // see [Request].Key; may be empty
+
+	Answering func(ctx context.Context, run string) error // see [Request].Answering; may be nil
 }
 
 // HandlerOf is [Service.Handler] for callers that have keys.
@@ -144,7 +146,7 @@ func (h *handler) turn(w http.ResponseWriter, r *http.Request) {
 		h.answer(w, nil, err)
 		return
 	}
-	req.Tenant, req.Key = c.Tenant, c.Key
+	req.Tenant, req.Key, req.Answering = c.Tenant, c.Key, c.Answering
 	if wantsEvents(r) {
 		err := stream.Serve(w, r, h.service.Turn(r.Context(), req), &stream.ServeOptions{Encoder: stream.Brief()})
 		h.logMasked(err)

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -16,6 +17,9 @@ type Request struct {
 	Tenant string `json:"-"`
 	// Key names the caller's credential: see [host.Request].Key.
 	Key string `json:"-"`
+	// Answering, unless nil, is called before Answers to the questions of a run are taken:
+	// for an audit log. Its error refuses them.
+	Answering func(ctx context.Context, run string) error `json:"-"`
 
 	// Session continues a session that a store keeps, from its last completed
 	// turn. A session that does not exist begins, under this id; without an id,

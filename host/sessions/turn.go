@@ -235,7 +235,18 @@ func (s *Service) newTurn(ctx context.Context, req *Request) (*turn, error) {
 	}
 	err = t.keeper.begin(ctx, t, &own)
 	t.req.Key = req.Key
+	if err == nil && len(t.req.Answers) > 0 && req.Answering != nil {
+		err = req.Answering(ctx, t.answers())
+	}
 	return t, err
+}
+
+// answers returns the id of the run whose questions the turn answers.
+func (t *turn) answers() string {
+	if t.req.Resume == "" && t.req.Checkpoint != nil {
+		return t.req.Checkpoint.Run()
+	}
+	return t.req.Resume
 }
 
 // streamRun runs the turn and yields its events, numbered on their own.
