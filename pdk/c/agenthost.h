@@ -135,7 +135,7 @@ typedef void (*ah_function)(ah_call *);
 typedef struct {
   const char *name, *description, *parameters; /* parameters: a JSON Schema */
   ah_function run;
-  bool read_only, idempotent, needs_approval;
+  bool read_only, destructive, idempotent, needs_approval;
   const char *result; /* a JSON Schema of the content */
 } ah_tool;
 
@@ -1615,7 +1615,7 @@ AH_FN int32_t ah_describe(const ah_plugin *p) {
   ah_buffer tools = {0}, processors = {0}, routers = {0}, providers = {0}, b = {0};
   for (const ah_tool *t = p->tools; t && t->name; t++) {
     ah_buffer one = {0};
-    ah_json annotations = ah_make(c, "{\"read_only\":%b,\"idempotent\":%b,\"needs_approval\":%b}", t->read_only, t->idempotent, t->needs_approval);
+    ah_json annotations = ah_make(c, "{\"read_only\":%b,\"destructive\":%b,\"idempotent\":%b,\"needs_approval\":%b}", t->read_only, t->destructive, t->idempotent, t->needs_approval);
     ah_add(c, &one, "{", 1);
     ah_describe_text(c, &one, "name", t->name);
     ah_describe_text(c, &one, "description", t->description ? t->description : "");

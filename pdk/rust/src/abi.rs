@@ -25,6 +25,12 @@ impl Tool {
         self
     }
 
+    /// It may change or remove what is there, and not only add to it.
+    pub fn destructive(mut self) -> Tool {
+        self.annotations = self.annotations.with("destructive", true);
+        self
+    }
+
     /// Two calls with one idempotency key are one.
     pub fn idempotent(mut self) -> Tool {
         self.annotations = self.annotations.with("idempotent", true);
