@@ -13,6 +13,9 @@ import (
 // know a format returns an error instead of misreading the record.
 const formatJSON = 0x01
 
+// recordBytes is room for most records.
+const recordBytes = 512
+
 // EncodeRecord returns v as a value to store: a byte that names the format,
 // then v as JSON.
 func EncodeRecord(v any) ([]byte, error) {
@@ -20,6 +23,7 @@ func EncodeRecord(v any) ([]byte, error) {
 		return strconv.AppendUint([]byte{formatJSON}, n, 10), nil
 	}
 	var b bytes.Buffer
+	b.Grow(recordBytes)
 	b.WriteByte(formatJSON)
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -38,8 +38,12 @@ func (c *Call[T]) Await(ctx context.Context) (T, error) {
 	answers := make(chan answer[T])
 	abandoned := make(chan struct{})
 	go func() {
-		a := answer[T]{err: fault.Errorf(fault.Internal, "%s failed in %s", c.Who, c.Method)}
+		var a answer[T]
+		returned := false
 		defer func() { // also when the function ends its goroutine
+			if !returned {
+				a = answer[T]{err: fault.Errorf(fault.Internal, "%s failed in %s", c.Who, c.Method)}
+			}
 			select {
 			case answers <- a:
 			case <-abandoned:
@@ -48,7 +52,7 @@ func (c *Call[T]) Await(ctx context.Context) (T, error) {
 				}
 			}
 		}()
-		c.guard(ctx, func() { a.value, a.err = c.Fn(ctx) }) // a panic is in the log before the caller sees the error
+		c.guard(ctx, func() { a.value, a.err = c.Fn(ctx); returned = true }) // a panic is in the log before the caller sees the error
 	}()
 	select {
 	case a := <-answers:
