@@ -47,9 +47,10 @@ var guests = map[string]func(t *testing.T) []byte{
 		}
 		return wasm
 	},
-	"c":    func(t *testing.T) []byte { return file(t, "c", "conformance.wasm") },
-	"rust": func(t *testing.T) []byte { return file(t, "rust", "conformance.wasm") },
-	"go":   func(t *testing.T) []byte { return testcode.Build(t, "../go/pdk/testdata/conformance") },
+	"c":              func(t *testing.T) []byte { return file(t, "c", "conformance.wasm") },
+	"assemblyscript": func(t *testing.T) []byte { return file(t, "assemblyscript", "conformance.wasm") },
+	"rust":           func(t *testing.T) []byte { return file(t, "rust", "conformance.wasm") },
+	"go":             func(t *testing.T) []byte { return testcode.Build(t, "../go/pdk/testdata/conformance") },
 }
 
 // file returns a file of a kit's testdata.

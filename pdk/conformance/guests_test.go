@@ -25,6 +25,7 @@ func TestGuestsAreWhatTheirSourcesBuild(t *testing.T) {
 	}{
 		{"c", "./build.sh testdata/conformance.c", "clang-19 --version | head -1", "Debian clang version 19.1.7 (3~deb12u1)"},
 		{"rust", "./build.sh conformance", "true", ""}, // its bytes depend on where it is built
+		{"assemblyscript", "./build.sh testdata/conformance.ts", "${ASC:-asc} --version", "Version 0.28.20"},
 	} {
 		t.Run(c.kit, func(t *testing.T) {
 			longtest.Need(t, "compilers of other languages take seconds")
@@ -58,6 +59,11 @@ func run(t *testing.T, kit, command string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = filepath.Join("..", kit)
+	if asc, err := filepath.Abs("../../examples/extism/assemblyscript/node_modules/.bin/asc"); err == nil {
+		if _, err := os.Stat(asc); err == nil {
+			cmd.Env = append(os.Environ(), "ASC="+asc)
+		}
+	}
 	text, err := cmd.CombinedOutput()
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == exitNoToolchain {
 		t.Skipf("run .ci/toolchains.sh: %s", text)

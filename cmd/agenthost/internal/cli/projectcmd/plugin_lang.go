@@ -28,6 +28,7 @@ func pluginLanguages() []pluginLanguage {
 		{name: "js", needs: "JavaScript, which needs no compiler", doing: "Hold it to the rules of the contract", files: jsFiles, made: "plugin.js"},
 		{name: "c", needs: "built by clang and lld", doing: building, files: cFiles, made: "NAME.wasm", build: []string{"./build.sh", "plugin.c", "NAME.wasm"}},
 		{name: "rust", needs: "built by cargo, with the target wasm32-unknown-unknown", doing: building, files: rustFiles, made: "NAME.wasm", build: []string{"agenthost/build.sh", ".", "NAME.wasm"}},
+		{name: "assemblyscript", needs: "built by asc: npm install assemblyscript@0.28.20", doing: building, files: assemblyScriptFiles, made: "NAME.wasm", build: []string{"./build.sh", "plugin.ts", "NAME.wasm"}},
 	}
 }
 
@@ -78,12 +79,21 @@ func jsFiles(_, name string, kind pluginKind) (map[string][]byte, error) {
 }
 
 func cFiles(_, name string, kind pluginKind) (map[string][]byte, error) {
-	files := map[string][]byte{".gitignore": []byte("*.wasm\n")}
-	if err := addFiles(files, "", templates, path.Join("templates/lang/c", kind.name), all); err != nil {
+	return sourceAndKit("c", name, kind)
+}
+
+func assemblyScriptFiles(_, name string, kind pluginKind) (map[string][]byte, error) {
+	return sourceAndKit("assemblyscript", name, kind)
+}
+
+// sourceAndKit returns the files of a plugin whose kit stands beside its source.
+func sourceAndKit(lang, name string, kind pluginKind) (map[string][]byte, error) {
+	files := map[string][]byte{".gitignore": []byte("*.wasm\n/node_modules/\n")}
+	if err := addFiles(files, "", templates, path.Join("templates/lang", lang, kind.name), all); err != nil {
 		return nil, err
 	}
 	nameFiles(files, name)
-	return files, addFiles(files, "", kits.Files, "c", all)
+	return files, addFiles(files, "", kits.Files, lang, all)
 }
 
 func rustFiles(_, name string, kind pluginKind) (map[string][]byte, error) {

@@ -1,6 +1,7 @@
 package projectcmd
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -22,7 +23,7 @@ func TestNewPluginsOfEveryLanguageKeepTheContract(t *testing.T) {
 		for _, kind := range pluginKinds() {
 			t.Run(lang.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				if lang.name == "rust" || kind.name != "tool" {
+				if lang.name == "rust" || lang.name == "assemblyscript" || kind.name != "tool" {
 					longtest.Need(t, "compilers take seconds")
 				}
 				dir := filepath.Join(t.TempDir(), "weather")
@@ -52,6 +53,11 @@ func buildNew(t *testing.T, dir, command string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = dir
+	if asc, err := filepath.Abs("../../../../../examples/extism/assemblyscript/node_modules/.bin/asc"); err == nil {
+		if _, err := os.Stat(asc); err == nil {
+			cmd.Env = append(os.Environ(), "ASC="+asc)
+		}
+	}
 	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitNoToolchain {
 		t.Skipf("run .ci/toolchains.sh: %s", text)

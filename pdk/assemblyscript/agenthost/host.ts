@@ -1,0 +1,259 @@
+// What the host does for a plugin: pdk/ABI.md, section 15. All of it waits.
+
+import { Json, Obj, Writer, array } from "./json";
+import { fail, failed } from "./errors";
+
+// @ts-ignore: decorator
+@external("agenthost_v1", "input_read") declare function input_read(to: usize, offset: u32, len: u32): u32;
+// @ts-ignore: decorator
+@external("agenthost_v1", "output_write") declare function output_write(from: usize, len: u32): void;
+// @ts-ignore: decorator
+@external("agenthost_v1", "host_call") declare function host_call(op: usize, opLen: u32, request: usize, requestLen: u32): u64;
+// @ts-ignore: decorator
+@external("agenthost_v1", "host_read") declare function host_read(to: usize, offset: u32, len: u32): u32;
+// @ts-ignore: decorator
+@external("agenthost_v1", "log") declare function log_write(level: u32, from: usize, len: u32): void;
+// @ts-ignore: decorator
+@external("wasi_snapshot_preview1", "fd_write") declare function fd_write(file: u32, buffers: usize, count: u32, written: usize): u32;
+
+export function readInput(len: u32): ArrayBuffer {
+  const bytes = new ArrayBuffer(len);
+  for (let n: u32 = 0; n < len;) {
+    const got = input_read(changetype<usize>(bytes) + n, n, len - n);
+    if (got == 0) break;
+    n += got;
+  }
+  return bytes;
+}
+
+export function writeOutput(value: Json): void { output_write(value.start, value.size); }
+
+export enum Level { Debug, Info, Warn, Error }
+
+// Writes a line to the plugin's log.
+export function log(level: Level, text: string): void {
+  const bytes = String.UTF8.encode(text, false, String.UTF8.ErrorMode.REPLACE);
+  log_write(level, changetype<usize>(bytes), bytes.byteLength);
+}
+
+const words = memory.data(512), buffers = memory.data(12);
+
+// What the compiler has called where a program cannot go on. It takes no memory, which may be
+// what is missing. Its message is the call's error, with the line in the source.
+export function abort(message: string | null, file: string | null, line: u32, column: u32): void {
+  let n = say(0, "panic: ");
+  if (message !== null) n = say(n, message);
+  if (file !== null) {
+    n = number(say(say(say(n, " ("), file), ":"), line);
+    n = say(number(say(n, ":"), column), ")");
+  }
+  n = say(n, "\n");
+  store<u32>(buffers, <u32>words);
+  store<u32>(buffers + 4, n);
+  fd_write(2, buffers, 1, buffers + 8);
+  unreachable();
+}
+
+function say(n: u32, text: string): u32 {
+  for (let i = 0; i < text.length && n < 500; i++) {
+    const c = load<u16>(changetype<usize>(text) + (<usize>i << 1));
+    store<u8>(words + n++, c < 0x80 ? <u8>c : 0x3f);
+  }
+  return n;
+}
+
+function number(n: u32, v: u32): u32 {
+  let ten: u32 = 1;
+  while (v / ten >= 10) ten *= 10;
+  for (; ten > 0 && n < 500; ten /= 10) store<u8>(words + n++, <u8>(0x30 + v / ten % 10));
+  return n;
+}
+
+// Runs a host operation by its name, and returns its response; null if it fails.
+export function host(operation: string, request: Obj): Json | null {
+  if (failed()) return null;
+  const op = String.UTF8.encode(operation), json = request.toJson();
+  const r = host_call(changetype<usize>(op), op.byteLength, json.start, json.size), len = <u32>r;
+  const bytes = new ArrayBuffer(len);
+  for (let n: u32 = 0; n < len;) {
+    const got = host_read(changetype<usize>(bytes) + n, n, len - n);
+    if (got == 0) break;
+    n += got;
+  }
+  const response = Json.ofBytes(bytes);
+  if (response === null) {
+    fail("internal", "the host answers " + operation + " with what is no JSON");
+    return null;
+  }
+  if (r >> 32 == 0) return response;
+  const retryable = response.get("retryable");
+  fail(stringOf(response, "code", "internal"), stringOf(response, "message", operation), stringOrNull(response, "hint"), retryable !== null && retryable.isTrue);
+  return null;
+}
+
+function stringOrNull(object: Json, name: string): string | null {
+  const v = object.get(name);
+  return v === null ? null : v.string();
+}
+
+function stringOf(object: Json, name: string, absent: string): string {
+  const v = stringOrNull(object, name);
+  return v === null ? absent : v;
+}
+
+function member(response: Json | null, name: string): Json | null { return response === null ? null : response.get(name); }
+
+function intOf(response: Json | null, name: string): i64 {
+  const v = member(response, name);
+  return v === null ? 0 : v.int();
+}
+
+function bytesOf(response: Json | null, name: string): ArrayBuffer | null {
+  const v = member(response, name);
+  if (v === null) return null;
+  const text = v.string();
+  return text === null ? null : fromBase64(text);
+}
+
+// Keys and values of the plugin and the calling tenant.
+export namespace kv {
+  // The bytes of a key; null with the error not_found if it is absent.
+  export function get(key: string): ArrayBuffer | null { return bytesOf(host("kv.get", new Obj().string("key", key)), "value"); }
+
+  // The text of a key.
+  export function text(key: string): string | null {
+    const bytes = get(key);
+    return bytes === null ? null : String.UTF8.decode(bytes);
+  }
+
+  // Returns the new revision. With a revision the key must be at it, 0: absent. With a time in
+  // milliseconds it is gone after that.
+  export function put(key: string, value: ArrayBuffer, revision: i64 = -1, ttl: i64 = 0): i64 {
+    const o = new Obj().string("key", key).string("value", toBase64(value));
+    if (revision >= 0) o.int("revision", revision);
+    if (ttl > 0) o.int("ttl_ms", ttl);
+    return intOf(host("kv.put", o), "revision");
+  }
+
+  export function putText(key: string, value: string): i64 { return put(key, String.UTF8.encode(value, false, String.UTF8.ErrorMode.REPLACE)); }
+
+  export function remove(key: string): void { host("kv.delete", new Obj().string("key", key)); }
+
+  // Entries with a prefix, and where the next ones begin.
+  export function list(prefix: string, after: string | null = null): Json | null { return host("kv.list", new Obj().string("prefix", prefix).string("after", after)); }
+}
+
+// The network's custom state at a JSON pointer, "" for all of it.
+export function getState(path: string = ""): Json | null { return member(host("state.get", new Obj().string("path", path)), "value"); }
+
+// Changes the state at once, by operations of RFC 6902; returns the new revision.
+export function patchState(operations: Json[]): i64 { return intOf(host("state.patch", new Obj().list("patch", operations)), "revision"); }
+
+// What one provider keeps in a thread.
+export function getProviderState(): Json | null { return member(host("provider_state.get", new Obj()), "value"); }
+export function putProviderState(value: Json): void { host("provider_state.put", new Obj().json("value", value)); }
+
+export class Response {
+  constructor(private answer: Json) {}
+  get status(): i32 { return <i32>intOf(this.answer, "status"); }
+  get ok(): bool { return this.status >= 200 && this.status < 300; }
+  bytes(): ArrayBuffer | null { return bytesOf(this.answer, "body"); }
+  text(): string {
+    const bytes = this.bytes();
+    return bytes === null ? "" : String.UTF8.decode(bytes);
+  }
+  // The body as JSON; fails the call with unavailable if it is none.
+  json(): Json | null {
+    const v = Json.parse(this.text());
+    if (v === null) fail("unavailable", "the answer is no JSON");
+    return v;
+  }
+}
+
+// A request to a server, which the operator must have granted.
+export class Fetch {
+  private headers: Json[] = [];
+  private content: ArrayBuffer | null = null;
+  constructor(private url: string, private method: string = "GET") {}
+
+  header(name: string, value: string): this { this.headers.push(new Obj().string("name", name).string("value", value).toJson()); return this; }
+
+  // A header that the host fills with a secret, which the plugin never sees.
+  secret(name: string, prefix: string, secret: string): this {
+    this.headers.push(new Obj().string("name", name).string("prefix", prefix).string("secret", secret).toJson());
+    return this;
+  }
+
+  body(text: string): this { this.content = String.UTF8.encode(text, false, String.UTF8.ErrorMode.REPLACE); return this; }
+
+  // Sends it. Any status is a response; null if there is none.
+  send(): Response | null {
+    const o = new Obj().string("method", this.method).string("url", this.url).list("headers", this.headers), body = this.content;
+    if (body !== null) o.string("body", toBase64(body));
+    const r = host("http.fetch", o);
+    return r === null ? null : new Response(r);
+  }
+}
+
+// Sends an event to the run's stream while the call runs.
+export function emit(kind: string, data: Json): void { host("emit", new Obj().string("kind", kind).json("data", data)); }
+export function progress(message: string): void { emit("progress", new Obj().string("message", message).toJson()); }
+
+// Messages of the view that an outline describes.
+export function getMessages(indices: i32[]): Json[] {
+  const list: Json[] = [];
+  for (let i = 0; i < indices.length; i++) list.push(new Writer().text(indices[i].toString()).toJson());
+  const found = member(host("messages.get", new Obj().json("indices", array(list))), "messages");
+  return found === null ? [] : found.items();
+}
+
+// Asks a model, and returns its answer as a message.
+export function generate(instructions: string, question: string): Json | null {
+  const part = new Obj().string("type", "text").string("text", question).toJson();
+  const message = new Obj().string("role", "user").list("parts", [part]).toJson();
+  return member(host("model.generate", new Obj().string("instructions", instructions).list("messages", [message])), "message");
+}
+
+// Leaves work for after the turn: the tool handler is called with the payload.
+export function send(handler: string, payload: Json): void { host("queue.send", new Obj().string("handler", handler).json("payload", payload)); }
+
+// Does part of a tool's work once in a run: beginStep returns what the step left, null if it is
+// to be done now; endStep then keeps what it left.
+export function beginStep(name: string): Json | null {
+  const r = host("step.begin", new Obj().string("name", name)), done = member(r, "done");
+  return done !== null && done.isTrue ? member(r, "result") : null;
+}
+export function endStep(name: string, result: Json): void { host("step.end", new Obj().string("name", name).json("result", result)); }
+
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+export function toBase64(bytes: ArrayBuffer): string {
+  const p = changetype<usize>(bytes), n = bytes.byteLength;
+  let out = "";
+  for (let i = 0; i < n; i += 3) {
+    let v = <i32>load<u8>(p + i) << 16;
+    if (i + 1 < n) v |= <i32>load<u8>(p + i + 1) << 8;
+    if (i + 2 < n) v |= <i32>load<u8>(p + i + 2);
+    out += LETTERS.charAt(v >> 18) + LETTERS.charAt(v >> 12 & 63) + (i + 1 < n ? LETTERS.charAt(v >> 6 & 63) : "=") + (i + 2 < n ? LETTERS.charAt(v & 63) : "=");
+  }
+  return out;
+}
+
+// Returns the bytes of base64; fails the call if it is none.
+export function fromBase64(text: string): ArrayBuffer | null {
+  const n = text.length, padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = new ArrayBuffer(n / 4 * 3 - padding), p = changetype<usize>(bytes);
+  let bits: i32 = 0, at: i32 = 0;
+  for (let i = 0; i < n; i++) {
+    const d = i >= n - padding ? 0 : LETTERS.indexOf(text.charAt(i));
+    if (d < 0 || n % 4 != 0) {
+      fail("invalid_argument", "a value is not base64");
+      return null;
+    }
+    bits = bits << 6 | d;
+    if (i % 4 != 3) continue;
+    for (let k = 16; k >= 0 && at < bytes.byteLength; k -= 8) store<u8>(p + at++, <u8>(bits >> k));
+    bits = 0;
+  }
+  return bytes;
+}
