@@ -27,6 +27,8 @@ export class Tool extends Spec {
 
   // It changes nothing.
   readOnly(): this { this.annotations.bool("read_only", true); return this; }
+  // It may change or remove what is there, and not only add to it.
+  destructive(): this { this.annotations.bool("destructive", true); return this; }
   // Two calls with one idempotency key are one.
   idempotent(): this { this.annotations.bool("idempotent", true); return this; }
   // A person must agree to each call.
@@ -67,11 +69,19 @@ function json(text: string | null): Json | null {
 }
 
 // Says what the plugin is and asks for: permissions such as `{"kv": "write"}`, and the
-// operations that it cannot do without.
+// operations that it cannot do without. It comes before all else that the plugin says.
 export function plugin(name: string, version: string, description: string | null = null, permissions: string | null = null, requires: string[] = []): void {
   about = new Obj().int("abi", 1).string("name", name).string("version", version).string("description", description).json("permissions", json(permissions));
   if (requires.length > 0) about.strings("requires", requires);
 }
+
+// Texts and files that clients of the host read, each with a text, or the tool that reads it:
+// `[{"uri": "shop://terms", "name": "terms", "text": "..."}]`.
+export function resources(list: string): void { about.json("resources", json(list)); }
+
+// Texts that people choose in a client of the host, each with a text, or the tool that writes it:
+// `[{"name": "letter", "arguments": [{"name": "to"}], "text": "..."}]`.
+export function prompts(list: string): void { about.json("prompts", json(list)); }
 
 // A tool that a model calls. Its arguments satisfy the JSON Schema parameters.
 export function tool(name: string, description: string, parameters: string, run: (call: Call) => void): Tool {

@@ -177,6 +177,7 @@ export class Call {
   private content: Json | null = null;
   private asked: Json | null = null;
   private patches: Json[] = [];
+  private shown: Json[] = [];
   private artifacts: Json[] = [];
   private agents: string[] = [];
 
@@ -244,6 +245,9 @@ export class Call {
   // Adds an operation of RFC 6902 on the network's state, applied after the call.
   patch(operation: Json): void { this.patches.push(operation); }
 
+  // Adds a media part to the result, for models and clients that take it.
+  media(part: Json): void { this.shown.push(part); }
+
   // Adds an artifact: name, parts and metadata.
   artifact(artifact: Json): void { this.artifacts.push(artifact); }
 
@@ -258,6 +262,7 @@ export class Call {
     if (asked !== null) return o.json("interrupt", asked).toJson();
     o.json("content", content === null ? Json.null() : content);
     if (this.patches.length > 0) o.list("state", this.patches);
+    if (this.shown.length > 0) o.list("media", this.shown);
     if (this.artifacts.length > 0) o.list("artifacts", this.artifacts);
     if (this.agents.length > 0) o.strings("schedule", this.agents);
     return o.toJson();

@@ -1,7 +1,7 @@
 // The guest that pdk/conformance feeds: each part answers with the members of its request that
 // the contract names, written again as the kit has read them.
 
-import { Call, Json, Level, Obj, Observe, Outline, Provide, Route, Scope, View, fail, log, outlineProcessor, plugin, processor, provider, router, text, tool, array } from "../agenthost";
+import { Call, Fetch, Json, Level, Obj, Observe, Outline, Provide, Route, Scope, View, beginStep, caught, endStep, fail, failed, getState, host, kv, log, outlineProcessor, plugin, processor, progress, provider, router, send, text, tool, array } from "../agenthost";
 export * from "../agenthost/exports";
 
 const ANY = `{"type":"object"}`;
@@ -40,6 +40,25 @@ tool("vector", "Answers with its call.", ANY, (c: Call): void => {
 
 tool("integer", "Answers with its argument.", ANY, (c: Call): void => { c.json(new Obj().int("argument", c.int("argument")).toJson()); });
 
+tool("host", "Asks the host for things.", ANY, (c: Call): void => {
+  kv.get("k");
+  const absent = caught("not_found");
+  kv.putText("k", "a\0é");
+  const value = kv.text("k"), n = getState("/n");
+  const response = new Fetch("https://example.com/x", "POST").secret("Authorization", "Bearer ", "KEY").body('{"a":1}').send();
+  if (response === null) return;
+  const body = response.json();
+  if (beginStep("s") === null) endStep("s", Json.parse('{"x":1.0}')!);
+  const left = beginStep("s");
+  progress("half");
+  send("later", Json.parse('{"a":[1]}')!);
+  host("artifact.read", new Obj().string("name", "plan"));
+  if (c.has("fails") && c.argument("fails")!.isTrue) return;
+  const last = caught("conflict") ? "conflict" : "";
+  if (failed() || body === null) return;
+  c.json(new Obj().bool("absent", absent).string("text", value).json("n", n).int("status", response.status).json("ok", body.get("ok")).json("step", left).string("code", last).toJson());
+});
+
 tool("answer", "Answers with its arguments, as a result.", ANY, (c: Call): void => {
   const asked = c.argument("interrupt"), content = c.argument("content");
   if (asked !== null) {
@@ -49,6 +68,8 @@ tool("answer", "Answers with its arguments, as a result.", ANY, (c: Call): void 
   if (content !== null) c.json(content);
   const state = c.argument("state"), artifacts = c.argument("artifacts"), agents = c.argument("schedule");
   if (state !== null) for (let i = 0, list = state.items(); i < list.length; i++) c.patch(list[i]);
+  const media = c.argument("media");
+  if (media !== null) for (let i = 0, list = media.items(); i < list.length; i++) c.media(list[i]);
   if (artifacts !== null) for (let i = 0, list = artifacts.items(); i < list.length; i++) c.artifact(list[i]);
   if (agents !== null) for (let i = 0, list = agents.items(); i < list.length; i++) c.schedule(list[i].string()!);
 });

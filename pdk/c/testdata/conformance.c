@@ -81,6 +81,29 @@ static void vector_tool(ah_call *c) {
 
 static void integer(ah_call *c) { ah_return(c, "{\"argument\":%l}", ah_get_int(c, c->arguments, "argument")); }
 
+static void host(ah_call *c) {
+  ah_text key = ah_c("k");
+  ah_kv_get(c, key, NULL);
+  bool absent = ah_caught(c, AH_NOT_FOUND);
+  ah_kv_put(c, key, (ah_text){"a\0\xc3\xa9", 4}, -1, 0);
+  int64_t revision = 0;
+  ah_text value = ah_kv_get(c, key, &revision);
+  ah_json n = ah_state(c, "/n");
+  ah_response r = ah_fetch(c, ah_make(c, AH_JSON({
+    "method": "POST", "url": %s, "headers": [{"name": "Authorization", "prefix": "Bearer ", "secret": "KEY"}], "body": %j}),
+    "https://example.com/x", ah_base64(c, ah_c("{\"a\":1}"))));
+  ah_json body = ah_parse(c, r.body);
+  if (!ah_step_begin(c, "s", false).at) ah_step_end(c, "s", ah_raw(AH_JSON({"x": 1.0})));
+  ah_json left = ah_step_begin(c, "s", false);
+  ah_progress(c, ah_c("half"));
+  ah_send(c, "later", ah_raw(AH_JSON({"a": [1]})));
+  ah_host(c, "artifact.read", ah_raw(AH_JSON({"name": "plan"})));
+  if (ah_get_bool_or(c, c->arguments, "fails", false)) return;
+  bool caught = ah_caught(c, AH_CONFLICT);
+  ah_return(c, AH_JSON({"absent": %b, "text": %t, "n": %j, "status": %l, "ok": %j, "step": %j, "code": %s}),
+            absent, value, n, r.status, ah_get(body, "ok"), left, caught && revision == 1 ? AH_CONFLICT : "");
+}
+
 static void each(ah_call *c, ah_json list, void (*f)(ah_call *, ah_json)) {
   for (ah_iterator i = ah_iterate(list); ah_next_item(&i);) f(c, i.value);
 }
@@ -182,6 +205,7 @@ AH_PLUGIN(
   .tools = (const ah_tool[]){
     {.name = "vector", .description = "Answers with its call.", .parameters = ANY, .run = vector_tool},
     {.name = "integer", .description = "Answers with its argument.", .parameters = ANY, .run = integer},
+    {.name = "host", .description = "Asks the host for things.", .parameters = ANY, .run = host},
     {.name = "answer", .description = "Answers with its arguments, as a result.", .parameters = ANY, .run = answer},
     {.name = "fail", .description = "Fails with its arguments.", .parameters = ANY, .run = fail},
     {0}},

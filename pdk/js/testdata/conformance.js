@@ -1,6 +1,6 @@
 // The guest that pdk/conformance feeds: each part answers with the members of its request
 // that the contract names, written again.
-import { plugin, tool, processor, router, provider, result, interrupt, Failure } from "agenthost";
+import { plugin, tool, processor, router, provider, result, interrupt, Failure, call, fetch, kv, progress, send, state, step } from "agenthost";
 
 plugin({ name: "conformance", version: "1.0.0" });
 
@@ -30,6 +30,26 @@ const any = { type: "object" };
 
 tool({ name: "vector", description: "Answers with its call.", parameters: any }, (_, call) => request("tool", call));
 tool({ name: "integer", description: "Answers with its argument.", parameters: any }, ({ argument }) => ({ argument }));
+tool({ name: "host", description: "Asks the host for things.", parameters: any }, ({ fails }) => {
+  const answer = { absent: kv.get("k") === undefined };
+  kv.put("k", "a\u0000é");
+  answer.text = kv.get("k");
+  answer.n = state.get("/n").value;
+  const response = fetch("https://example.com/x", { method: "POST", headers: { Authorization: { prefix: "Bearer ", secret: "KEY" } }, body: '{"a":1}' });
+  answer.status = response.status;
+  answer.ok = response.json().ok;
+  step("s", () => JSON.parse('{"x":1.0}'));
+  answer.step = step("s", () => "done twice");
+  progress("half");
+  send("later", { a: [1] });
+  try {
+    call("artifact.read", { name: "plan" });
+  } catch (error) {
+    if (fails) throw error;
+    answer.code = error.code;
+  }
+  return answer;
+});
 tool({ name: "answer", description: "Answers with its arguments, as a result.", parameters: any },
   ({ content, interrupt: asked, ...rest }) => (asked ? interrupt(asked.reason, asked.data) : result(content, rest)));
 tool({ name: "fail", description: "Fails with its arguments.", parameters: any }, ({ code, message, hint, retryable }) => {

@@ -37,6 +37,32 @@ fn integer(args: Integer, _: &mut Call) -> Result<Json> {
     Ok(json!({"argument": args.argument}))
 }
 
+arguments! {
+    struct Asking {
+        fails: Option<bool>,
+    }
+}
+
+fn ask_host(args: Asking, _: &mut Call) -> Result<Json> {
+    let absent = host::kv::get("k")?.is_none();
+    host::kv::put("k", "a\0é")?;
+    let text = host::kv::text("k")?;
+    let (n, _) = host::state("/n")?;
+    let request = host::Request::new("POST", "https://example.com/x").secret_header("Authorization", "Bearer ", "KEY").body(r#"{"a":1}"#);
+    let response = request.send()?;
+    let ok = response.json()?.get("ok");
+    host::step("s", || Json::parse(r#"{"x":1.0}"#))?;
+    let step = host::step("s", || Err(Error::from("it is done twice")))?;
+    host::progress("half")?;
+    host::send("later", json!({"a": json!([1])}))?;
+    match host::call("artifact.read", json!({"name": "plan"})) {
+        Err(e) if args.fails != Some(true) => {
+            Ok(json!({"absent": absent, "text": text, "n": n, "status": i32::from(response.status), "ok": ok, "step": step, "code": e.code.as_str()}))
+        }
+        other => other,
+    }
+}
+
 fn answer(args: Json, _: &mut Call) -> Result<Answer> {
     if let Some(asked) = args.get("interrupt") {
         return Ok(Answer::ask(&asked.get("reason").and_then(|v| v.as_string()).unwrap_or_default(), asked.get("data")));
@@ -123,6 +149,7 @@ plugin! {
     Plugin::new("conformance", "1.0.0")
         .tool(Tool::new("vector", "Answers with its call.").parameters(json!({"type": "object"})), vector)
         .tool(Tool::new("integer", "Answers with its argument."), integer)
+        .tool(Tool::new("host", "Asks the host for things."), ask_host)
         .tool(Tool::new("answer", "Answers with its arguments, as a result.").parameters(json!({"type": "object"})), answer)
         .tool(Tool::new("fail", "Fails with its arguments."), fail)
         .processor(Processor::new("vector"), report)

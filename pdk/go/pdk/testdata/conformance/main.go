@@ -18,6 +18,7 @@ func init() {
 		c.JSON().BeginObject().Key("argument").Int(int64(n)).EndObject()
 		return nil
 	})
+	pdk.Tool("host", "Asks the host for things.", anyArguments, askHost)
 	pdk.Tool("answer", "Answers with its arguments, as a result.", anyArguments, answer)
 	pdk.Tool("fail", "Fails with its arguments.", anyArguments, func(c *pdk.Call) error {
 		return &pdk.Error{Code: pdk.Code(c.String("code")), Message: c.String("message"), Hint: c.String("hint"), Retryable: c.Bool("retryable")}
@@ -140,6 +141,46 @@ func call(c *pdk.Call) pdk.Raw {
 		o.w.EndArray()
 	}
 	return o.value()
+}
+
+func askHost(c *pdk.Call) error {
+	_, absent := pdk.KVGet("k")
+	if _, err := pdk.KVPut("k", []byte("a\x00é"), pdk.KVPutOptions{}); err != nil {
+		return err
+	}
+	item, err := pdk.KVGet("k")
+	if err != nil {
+		return err
+	}
+	n, _, err := pdk.State("/n")
+	if err != nil {
+		return err
+	}
+	response, err := pdk.Fetch(pdk.HTTPRequest{Method: "POST", URL: "https://example.com/x", Body: []byte(`{"a":1}`),
+		Headers: []pdk.Header{{Name: "Authorization", Prefix: "Bearer ", Secret: "KEY"}}})
+	if err != nil {
+		return err
+	}
+	ok, _ := pdk.Raw(response.Body).Get("ok").Bool()
+	var left pdk.Raw
+	for range 2 {
+		if left, err = pdk.Step("s", pdk.StepOptions{}, func() (pdk.Raw, error) { return `{"x":1.0}`, nil }); err != nil {
+			return err
+		}
+	}
+	if err := pdk.Emit("progress", `{"message":"half"}`); err != nil {
+		return err
+	}
+	if _, err := pdk.Send("later", `{"a":[1]}`, pdk.SendOptions{}); err != nil {
+		return err
+	}
+	_, err = pdk.HostCall("artifact.read", `{"name":"plan"}`)
+	if c.Bool("fails") {
+		return err
+	}
+	c.JSON().BeginObject().Key("absent").Bool(pdk.CodeOf(absent) == pdk.NotFound).Key("text").Str(string(item.Value)).Key("n").Raw(n).
+		Key("status").Int(int64(response.Status)).Key("ok").Bool(ok).Key("step").Raw(left).Key("code").Str(string(pdk.CodeOf(err))).EndObject()
+	return nil
 }
 
 func answer(c *pdk.Call) error {
