@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -315,7 +316,11 @@ func TestRetryFromAProcessThatRunsNothing(t *testing.T) {
 // processes that live; that what was left is done; and that jobs of runs are done
 // unless their process died.
 func TestProcessesOnOneStore(t *testing.T) {
+	rounds, failed := testdriver.Rounds(math.MaxInt, 25), false
 	rapid.Check(t, func(rt *rapid.T) {
+		if rounds--; rounds < 0 && !failed { // a failure is made smaller on any driver
+			return
+		}
 		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) processStep {
 			return processStep{
 				do:     rapid.SampledFrom([]string{"start", "die", "leave", "leave", "serial", "serial", "run", "wait", "close", "stall"}).Draw(rt, "do"),
@@ -333,6 +338,7 @@ func TestProcessesOnOneStore(t *testing.T) {
 			w.end()
 		})
 		for _, wrong := range w.wrong {
+			failed = true
 			rt.Error(wrong)
 		}
 	})
