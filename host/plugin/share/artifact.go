@@ -57,7 +57,7 @@ const (
 	FormImage  = "image"  // a container image, as hyper-mcp has them
 )
 
-// Artifact is a plugin as it is kept in a registry.
+// Artifact is a plugin in a registry.
 type Artifact struct {
 	Module      []byte
 	Signatures  [][]byte          // of the module, as minisign writes them

@@ -231,7 +231,7 @@ func (c *Client) resolve(ctx context.Context, ref Reference) (ocispec.Descriptor
 // Pull reads an artifact. What it returns is of the digests that the manifest names; who
 // made it is not checked: that is the caller's policy. Codes are those of Resolve, data_loss
 // for contents that are not of their digest, resource_exhausted for larger ones than the
-// bounds, and invalid_argument for what is no plugin.
+// bounds, and invalid_argument for contents that are no plugin.
 func (c *Client) Pull(ctx context.Context, ref Reference) (a *Artifact, err error) {
 	err = c.do(ctx, "pull", ref, func(ctx context.Context) error {
 		if a = c.cache.read(ctx, ref, c.opts.ModuleBytes); a != nil {

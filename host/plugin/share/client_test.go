@@ -14,7 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/share"
 )
 
-// module is what is pushed: for a registry any bytes do.
+// module is the content that tests push: for a registry any bytes do.
 func module() []byte {
 	return append([]byte("\x00asm\x01\x00\x00\x00"), bytes.Repeat([]byte("orders"), 20_000)...)
 }
@@ -133,7 +133,7 @@ func TestAPulledDigestIsKeptAndHeldToItsContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The cache has it, whoever answers at that name.
+	// The cache has it, and no server answers at that name.
 	offline := newClient(t, "127.0.0.1:1", func(o *share.Options) { o.CacheDir = dir })
 	away := mustParse(t, "oci://127.0.0.1:1/acme/orders@"+digest)
 	got, err := offline.Pull(t.Context(), away)

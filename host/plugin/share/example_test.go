@@ -8,7 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/share"
 )
 
-// A layout folder is a registry in files: what is pushed to one is pulled in the same
+// A layout folder is a registry in files: a plugin pushed to one is pulled in the same
 // way.
 func Example() {
 	dir, err := os.MkdirTemp("", "dist")
