@@ -298,6 +298,14 @@ func writeRows[T any](r *rowWriter, name, next string, list []T, words func(T) s
 	}
 }
 
+// readBy says which tool a resource or prompt is of; "" for a text.
+func readBy(tool string) string {
+	if tool == "" {
+		return ""
+	}
+	return ", by the tool " + ui.OneLine(tool)
+}
+
 func (in *inspection) writeText(cut ui.TextCut, columns int, b *strings.Builder) {
 	fmt.Fprintln(b, ui.CutText(in.File, cut.Bytes))
 	r := &rowWriter{cut: cut}
@@ -344,6 +352,8 @@ func (in *inspection) printManifest(r *rowWriter) {
 	})
 	writeRows(r, "router", "router", m.Routers, func(s plugin.PartInfo) string { return ui.OneLine(s.Name) })
 	writeRows(r, "provider", "provider", m.Providers, func(p plugin.PartInfo) string { return ui.OneLine(p.Name) })
+	writeRows(r, "resource", "resource", m.Resources, func(o plugin.ResourceInfo) string { return ui.OneLine(o.URI) + readBy(o.Tool) })
+	writeRows(r, "prompt", "prompt", m.Prompts, func(o plugin.PromptInfo) string { return ui.OneLine(o.Name) + readBy(o.Tool) })
 	r.row("asks for", "%s", listWords(grantwords.Asked(m.Permissions)))
 	in.Grants.print(r)
 	if len(m.Requires) > 0 {

@@ -121,3 +121,23 @@ func TestInspectPrintsAtMost64kB(t *testing.T) {
 		})
 	}
 }
+
+func TestInspectShowsResourcesAndPrompts(t *testing.T) {
+	wasm := crowdedModule(1, 1, 1, 0, 0, []byte(`{"abi":1,"name":"shop","tools":[{"name":"order","description":""}],
+		"resources":[{"uri":"shop://terms","name":"terms","text":"x"},{"uri":"shop://orders/{id}","name":"order","tool":"order"}],"prompts":[{"name":"letter","text":"y"}]}`))
+	in := &inspection{File: "shop.wasm"}
+	var err error
+	if in.Inspection, err = plugin.Inspect(wasm); err != nil {
+		t.Fatal(err)
+	}
+	in.findManifest(t.Context(), nil, wasm)
+	var text bytes.Buffer
+	if err := in.print(&ui.Terminal{Out: &text}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"shop://terms\n", "shop://orders/{id}, by the tool order\n", "prompt", "letter\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("inspect does not show %q:\n%s", want, &text)
+		}
+	}
+}
