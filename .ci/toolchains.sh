@@ -11,7 +11,7 @@ missing=()
 command -v clang-19 >/dev/null || missing+=(clang-19)
 command -v wasm-ld-19 >/dev/null || missing+=(lld-19)
 [ -d /usr/lib/rustlib/wasm32-unknown-unknown ] || missing+=(rustc cargo libstd-rust-dev-wasm32)
-command -v wasm-ld-14 >/dev/null || missing+=(lld-14) # for Debian's Rust
+command -v wasm-ld >/dev/null || command -v wasm-ld-14 >/dev/null || missing+=(lld) # of the version of Debian's Rust
 command -v npm >/dev/null || missing+=(nodejs npm)
 command -v systemd-analyze >/dev/null || missing+=(systemd) # which checks the unit of deploy/
 if [ ${#missing[@]} -gt 0 ]; then

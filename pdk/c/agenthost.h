@@ -292,15 +292,25 @@ AH_COLD void ah_add_string(ah_call *c, ah_buffer *b, ah_text text) {
   ah_add(c, b, "\"", 1);
 }
 
-/* ah_add_double writes a number with up to nine digits behind the point. */
+/* ah_add_double writes a number with up to nine digits behind the point, with an exponent from
+ * 9e18 on and below 0.0001. JSON has null for what is infinite or no number. */
 AH_FN void ah_add_double(ah_call *c, ah_buffer *b, double v) {
-  if (!(v > -9.0e18 && v < 9.0e18)) { /* too large, or no number */
+  if (v - v != 0) {
     ah_add_c(c, b, "null");
     return;
   }
   if (v < 0) {
     ah_add(c, b, "-", 1);
     v = -v;
+  }
+  if (v >= 9.0e18 || (v > 0 && v < 1.0e-4)) {
+    int exponent = 0;
+    for (; v >= 10; exponent++) v /= 10;
+    for (; v < 1; exponent--) v *= 10;
+    ah_add_double(c, b, v);
+    ah_add(c, b, "e", 1);
+    ah_add_int(c, b, exponent);
+    return;
   }
   uint64_t whole = (uint64_t)v;
   uint64_t nano = whole < (1ull << 50) ? (uint64_t)((v - (double)whole) * 1e9 + 0.5) : 0;
@@ -319,7 +329,7 @@ AH_FN void ah_add_double(ah_call *c, ah_buffer *b, double v) {
 
 /* Writes format with its values: %s a string of C, %t an ah_text, %j an ah_json, %d an
  * int, %l an int64_t, %b a bool, %f a double with up to nine digits behind the point, %%
- * a percent sign. In JSON, texts are written as strings, and what is absent as null. */
+ * a percent sign, as a last % is. In JSON, texts are written as strings, and what is absent as null. */
 AH_COLD void ah_vformat(ah_call *c, ah_buffer *b, bool json, const char *format, va_list values) {
   const char *from = format, *p = format;
   for (; *p; p++) {
@@ -327,6 +337,7 @@ AH_COLD void ah_vformat(ah_call *c, ah_buffer *b, bool json, const char *format,
     ah_add(c, b, from, (uint32_t)(p - from));
     ah_text text = {0};
     switch (*++p) {
+    case 0: ah_add(c, b, "%", 1); return;
     case 's': text = ah_c(va_arg(values, const char *)); break;
     case 't': text = va_arg(values, ah_text); break;
     case 'j': {
@@ -1170,6 +1181,7 @@ AH_COLD void ah_want(ah_call *c, bool holds, const char *name, const char *type)
  * is there twice; the last one counts. */
 AH_COLD uint32_t ah_pick(ah_json object, const char *const *names, ah_json *values) {
   uint32_t twice = 0;
+  if (!object.at || ah_kind_of(object) != AH_OBJECT) return 0;
   for (ah_iterator i = ah_iterate(object); ah_next_item(&i);)
     for (uint32_t n = 0; names[n]; n++)
       if (ah_key_is(i.key, names[n])) {
@@ -1191,6 +1203,13 @@ AH_COLD ah_text ah_text_there(ah_call *c, ah_json v, const char *name) {
 }
 
 AH_COLD void ah_name_there(ah_call *c, ah_json v, const char *name) { ah_want(c, ah_text_there(c, v, name).size > 0, name, "name"); }
+
+/* ah_get_name returns a member that is a text and not empty. */
+AH_COLD ah_text ah_get_name(ah_call *c, ah_json object, const char *member, const char *name) {
+  ah_text text = ah_text_there(c, ah_get(object, member), name);
+  ah_want(c, text.size > 0, name, "text that is not empty");
+  return text;
+}
 
 AH_COLD int64_t ah_whole(ah_call *c, ah_json v, const char *name, int64_t least) {
   int64_t n = least;
@@ -1300,7 +1319,9 @@ AH_FN uint32_t *ah_column(ah_call *c, ah_json v, const char *name, uint32_t coun
     while (*p >= '0' && *p <= '9' && p - from < 9) value = value * 10 + (uint32_t)(*p++ - '0');
     if (p == from || (*p != ',' && *p != ']')) { /* not so simple */
       p = ah_skip(from, end);
-      value = (uint32_t)ah_whole(c, (ah_json){from, (uint32_t)(p - from)}, name, 0);
+      int64_t large = ah_whole(c, (ah_json){from, (uint32_t)(p - from)}, name, 0);
+      ah_want(c, large <= UINT32_MAX, name, "list of numbers below 4294967296");
+      value = (uint32_t)large;
     }
     column[n++] = value;
     p = ah_space(p, end);
@@ -1445,7 +1466,7 @@ AH_FN void ah_read_observe(ah_call *c, const ah_json *v) {
   ah_want(c, ah_kind_of(v[5]) == AH_OBJECT, "error", "object");
   ah_json retryable = ah_get(v[5], "retryable");
   ah_kind_or_none(c, retryable, AH_BOOL, "error.retryable", "boolean");
-  c->failure = (ah_error){ah_text_there(c, ah_get(v[5], "code"), "error.code"), ah_text_there(c, ah_get(v[5], "message"), "error.message"),
+  c->failure = (ah_error){ah_get_name(c, v[5], "code", "error.code"), ah_get_name(c, v[5], "message", "error.message"),
                           ah_text_or_none(c, ah_get(v[5], "hint"), "error.hint"), retryable.at && *retryable.at == 't'};
 }
 

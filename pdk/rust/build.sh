@@ -9,13 +9,14 @@ for rustc in ${RUSTC:-rustc /usr/bin/rustc}; do
   [ -d "$dir" ] && found=$(command -v "$rustc") && break
 done
 if [ -z "${found:-}" ]; then
-  echo "no rustc has the target $target: rustup target add $target, or on Debian: apt-get install rustc cargo libstd-rust-dev-wasm32 lld-14" >&2
+  echo "no rustc has the target $target: rustup target add $target, or on Debian: apt-get install rustc cargo libstd-rust-dev-wasm32 lld" >&2
   exit 69
 fi
 kit=$(cd "$(dirname "$0")" && pwd)
 flags="--remap-path-prefix=$kit=agenthost"
-if [ "$found" = /usr/bin/rustc ] && command -v wasm-ld-14 >/dev/null; then
-  flags="$flags -C linker=wasm-ld-14 -C linker-flavor=wasm-ld" # Debian's compiler comes without one
+if [ "$found" = /usr/bin/rustc ]; then # Debian's compiler comes without a linker; that of its package lld is the one of its version
+  linker=$(command -v wasm-ld || command -v wasm-ld-14 || echo rust-lld)
+  flags="$flags -C linker=$linker -C linker-flavor=wasm-ld"
 fi
 case $2 in /*) out=$2 ;; *) out=$(pwd)/$2 ;; esac
 cd "$1"

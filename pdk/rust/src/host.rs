@@ -20,7 +20,8 @@ pub fn log(level: Level, text: &str) {
 /// Runs a host operation by its name.
 pub fn call(operation: &str, request: impl ToJson) -> Result<Json> {
     let (failed, response) = imports::call(operation, request.to_json().text());
-    let response = Json::parse(response)?;
+    let response = Json::parse(response)
+        .map_err(|e| Error::new(Code::Internal, format!("the host's response to {operation} is no JSON: {}", e.message)))?;
     if failed {
         return Err(Error::of_host(&response));
     }

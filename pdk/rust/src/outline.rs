@@ -37,7 +37,7 @@ impl Outline {
         }
         let ([count, roles, bytes, chars, tokens, encoding, parts, keep, own_from, tools], _) =
             v.pick(["count", "roles", "bytes", "chars", "tokens", "encoding", "parts", "keep", "own_from", "tools"]);
-        let count = whole(&count, "outline.count", 0)? as usize;
+        let count = usize::try_from(whole(&count, "outline.count", 0)?).map_err(|_| wrong("outline.count", "number of messages"))?;
         let roles = text(&roles, "outline.roles")?.into_bytes();
         if roles.len() != count || !roles.iter().all(|r| b"suat".contains(r)) {
             return Err(Error::invalid("outline.roles has not one letter of s, u, a and t for each message"));
@@ -77,7 +77,7 @@ impl Outline {
         let mut items = list(&Some(v.clone()), NAME)?.into_iter();
         let mut next = || items.next();
         let message = within(whole(&next(), NAME, 0)?, self.count, NAME)?;
-        let part = within(whole(&next(), NAME, 0)?, self.parts[message] as usize, NAME)?;
+        let part = within(whole(&next(), NAME, 0)?, usize::try_from(self.parts[message]).unwrap_or(usize::MAX), NAME)?;
         let is_result = match text(&next(), NAME)?.as_str() {
             "call" => false,
             "result" => true,
