@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/builtin"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/share"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/plugins/summarizer"
@@ -160,6 +161,8 @@ func (s *pluginSet) source(ctx context.Context, name string, progress func(strin
 	case where == "":
 		return nil, s.config.ErrorAt(configfile.Keys("plugins", name), "plugin %q has no path", name).
 			WithHint("name a .wasm file, the directory of a Go source, or one of: %s", strings.Join(configfile.BuiltinNames(), ", "))
+	case share.IsReference(where):
+		return s.shared(ctx, name, where)
 	case s.config.Fsys != nil && !strings.HasPrefix(where, configfile.BuiltinPrefix):
 		wasm, err := embedded(s.config.Fsys, s.config.FilePath(where))
 		return &Module{Wasm: wasm}, err
@@ -195,11 +198,11 @@ func ModulePath(dir string) string {
 	return path.Join(filepath.ToSlash(dir), name+".wasm")
 }
 
-// path returns the file or directory of a configured plugin's source, or
-// builtin:NAME.
+// path returns the file or directory of a configured plugin's source, builtin:NAME, or
+// the reference of a shared one.
 func (s *pluginSet) path(id string) string {
 	path := s.config.Plugins[id].Path
-	if path == "" || strings.HasPrefix(path, configfile.BuiltinPrefix) {
+	if path == "" || strings.HasPrefix(path, configfile.BuiltinPrefix) || share.IsReference(path) {
 		return cmp.Or(path, id)
 	}
 	return s.config.FilePath(path)

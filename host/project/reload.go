@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/share"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/internal/watch"
@@ -199,6 +200,18 @@ func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 	return out, nil
 }
 
+// read reads the module at a plugin's path.
+func (r *Reloader) read(ctx context.Context, id, path string, progress func(string)) ([]byte, error) {
+	if !share.IsReference(path) {
+		return r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, path, progress)
+	}
+	m, err := r.project.plugins.shared(ctx, id, path)
+	if err != nil {
+		return nil, err
+	}
+	return m.Wasm, nil
+}
+
 // reload reads a plugin's module again and replaces the plugin if the module differs.
 func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
 	path, progress := r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) }
@@ -211,7 +224,7 @@ func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) 
 			return nil, err
 		}
 	}
-	wasm, err := r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, path, progress)
+	wasm, err := r.read(ctx, s.ID(), path, progress)
 	if err != nil {
 		return nil, ofPlugin(s.ID(), err)
 	}
@@ -295,7 +308,7 @@ func (r *Reloader) Watch() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	for id, path := range r.sourcePaths() {
-		if !strings.HasPrefix(path, configfile.BuiltinPrefix) {
+		if !strings.HasPrefix(path, configfile.BuiltinPrefix) && !share.IsReference(path) {
 			r.trees[id] = watch.NewTree(r.project.plugins.watched(id, path))
 		}
 	}

@@ -48,6 +48,7 @@ type Config struct {
 	AnyTenant Tenant            `yaml:"any_tenant"` // for every other tenant
 	Ceiling   *Grants           `yaml:"ceiling"`    // the upper bound of all grants; absent: no bound
 	Prices    Prices            `yaml:"prices"`     // of models; absent: nothing is priced
+	Share     Share             `yaml:"share"`      // registries of plugins, and which are trusted
 
 	Fsys fs.FS  // where paths are looked up; nil is the operating system's
 	dir  string // of the file
@@ -76,7 +77,7 @@ type Model struct {
 }
 
 type Plugin struct {
-	Path    string         `yaml:"path"` // a .wasm file, a script in JavaScript, an Extism manifest, the directory of a Go source, or builtin:NAME
+	Path    string         `yaml:"path"` // a .wasm file, a script in JavaScript, an Extism manifest, the directory of a Go source, builtin:NAME, or the reference of a shared plugin
 	Build   PluginBuild    `yaml:"build"`
 	Engine  string         `yaml:"engine"` // extismsdk, for an Extism plugin that is trusted; absent: the sandbox
 	Grant   Grants         `yaml:"grant"`

@@ -20,6 +20,7 @@ type Tenant struct {
 	Budget  Budget            `yaml:"budget"`
 
 	Retention Retention `yaml:"retention"`
+	Trust     *Trust    `yaml:"trust"` // in shared plugins, beside that of the project
 
 	MCP map[string]MCPServer `yaml:"mcp"` // its own servers of the Model Context Protocol
 }
