@@ -50,6 +50,7 @@ func shareCommands(l *local, projects *open.Projects) []*cobra.Command {
 	return []*cobra.Command{
 		(&sharing{local: l, projects: projects}).push(), (&sharing{local: l, projects: projects}).publish(),
 		(&sharing{local: l, projects: projects}).pull(), (&sharing{local: l, projects: projects}).keys(),
+		(&sharing{local: l, projects: projects}).diff(),
 	}
 }
 
