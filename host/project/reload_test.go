@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/share"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testguest"
@@ -229,5 +230,32 @@ func TestASavedLockOfMCPServersIsTaken(t *testing.T) {
 	report, err := l.project.MCPServers().Inspect(t.Context(), "acme", "one")
 	if err != nil || !report.Locked || report.Tools[0].State != mcpclient.StateAccepted {
 		t.Errorf("after the lock was saved the server is %+v, %v", report, err)
+	}
+}
+
+func TestASharedPluginIsReadAgainByItsLock(t *testing.T) {
+	l := steerable(t, func(string, ...any) {})
+	dir := strings.TrimSuffix(l.project.config.Name, "/agenthost.yaml")
+	client, err := share.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ref, err := share.ParseReference("oci-layout:" + dir + "/dist:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := client.Push(t.Context(), ref, &share.Artifact{Module: testguest.Modules()["quiet"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.setSource("guest", "oci-layout:dist:1")
+	if _, err := l.Reload(t.Context(), "guest"); host.CodeOf(err) != host.FailedPrecondition || !strings.Contains(err.Error(), "agenthost.lock") {
+		t.Errorf("a reload without a lock: %v", err)
+	}
+	l.setSource("guest", "oci-layout:dist@"+digest)
+	changes, err := l.Reload(t.Context(), "guest")
+	if err != nil || len(changes) != 1 {
+		t.Errorf("a reload of the digest = %v, %v", changes, err)
 	}
 }

@@ -53,8 +53,8 @@ type Options struct {
 	// DockerConfig is the file with the credentials of docker login, or the program that
 	// has them: config.json. "" has none, and every request is anonymous.
 	DockerConfig string
-	// CacheDir keeps what was pulled, by digest. What is read from it is held to its
-	// digest. "" keeps nothing.
+	// CacheDir keeps pulled contents by digest, and each is held to its digest when it is
+	// read. "" keeps nothing.
 	CacheDir string
 	// ModuleBytes bounds a module (16 MiB).
 	ModuleBytes int

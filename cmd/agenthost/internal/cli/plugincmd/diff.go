@@ -89,8 +89,8 @@ func (s *sharing) readAny(ctx context.Context, rt *plugin.Runtime, where string)
 // difference is a line of the output of diff.
 type difference struct {
 	What   string `json:"what"`
-	Before string `json:"before"` // "" in what is new
-	Now    string `json:"now"`    // "" in what is gone
+	Before string `json:"before"` // "" for an addition
+	Now    string `json:"now"`    // "" for a removal
 }
 
 func (s *sharing) compare(ctx context.Context, rt *plugin.Runtime, before, now string) error {
