@@ -228,11 +228,11 @@ func load(ctx context.Context, wasm []byte, opts *Options) (*guest, *Result) {
 	g.sandbox = sandbox{ctx: ctx, runtime: rt, jobs: jobs, wasm: wasm,
 		// A host may reuse an instance, so the test does, whatever the default.
 		options: plugin.LoadOptions{Limits: opts.Limits, Granted: opts.Granted, Extism: opts.Extism, Isolation: plugin.IsolationReuse}}
-	for _, err := range rt.Check(ctx, "guest", wasm, &g.sandbox.options) {
+	for _, err := range rt.Check(ctx, loadedAs, wasm, &g.sandbox.options) {
 		out.Problems = append(out.Problems, err.Error())
 	}
 	if out.OK() {
-		if g.sandbox.plugin, err = rt.Load(ctx, "guest", wasm, &g.sandbox.options); err != nil {
+		if g.sandbox.plugin, err = rt.Load(ctx, loadedAs, wasm, &g.sandbox.options); err != nil {
 			out.Problems = append(out.Problems, err.Error())
 		} else if err := g.sandbox.serves(); err != nil {
 			out.Problems = append(out.Problems, err.Error())

@@ -72,7 +72,7 @@ func errorObject(raw []byte) error {
 // afterErrors makes each call of an instance that has answered bad input.
 func afterErrors(g *guest) []error {
 	return g.compare(func(c Call, _ *plugin.CallResult) (*plugin.CallResult, error) {
-		p, err := g.sandbox.runtime.Load(g.sandbox.ctx, "after", g.sandbox.wasm, &g.sandbox.options)
+		p, err := g.sandbox.runtime.Load(g.sandbox.ctx, loadedAs, g.sandbox.wasm, &g.sandbox.options)
 		if err != nil {
 			return &plugin.CallResult{}, err
 		}

@@ -45,6 +45,10 @@ func (s *sandbox) callOnce(p *plugin.Plugin, c Call) (*plugin.CallResult, error)
 	return p.Call(s.ctx, tenant, c.Export, []byte(c.Input), nil)
 }
 
+// loadedAs is the id of the plugin in every load, so that the host's errors, which name it, are
+// the same.
+const loadedAs = "guest"
+
 // callFresh makes a call of a new instance.
 func (s *sandbox) callFresh(c Call) (*plugin.CallResult, error) {
 	if err := s.stops.reached(); err != nil {
@@ -59,7 +63,7 @@ func (s *sandbox) callFresh(c Call) (*plugin.CallResult, error) {
 func (s *sandbox) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, error) {
 	options := s.options
 	options.Limits = limits
-	p, err := s.runtime.Load(s.ctx, "fresh", s.wasm, &options)
+	p, err := s.runtime.Load(s.ctx, loadedAs, s.wasm, &options)
 	if err != nil {
 		return &plugin.CallResult{}, err
 	}
@@ -89,13 +93,13 @@ func (s *sandbox) varies(c Call, want *plugin.CallResult) bool {
 func (s *sandbox) lasting() (*plugin.Plugin, error) {
 	options := s.options
 	options.Limits.MaxCallsPerInstance, options.Limits.IdleTime = math.MaxInt32, time.Hour
-	return s.runtime.Load(s.ctx, "lasting", s.wasm, &options)
+	return s.runtime.Load(s.ctx, loadedAs, s.wasm, &options)
 }
 
 // serves returns why a host would not deploy the plugin as a new version: it does not
 // describe itself, or fails its health calls.
 func (s *sandbox) serves() error {
-	slot, err := s.runtime.NewSlot(s.ctx, "serving", s.wasm, &plugin.SlotOptions{LoadOptions: s.options})
+	slot, err := s.runtime.NewSlot(s.ctx, loadedAs, s.wasm, &plugin.SlotOptions{LoadOptions: s.options})
 	if err == nil {
 		slot.Close()
 	}
