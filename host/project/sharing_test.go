@@ -1,10 +1,16 @@
 package project_test
 
 import (
+	"io"
+	"log"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/share"
@@ -190,5 +196,57 @@ func TestRegistriesThatAreNotTrustedAreNotAsked(t *testing.T) {
 		if err := pullShared(t, dir, false); host.CodeOf(err) != host.PermissionDenied || !strings.Contains(err.Error(), "no registry that is trusted") {
 			t.Errorf("pull of %s = %v, want code permission_denied before any request", ref, err)
 		}
+	}
+}
+
+// One project publishes to a registry, another has the plugin and starts without it.
+func TestAProjectPullsFromARegistryAndStartsWithoutIt(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	addr := strings.TrimPrefix(server.URL, "http://")
+	loopback := share.Registry{Host: addr, PlainHTTP: true, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	author, err := share.New(&share.Options{Registries: []share.Registry{loopback}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer author.Close()
+	ref, err := share.ParseReference("oci://" + addr + "/acme/tool:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := author.Push(t.Context(), ref, &share.Artifact{Module: goodGuest(t)}); err != nil {
+		t.Fatal(err)
+	}
+
+	dir, _ := sharedProject(t, "share: {trust: {from: [\""+addr+"/acme\"]}}\n", &share.Artifact{Module: goodGuest(t)})
+	name := filepath.Join(dir, "agenthost.yaml")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.Replace(string(text), "oci-layout:dist:1", ref.String(), 1)
+	write := func(config string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(config)
+	if err := pullShared(t, dir, false); host.CodeOf(err) != host.PermissionDenied {
+		t.Errorf("a registry on loopback that is not configured: %v, want code permission_denied", err)
+	}
+	write(strings.Replace(config, "share: {", "share: {registries: [{host: \""+addr+"\", plain_http: true, addresses: [127.0.0.0/8]}], ", 1))
+	if err := pullShared(t, dir, false); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if err := openShared(t, dir); err != nil {
+		t.Errorf("a start without the registry: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "cache", "oci")); err != nil {
+		t.Fatal(err)
+	}
+	if err := openShared(t, dir); host.CodeOf(err) != host.Unavailable {
+		t.Errorf("a start without the registry and the cache: %v, want code unavailable", err)
 	}
 }
