@@ -28,6 +28,7 @@ type shelf struct {
 	mediaType string
 	blobs     map[string][]byte // by digest
 	handle    func(w http.ResponseWriter, r *http.Request) bool
+	patience  time.Duration // of its client; 0 is the default
 }
 
 func digestOf(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
@@ -83,7 +84,7 @@ func pull(t testing.TB, s *shelf) (*share.Artifact, error) {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	addr := strings.TrimPrefix(server.URL, "http://")
-	c := newClient(t, addr, func(o *share.Options) { o.ModuleBytes, o.Timeout = 1<<20, 2*time.Second })
+	c := newClient(t, addr, func(o *share.Options) { o.ModuleBytes, o.Timeout = 1<<20, s.patience })
 	return c.Pull(t.Context(), mustParse(t, "oci://"+addr+"/acme/orders:1"))
 }
 
@@ -153,7 +154,10 @@ func TestHostileRegistriesEndInTypedErrors(t *testing.T) {
 			}
 			endless(w, r)
 		}), fault.ResourceExhausted},
-		"an answer that never comes":            {at("/blobs/", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), fault.DeadlineExceeded},
+		"an answer that never comes": {func(s *shelf) {
+			at("/blobs/", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })(s)
+			s.patience = 200 * time.Millisecond
+		}, fault.DeadlineExceeded},
 		"a redirect to the metadata of a cloud": {at("/blobs/", redirectTo("http://169.254.169.254/latest/meta-data/")), fault.PermissionDenied},
 		"a redirect to this machine":            {at("/blobs/", redirectTo("https://localhost/secret")), fault.PermissionDenied},
 		"a redirect to a private address":       {at("/manifests/", redirectTo("https://10.0.0.1/secret")), fault.PermissionDenied},

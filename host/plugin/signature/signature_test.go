@@ -81,6 +81,28 @@ func TestKeysAreTheFilesOfMinisign(t *testing.T) {
 	}
 }
 
+// The key and the signature were made by minisign 0.11 of Debian, of a file with the text
+// module.
+func TestSignaturesOfMinisignAreVerified(t *testing.T) {
+	const (
+		public = "untrusted comment: minisign public key 45CE4A31029AD2BA\nRWS60poCMUrORS6BWFu5zzLEjuncgaVz3iGEurJdiatwuxE++sWU2pRR\n"
+		sig    = "untrusted comment: signature from minisign secret key\n" +
+			"RUS60poCMUrORbeKYrtj567opZMu0oTia5W6azjTLrVI/WkpAW6s5W6gQyaq2ZZ/bXmLriBJHQbLV8RBtaxbOePMPsawaZGpow4=\n" +
+			"trusted comment: orders 1.2.0\n" +
+			"sdubAbpRnz+g9ugxBn4iIMoWyDAsrLzlcWiXTVi+56YuNXZ7KD2BJkQcuWbtVHTTuf4tuGe5Urn2C7z3TpDnAw==\n"
+	)
+	key, err := signature.ParsePublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if comment, err := key.Verify([]byte("module"), []byte(sig)); err != nil || comment != "orders 1.2.0" {
+		t.Errorf("Verify = %q, %v", comment, err)
+	}
+	if _, err := key.Verify([]byte("another"), []byte(sig)); fault.CodeOf(err) != fault.PermissionDenied {
+		t.Errorf("Verify of another module = %v, want code permission_denied", err)
+	}
+}
+
 func FuzzVerify(f *testing.F) {
 	public, private, err := signature.Generate()
 	if err != nil {
