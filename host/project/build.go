@@ -8,11 +8,13 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/internal/osprocess"
 	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/internal/watch"
 )
@@ -80,16 +82,26 @@ func (s *pluginSet) buildSource(ctx context.Context, id string, always bool, pro
 	return nil
 }
 
+// runBuild runs a command. Its processes have ended when runBuild returns, but those that
+// have left its process group.
 func runBuild(ctx context.Context, id, dir string, run []string, command string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, run[0], run[1:]...)
 	cmd.Dir, cmd.WaitDelay = filepath.FromSlash(dir), buildGrace
+	osprocess.OwnGroup(cmd)
+	cmd.Cancel = func() error { return osprocess.KillGroup(cmd) }
 	said := &tail{max: maxBuildOutput}
 	cmd.Stdout, cmd.Stderr = said, said
+	// Linux ends the command with the thread that has started it.
+	runtime.LockOSThread()
 	err := cmd.Run()
+	runtime.UnlockOSThread()
+	if cmd.Process != nil {
+		_ = osprocess.KillGroup(cmd) // what the command has left in the background
+	}
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded, and a process in the background kept its output open
 		return nil
 	case ctx.Err() != nil:
 		return fault.ContextError(ctx)

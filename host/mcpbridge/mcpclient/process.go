@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/internal/osprocess"
 )
 
 // The bounds of a process.
@@ -23,20 +24,6 @@ const (
 	maxStderrLine  = 1 << 10
 	maxStderrLines = 1000 // logged of one process
 )
-
-// inherited are the variables of the host's environment that a process gets.
-var inherited = [...]string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
-
-// environment returns the whole environment of a process.
-func environment(own []string) []string {
-	env := make([]string, 0, len(inherited)+len(own))
-	for _, name := range inherited {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	return append(env, own...)
-}
 
 // spawner starts processes from one thread of the operating system, which lives as long as
 // the spawner: the kernel ends a process when the thread that started it ends.
@@ -83,8 +70,8 @@ type process struct {
 // startProcess starts a server's command with an environment.
 func startProcess(s *spawner, server *Server, env []string, logger *slog.Logger) (_ *process, err error) {
 	cmd := exec.Command(server.Command[0], server.Command[1:]...) // its end is stop, not a context's
-	cmd.Dir, cmd.Env = server.Dir, environment(env)
-	ownGroup(cmd)
+	cmd.Dir, cmd.Env = server.Dir, append(osprocess.Environment(), env...)
+	osprocess.OwnGroup(cmd)
 	var files []*os.File
 	defer func() {
 		if err != nil {
@@ -124,7 +111,7 @@ func startProcess(s *spawner, server *Server, env []string, logger *slog.Logger)
 	readErr.Go(func() { p.stderr.read(ourErr) })
 	go func() {
 		_ = cmd.Wait() // its status means nothing beside the closed streams
-		_ = killGroup(cmd)
+		_ = osprocess.KillGroup(cmd)
 		_ = ourErr.Close() // a program that left the group may hold the other end
 		readErr.Wait()
 		close(p.exited)
@@ -148,7 +135,7 @@ func (p *process) Write(b []byte) (int, error) {
 func (p *process) Close() error {
 	p.closing.Do(func() {
 		_ = p.in.Close()
-		for _, next := range []func(*exec.Cmd) error{endGroup, killGroup} {
+		for _, next := range []func(*exec.Cmd) error{osprocess.EndGroup, osprocess.KillGroup} {
 			wait := time.NewTimer(stopWait)
 			select {
 			case <-p.exited:

@@ -1,0 +1,3 @@
+// Package osprocess starts commands whose processes end together, with an environment that
+// holds no secrets of the host.
+package osprocess
