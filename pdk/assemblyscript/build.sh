@@ -8,4 +8,7 @@ if [ -z "$asc" ]; then
   echo "there is no asc: npm install assemblyscript@0.28.20" >&2
   exit 69
 fi
-exec "$asc" "$1" --outFile "$2" -O3 --noAssert --runtime minimal --use abort=agenthost/host/abort
+tmp=${2%.wasm}.tmp.wasm # the module appears whole
+trap 'rm -f "$tmp"' EXIT
+"$asc" "$1" --outFile "$tmp" -O3 --noAssert --runtime minimal --use abort=agenthost/host/abort
+mv "$tmp" "$2"

@@ -8,5 +8,8 @@ if [ -z "$cc" ]; then
   echo "there is no clang: on Debian, apt-get install clang-19 lld-19" >&2
   exit 69
 fi
-exec "$cc" --target=wasm32 -std=c11 -O2 -Wall -nostdlib -mbulk-memory \
-  -Wl,--no-entry -Wl,--stack-first -Wl,--strip-all -o "$2" "$1"
+tmp=${2%.wasm}.tmp.wasm # the module appears whole
+trap 'rm -f "$tmp"' EXIT
+"$cc" --target=wasm32 -std=c11 -O2 -Wall -nostdlib -mbulk-memory \
+  -Wl,--no-entry -Wl,--stack-first -Wl,--strip-all -o "$tmp" "$1"
+mv "$tmp" "$2"

@@ -23,4 +23,5 @@ cd "$1"
 # The linker's flags are the target's alone, and cargo is the compiler's own.
 RUSTC=$found CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=$flags "$(dirname "$found")/cargo" build --quiet --release --offline --target $target
 name=$(sed -n '/^\[package\]/,/^\[[^p]/s/^name *= *"\(.*\)"/\1/p' Cargo.toml | tr - _)
-cp "${CARGO_TARGET_DIR:-target}/$target/release/$name.wasm" "$out"
+cp "${CARGO_TARGET_DIR:-target}/$target/release/$name.wasm" "${out%.wasm}.tmp.wasm"
+mv "${out%.wasm}.tmp.wasm" "$out" # the module appears whole
