@@ -88,6 +88,86 @@ func TestASavedSourceIsBuiltAndServes(t *testing.T) {
 	}
 }
 
+// builtByScript is a reloader that watches a project whose plugin is built by a script, which
+// has run once.
+func builtByScript(t *testing.T, script string) (r *Reloader, dir string, said *[]string) {
+	t.Helper()
+	dir = builtProject(t, "sh, build.sh")
+	writeProjectFile(t, dir, "guest/build.sh", script)
+	p, err := openBuilt(t, dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said = new([]string)
+	r = NewReloader(p, func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) })
+	r.Watch()
+	return r, dir, said
+}
+
+// Each script saves the source while it runs, once: after it has read it, and where it fails.
+func TestWhatIsSavedDuringABuildIsBuilt(t *testing.T) {
+	const save = "if [ -e ../next ]; then mv ../next source; "
+	for name, script := range map[string]string{
+		"one that succeeds": "cp source guest.wasm; " + save + "fi",
+		"one that fails":    save + "exit 1; fi; cp source guest.wasm",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, dir, said := builtByScript(t, script)
+			second := append(testguest.Modules()["echo"], "\x00\x0b\x04notesecond"...)
+			writeProjectFile(t, dir, "next", string(second))
+			writeProjectFile(t, dir, "guest/notes", "a save that is built")
+			r.Refresh(t.Context())
+			if len(*said) != 3 || (*said)[2] != "guest: version 2 serves" {
+				t.Errorf("it says %q, want two builds and the second version", *said)
+			}
+			if module, err := os.ReadFile(filepath.Join(dir, "guest", "guest.wasm")); err != nil || string(module) != string(second) {
+				t.Errorf("the module is not of what was saved: %v", err)
+			}
+			*said = nil
+			if r.Refresh(t.Context()); len(*said) > 0 {
+				t.Errorf("what was built is taken for a change: %q", *said)
+			}
+		})
+	}
+}
+
+func TestABuildThatWritesItsSourceEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		builds int
+	}{
+		"the same each time":      {"cp source guest.wasm; cp source copy", 2},
+		"something new each time": {"cp source guest.wasm; echo >> copy", maxBuilds + 1}, // and what it says of it
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, dir, said := builtByScript(t, c.script)
+			writeProjectFile(t, dir, "guest/notes", "a save that is built")
+			if r.Refresh(t.Context()); len(*said) != c.builds {
+				t.Errorf("it says %q, want %d lines", *said, c.builds)
+			}
+			*said = nil
+			if r.Refresh(t.Context()); len(*said) > 0 {
+				t.Errorf("what the command writes is taken for a change: %q", *said)
+			}
+		})
+	}
+}
+
+func TestWhatAFailedBuildHasWrittenIsBuiltAgain(t *testing.T) {
+	dir := builtProject(t, "sh, build.sh")
+	writeProjectFile(t, dir, "guest/build.sh", "echo half > guest.wasm; if [ -e ../broken ]; then exit 1; fi; cp source guest.wasm")
+	writeProjectFile(t, dir, "broken", "")
+	if _, err := openBuilt(t, dir, true); host.CodeOf(err) != host.InvalidArgument {
+		t.Fatalf("a build that fails: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openBuilt(t, dir, true); err != nil {
+		t.Errorf("after the fault is gone: %v", err)
+	}
+}
+
 func TestAModuleIsBuiltWhereItIsOlderThanItsSource(t *testing.T) {
 	dir := builtProject(t, copySource)
 	module := filepath.Join(dir, "guest", "guest.wasm")

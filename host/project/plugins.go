@@ -168,7 +168,7 @@ func (s *pluginSet) source(ctx context.Context, name string, progress func(strin
 		return &Module{Wasm: wasm}, err
 	case !strings.HasPrefix(where, configfile.BuiltinPrefix):
 		where = s.config.FilePath(where)
-		if err := s.buildSource(ctx, name, false, progress); err != nil {
+		if _, err := s.buildSource(ctx, name, false, progress); err != nil {
 			return nil, err
 		}
 	}

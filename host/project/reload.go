@@ -216,9 +216,9 @@ func (r *Reloader) read(ctx context.Context, id, path string, progress func(stri
 func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
 	path, progress := r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) }
 	if r.project.plugins.buildDir(s.ID(), path) != "" {
-		err := r.project.plugins.buildSource(ctx, s.ID(), true, progress)
-		if r.trees[s.ID()] != nil {
-			r.trees[s.ID()].Changed() // what the command has written is no change of the source
+		built, err := r.project.plugins.buildSource(ctx, s.ID(), true, progress)
+		if tree := r.trees[s.ID()]; tree != nil && built != nil {
+			tree.Saw(built)
 		}
 		if err != nil {
 			return nil, err
@@ -359,6 +359,9 @@ const goneAfter = 4
 // lookForSource reports once that a plugin's source was deleted. r.changing is held.
 func (r *Reloader) lookForSource(id string) {
 	path := r.sourcePaths()[id]
+	if path != "" {
+		path = r.project.plugins.watched(id, path)
+	}
 	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
 		delete(r.gone, id)
 		return

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,6 +45,42 @@ func (t *Tree) Changed() bool {
 	return true
 }
 
+// Saw takes a state of the tree as that of the last call of Changed.
+func (t *Tree) Saw(s *State) {
+	if s.root == t.root {
+		t.seen = s.sum
+	}
+}
+
+// State is the files of a tree at a moment.
+type State struct {
+	root  string
+	sum   [sha256.Size]byte
+	files map[string]fileState
+}
+
+type fileState struct{ size, time int64 }
+
+// Look returns the present state of the tree at root.
+func Look(root string) (*State, error) {
+	s := &State{root: root, files: map[string]fileState{}}
+	var err error
+	s.sum, err = look(root, func(path string, f fileState) { s.files[path] = f })
+	return s, err
+}
+
+// ChangedIn returns the paths of the files that are different or gone in a later state,
+// sorted. New files are not among them.
+func (s *State) ChangedIn(later *State) (paths []string) {
+	for path, f := range s.files {
+		if l, ok := later.files[path]; !ok || l != f {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
 // Newest returns the time of the youngest file of a tree, zero if it has none.
 func Newest(root string) (newest time.Time, err error) {
 	err = walk(root, func(_ string, info fs.FileInfo) {
@@ -57,14 +94,18 @@ func Newest(root string) (newest time.Time, err error) {
 var errTooMany = errors.New("too many files")
 
 // look returns a digest of the files' names, sizes and times.
-func (t *Tree) look() (sum [sha256.Size]byte, err error) {
+func (t *Tree) look() ([sha256.Size]byte, error) { return look(t.root, func(string, fileState) {}) }
+
+func look(root string, each func(path string, f fileState)) ([sha256.Size]byte, error) {
 	h := sha256.New()
-	err = walk(t.root, func(path string, info fs.FileInfo) {
+	err := walk(root, func(path string, info fs.FileInfo) {
+		f := fileState{info.Size(), info.ModTime().UnixNano()}
 		h.Write([]byte(path))
 		var b [17]byte
-		binary.LittleEndian.PutUint64(b[1:], uint64(info.Size()))
-		binary.LittleEndian.PutUint64(b[9:], uint64(info.ModTime().UnixNano()))
+		binary.LittleEndian.PutUint64(b[1:], uint64(f.size))
+		binary.LittleEndian.PutUint64(b[9:], uint64(f.time))
 		h.Write(b[:])
+		each(path, f)
 	})
 	return [sha256.Size]byte(h.Sum(nil)), err
 }

@@ -3,6 +3,7 @@ package watch_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,5 +95,36 @@ func TestAFileThatIsGoneHasNotChanged(t *testing.T) {
 	write(t, file, "another")
 	if !tree.Changed() {
 		t.Error("a file that has come back with something else has not changed")
+	}
+}
+
+func TestAStateTellsWhichOfItsFilesHaveChanged(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"saved.c", "gone.c", "kept.c"} {
+		write(t, filepath.Join(dir, name), "x")
+	}
+	tree := watch.NewTree(dir)
+	before, err := watch.Look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "saved.c"), "longer")
+	write(t, filepath.Join(dir, "made.h"), "x")
+	os.Remove(filepath.Join(dir, "gone.c"))
+	after, err := watch.Look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Join(dir, "gone.c"), filepath.Join(dir, "saved.c")}
+	if got := before.ChangedIn(after); !slices.Equal(got, want) {
+		t.Errorf("ChangedIn = %q, want %q", got, want)
+	}
+	tree.Saw(after)
+	if tree.Changed() {
+		t.Error("a state that was seen is a change")
+	}
+	write(t, filepath.Join(dir, "saved.c"), "longer still")
+	if !tree.Changed() {
+		t.Error("what was saved after the state is no change")
 	}
 }
