@@ -131,7 +131,7 @@ func (p *Project) StartRetention() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.retention.run(ctx) })
-	expired := &settlement{threads: p.threads, runs: p.Runs(), partitions: p.data.Tenants, logger: p.logger}
+	expired := newSettlement(p)
 	running.Go(func() { expired.run(ctx) })
 	p.closers.add(func() error {
 		cancel()

@@ -532,6 +532,33 @@ func (tn *Tenant) Runs(ctx context.Context) ([]*host.RunRecord, error) {
 	return out, nil
 }
 
+// DropWaiting removes a run that waits for answers and that nothing can continue any more; its
+// thread stays. Code not_found for a run that does not exist, conflict for one that does not
+// wait.
+func (tn *Tenant) DropWaiting(ctx context.Context, run string) error {
+	if tn.write.read.err != nil {
+		return tn.write.read.err
+	}
+	j := tn.write.journal()
+	r, err := j.find(ctx, run)
+	if err != nil {
+		return err
+	}
+	if r.rec.Status != host.RunInterrupted {
+		return lostRun(run, &r.rec)
+	}
+	w := j.writer(run)
+	w.tx.Conds = append(w.tx.Conds, kv.AtRevision(runKey(run), r.revision))
+	w.forget(run)
+	if r.rec.Content != "" {
+		w.delete(contentOf(r.rec.Content).journal(run))
+	}
+	if err := w.deleteAll(ctx, leftKeys(run)); err != nil {
+		return err
+	}
+	return j.lost(ctx, run, w.commit(ctx, "remove run"))
+}
+
 // RunsOf returns open runs of a tenant that a host owns, by its id in a cluster, without
 // their steps: in the order of their ids, at most [MaxListLimit].
 func (s *Store) RunsOf(ctx context.Context, tenant, owner string) ([]*host.RunRecord, error) {

@@ -62,6 +62,29 @@ func TestOldOwnerStoresNoTurn(t *testing.T) {
 	}
 }
 
+func TestWaitingRunsAreDropped(t *testing.T) {
+	s, _ := threadtest.NewStore(t, nil)
+	_, ref := durableRun(t, s, "t1", "r1")
+	drop := func(run string) error { return s.For("").DropWaiting(t.Context(), run) }
+	threadtest.WantCode(t, "DropWaiting of an open run", drop("r1"), host.Conflict)
+	if err := s.LeaveRun(t.Context(), ref, json.RawMessage(`{}`), []host.AskedQuestion{{ID: "q"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := drop("r1"); err != nil {
+		t.Errorf("DropWaiting = %v", err)
+	}
+	threadtest.WantCode(t, "DropWaiting again", drop("r1"), host.NotFound)
+	if _, err := s.ReadRun(t.Context(), "", "r1"); host.CodeOf(err) != host.NotFound {
+		t.Errorf("ReadRun = %v", err)
+	}
+	if runs, err := s.For("").Runs(t.Context()); err != nil || len(runs) > 0 {
+		t.Errorf("Runs = %v, %v", runs, err)
+	}
+	if n := len(threadtest.Load(t, s, "t1").Messages); n != 1 {
+		t.Errorf("the thread has %d messages, want the question", n)
+	}
+}
+
 func TestDeletedThreadTakesItsRunsAlong(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
 	_, ref := durableRun(t, s, "t1", "r1")
