@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/share"
@@ -32,11 +33,13 @@ type Reloader struct {
 	changing sync.Mutex             // held while plugins change, until the old versions' calls have ended
 	trees    map[string]*watch.Tree // nil entries are not watched
 	config   *watch.Tree
-	mcpLock  *watch.Tree    // the accepted definitions of MCP servers
-	shared   *deployments   // nil without a database; set by Follow
-	gone     map[string]int // consecutive polls that did not find a plugin's source, by id
+	mcpLock  *watch.Tree     // the accepted definitions of MCP servers
+	building map[string]bool // plugins whose saved sources Poll builds, by id
+	shared   *deployments    // nil without a database; set by Follow
+	gone     map[string]int  // consecutive polls that did not find a plugin's source, by id
 
 	mu             sync.Mutex
+	builds         map[string]chan struct{}  // full while a plugin is built and read, by id
 	sources        map[string]string         // the files of plugins' modules, by id
 	versionSources map[string]map[int]string // the files of their versions, by number
 }
@@ -44,7 +47,7 @@ type Reloader struct {
 // NewReloader returns a reloader for a project that was opened with Replaceable. It
 // reports the reloading of saved files with say, whose arguments include errors.
 func NewReloader(p *Project, say func(format string, args ...any)) *Reloader {
-	r := &Reloader{project: p, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
+	r := &Reloader{project: p, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}, building: map[string]bool{}, builds: map[string]chan struct{}{}}
 	for _, s := range p.plugins.slots() {
 		r.sources[s.ID()] = p.plugins.path(s.ID())
 		r.recordSource(s.ID(), 1, r.sources[s.ID()])
@@ -179,8 +182,6 @@ func (r *Reloader) setSource(id, path string) {
 
 // Reload reads a plugin's module again, or that of every plugin.
 func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
-	r.changing.Lock()
-	defer r.changing.Unlock()
 	slots := r.project.plugins.slots()
 	if id != "" {
 		s, err := r.slot(id)
@@ -212,23 +213,73 @@ func (r *Reloader) read(ctx context.Context, id, path string, progress func(stri
 	return m.Wasm, nil
 }
 
-// reload reads a plugin's module again and replaces the plugin if the module differs.
+// reload builds a plugin's module, if it has a command, reads it again, and replaces the
+// plugin if the module differs. Other changes wait for the reading only. Code conflict if
+// the plugin has changed meanwhile.
 func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
-	path, progress := r.sourcePaths()[s.ID()], func(what string) { r.say("%s ...", what) }
-	if r.project.plugins.buildDir(s.ID(), path) != "" {
-		built, err := r.project.plugins.buildSource(ctx, s.ID(), true, progress)
-		if tree := r.trees[s.ID()]; tree != nil && built != nil {
-			tree.Saw(built)
-		}
-		if err != nil {
-			return nil, err
-		}
+	progress := func(what string) { r.say("%s ...", what) }
+	id, path := s.ID(), r.sourcePaths()[s.ID()]
+	if r.project.plugins.buildDir(id, path) == "" {
+		r.changing.Lock()
+		defer r.changing.Unlock()
+		return r.replace(ctx, s, progress)
 	}
+	end, err := r.beginBuild(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	before := servingDigest(s)
+	built, err := r.project.plugins.buildSource(ctx, id, true, progress)
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if tree := r.trees[id]; tree != nil && built != nil {
+		tree.Saw(built)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case servingDigest(s) != before || r.sourcePaths()[id] != path:
+		return nil, host.Errorf(host.Conflict, "plugin %q was loaded, rolled back or unloaded while it was built", id).
+			WithHint("reload it to use what was built: agenthost plugin reload %s", termtext.ShellWord(id))
+	}
+	return r.replace(ctx, s, progress)
+}
+
+// beginBuild waits until no other build of a plugin runs. end lets the next one run.
+func (r *Reloader) beginBuild(ctx context.Context, id string) (end func(), err error) {
+	r.mu.Lock()
+	one := r.builds[id]
+	if one == nil {
+		one = make(chan struct{}, 1)
+		r.builds[id] = one
+	}
+	r.mu.Unlock()
+	select {
+	case one <- struct{}{}:
+		return func() { <-one }, nil
+	case <-ctx.Done():
+		return nil, fault.ContextError(ctx)
+	}
+}
+
+// servingDigest returns the digest of a plugin's module that serves, "" if none does.
+func servingDigest(s *plugin.Slot) string {
+	if p := s.Current(); p != nil {
+		return p.Digest()
+	}
+	return ""
+}
+
+// replace reads a plugin's module and replaces the plugin if the module differs. r.changing is
+// held.
+func (r *Reloader) replace(ctx context.Context, s *plugin.Slot, progress func(string)) (*Change, error) {
+	path := r.sourcePaths()[s.ID()]
 	wasm, err := r.read(ctx, s.ID(), path, progress)
 	if err != nil {
 		return nil, ofPlugin(s.ID(), err)
 	}
-	if in, err := plugin.Inspect(wasm); err == nil && s.Current() != nil && s.Current().Digest() == in.Digest {
+	if in, err := plugin.Inspect(wasm); err == nil && servingDigest(s) == in.Digest {
 		c := r.served(s)
 		c.Same = true
 		return c, nil
@@ -319,6 +370,14 @@ func (r *Reloader) Watch() {
 // Refresh deploys the plugins and the configuration saved since the last call. Faults
 // are reported with say, and the version before stays.
 func (r *Reloader) Refresh(ctx context.Context) {
+	for _, id := range r.look(ctx) {
+		r.reloadSaved(ctx, id)
+	}
+}
+
+// look takes a saved configuration and saved definitions of MCP servers, and returns the
+// plugins whose sources were saved, sorted.
+func (r *Reloader) look(ctx context.Context) (saved []string) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if r.config != nil && r.config.Changed() {
@@ -332,23 +391,31 @@ func (r *Reloader) Refresh(ctx context.Context) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.trees)) {
-		if !r.trees[id].Changed() {
-			r.lookForSource(id)
-			continue
-		}
-		s, err := r.slot(id)
-		var c *Change
-		if err == nil {
-			c, err = r.reload(ctx, s)
-		}
 		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			r.sayFailed(id, err)
-		case !c.Same && c.Serves != nil:
-			r.say("%s: version %d serves", id, c.Serves.Number)
+		case r.building[id]:
+		case r.trees[id].Changed():
+			saved = append(saved, id)
+		default:
+			r.lookForSource(id)
 		}
+	}
+	return saved
+}
+
+// reloadSaved reloads a plugin whose source was saved.
+func (r *Reloader) reloadSaved(ctx context.Context, id string) {
+	s, err := r.slot(id)
+	var c *Change
+	if err == nil {
+		c, err = r.reload(ctx, s)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		r.sayFailed(id, err)
+	case !c.Same && c.Serves != nil:
+		r.say("%s: version %d serves", id, c.Serves.Number)
 	}
 }
 
@@ -466,15 +533,36 @@ func withoutGrants(c *configfile.Config) configfile.Config {
 // pollInterval is the time between two polls of a project's files.
 const pollInterval = 250 * time.Millisecond
 
-// Poll calls Refresh in the background until stop is called.
+// Poll looks for saved files in the background until stop is called, as Refresh does. A
+// build delays the changes of its plugin only.
 func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		watch.Poll(ctx, pollInterval, func() time.Duration { r.Refresh(ctx); return pollInterval })
+		watch.Poll(ctx, pollInterval, func() time.Duration {
+			for _, id := range r.look(ctx) {
+				if r.project.plugins.buildDir(id, r.sourcePaths()[id]) == "" {
+					r.reloadSaved(ctx, id)
+					continue
+				}
+				r.setBuilding(id, true)
+				wg.Go(func() {
+					r.reloadSaved(ctx, id)
+					r.setBuilding(id, false)
+				})
+			}
+			return pollInterval
+		})
 	})
 	return func() {
 		cancel()
 		wg.Wait()
 	}
+}
+
+// setBuilding records whether Poll builds a plugin, whose source it does not look at then.
+func (r *Reloader) setBuilding(id string, building bool) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.building[id] = building
 }
