@@ -176,6 +176,14 @@ func attempt(first string, n int) string {
 	return first + "-" + strconv.Itoa(n+1)
 }
 
+// attempts returns the ids of all runs that a request may start in place of first.
+func attempts(first string) (ids []string) {
+	for n := range maxAttempts {
+		ids = append(ids, attempt(first, n))
+	}
+	return ids
+}
+
 // start starts the run of a turn, or finds the one that the same request has started before. A
 // turn that ends with the results of calls continues the run that waits for them; where the
 // client keeps the conversation and that run is gone, a run continues from what the client has.
@@ -197,8 +205,9 @@ func (h *openAIHandlers) start(c *call, a *ask) (*runs.Run, *runs.Attachment, er
 	}
 	a.fill()
 	begin := func(id string) (*runs.Run, error) {
-		req.Run = id
-		return h.runs.runs.Start(c.ctx, a.target, req, a.how)
+		own := *req
+		own.Run = id
+		return h.runs.runs.Start(c.ctx, a.target, &own, a.how)
 	}
 	if a.key.given() {
 		return h.attach(c, req.Thread, req.Run, begin)

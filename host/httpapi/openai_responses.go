@@ -74,6 +74,7 @@ type newResponse struct {
 	raw   []byte
 	terms *openaiwire.Terms
 	opts  stream.ResponseOptions // but for the run
+	fork  bool                   // its thread is a fork that was made for it
 }
 
 // create answers POST /v1/responses.
@@ -98,19 +99,24 @@ func (h *responseHandlers) create(c *call) error {
 		return err
 	}
 	n.how = leaving()
+	n.how.Ended = func(run *runs.Run) {
+		if run.Status == runs.Canceled && c.r.Context().Err() != nil { // its client, which has left, may send it again
+			h.giveBack(c, run.Thread, run.ID)
+		}
+	}
 	if n.in.Background {
 		n.how = &runs.StartOptions{Ended: func(run *runs.Run) { h.keepEnded(c, n, run) }}
 	}
 	run, attached, err := h.start(c, &n.ask)
 	if err != nil {
+		h.giveBack(c, n.req.Thread, n.req.Run)
+		n.removeFork(c, h.openAIHandlers)
 		return err
 	}
 	defer c.left(attached)
 	c.shown(run)
-	if run.ID != n.req.Run && run.Thread != "" { // it continues the run that waited for results
-		if _, err := h.store.Claim(c.ctx, c.principal.Tenant, run.Thread, responsePrefix+run.ID, ""); err != nil {
-			return err
-		}
+	if err := h.placeRun(c, n, run); err != nil {
+		return err
 	}
 	opts := h.optionsOf(c, n, run)
 	if n.in.Background {
@@ -126,6 +132,9 @@ func (h *responseHandlers) create(c *call) error {
 	}
 	result, err := h.result(c, run)
 	if err != nil {
+		if c.r.Context().Err() == nil {
+			h.giveBack(c, run.Thread, run.ID)
+		}
 		return err
 	}
 	return h.answerKept(c, n, run, result, &opts)
@@ -245,61 +254,6 @@ func (h *responseHandlers) request(c *call, n *newResponse) error {
 	}
 	return nil
 }
-
-// place gives a response its thread: the one that the request names, that of the response
-// before it, or a new one.
-func (h *responseHandlers) place(c *call, n *newResponse) error {
-	switch {
-	case n.req.Client.Unstored:
-		return nil
-	case n.in.PreviousResponse != "":
-		return h.placeAfter(c, n)
-	case n.req.Thread != "":
-		_, err := h.store.Claim(c.ctx, c.principal.Tenant, n.req.Thread, responsePrefix+n.req.Run, "")
-		return err
-	}
-	n.req.Thread = n.newThread()
-	return nil
-}
-
-// newThread returns the id of a thread of the response's own.
-func (n *newResponse) newThread() string {
-	if n.key.given() {
-		return "conv_" + n.key.digest("thread")
-	}
-	return "conv_" + host.NewID()
-}
-
-// placeAfter gives a response the thread of the response that it continues, or a fork of it if
-// another response has continued that.
-func (h *responseHandlers) placeAfter(c *call, n *newResponse) error {
-	tenant := c.principal.Tenant
-	r, err := h.record(c, n.in.PreviousResponse)
-	if err != nil {
-		return &previousError{err}
-	}
-	n.req.Thread = r.Thread
-	if len(n.turn.Results) > 0 {
-		return nil
-	}
-	if has, err := h.store.Claim(c.ctx, tenant, r.Thread, responsePrefix+n.req.Run, r.ID); has || err != nil {
-		return err
-	}
-	if h.threads == nil || c.principal.Thread != "" {
-		return host.Errorf(host.Conflict, "response %.100q is not the last of its conversation", r.ID).WithHint("continue by the last one")
-	}
-	n.req.Thread = n.newThread()
-	_, err = h.threads.For(tenant).Fork(c.ctx, r.Thread, &threads.ForkOptions{ID: n.req.Thread, At: threads.At{Turn: r.Run}})
-	if n.key.given() && host.CodeOf(err) == host.AlreadyExists { // the same request has made it
-		return nil
-	}
-	return err
-}
-
-// previousError is the error about a response that a request continues.
-type previousError struct{ error }
-
-func (e *previousError) Unwrap() error { return e.error }
 
 // follow answers with the events of a response.
 func (h *responseHandlers) follow(c *call, run *runs.Run, opts *stream.ResponseOptions) error {

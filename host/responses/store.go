@@ -42,7 +42,7 @@ func New(driver kv.Driver) *Store { return &Store{kv.Checked(driver)} }
 var (
 	responseKeys = kv.NewKey("response")        // id, "head" or "part" and its number
 	threadKeys   = kv.NewKey("response-thread") // thread, id
-	lastKeys     = kv.NewKey("response-last")   // thread: the id of the last response that took it
+	lastKeys     = kv.NewKey("response-last")   // thread: the claim of the last response that took it
 )
 
 // maxAttempts bounds the commits of a change that others overtake.
@@ -216,33 +216,92 @@ func noResponse(id string) error {
 	return host.Errorf(host.NotFound, "there is no response %.100q", id).WithHint("it was deleted, or made with store: false")
 }
 
+// Holder is the response that has a thread: the last that continues it.
+type Holder struct {
+	ID    string // "" if none has it
+	Since time.Time
+}
+
+// claim is the entry of a thread that a response has.
+type claim struct {
+	V      int       `json:"v"`
+	ID     string    `json:"id"`
+	Before string    `json:"before,omitempty"` // has the thread again if ID is not made
+	Since  time.Time `json:"since"`
+}
+
 // Claim gives a thread to the response id, which is to be its next one, and reports whether it
 // has it: of the responses that continue the one named after, one does, and the others belong
 // in threads of their own. An after of "" takes the thread from whichever has it. A response
-// that has the thread keeps it. Codes are those of the driver, and conflict.
-func (s *Store) Claim(ctx context.Context, tenant, thread, id, after string) (bool, error) {
+// that has the thread keeps it, and takes it from its earlier attempts, which came to nothing.
+// The holder is the response that had the thread until then, or has it still. Codes are those
+// of the driver, and conflict.
+func (s *Store) Claim(ctx context.Context, tenant, thread, id, after string, attempts ...string) (has bool, holder Holder, err error) {
+	err = s.changeClaim(ctx, tenant, thread, func(last *claim) *claim {
+		holder = Holder{last.ID, last.Since}
+		has = true
+		next := &claim{V: layout, ID: id, Before: last.ID, Since: time.Now().UTC()}
+		switch {
+		case last.ID == id:
+			return nil
+		case slices.Contains(attempts, last.ID):
+			next.Before = last.Before
+		case last.ID != "" && after != "" && last.ID != after:
+			has = false
+			return nil
+		}
+		return next
+	})
+	return has && err == nil, holder, err
+}
+
+// Release gives a thread that a response has, and which is not made after all, back to the
+// response that had it before. It does nothing if another one has it. Codes are those of the
+// driver, and conflict.
+func (s *Store) Release(ctx context.Context, tenant, thread, id string) error {
+	return s.changeClaim(ctx, tenant, thread, func(last *claim) *claim {
+		if last.ID != id {
+			return nil
+		}
+		return &claim{V: layout, ID: last.Before, Since: last.Since}
+	})
+}
+
+// changeClaim stores the claim that next returns for that of a thread: nil leaves it, and one
+// without an id removes it. It is called again when another commit was faster.
+func (s *Store) changeClaim(ctx context.Context, tenant, thread string, next func(last *claim) *claim) error {
 	partition, err := host.TenantPartition(tenant)
 	if err != nil {
-		return false, err
+		return err
 	}
 	key := lastKeys.With(thread)
 	for range maxAttempts {
 		e, err := s.driver.Get(ctx, partition, key)
+		last := &claim{}
+		if err == nil {
+			err = kv.DecodeRecord(e.Value, last)
+		}
 		if err != nil && !errors.Is(err, kv.ErrNotFound) {
-			return false, kverror.Wrap(err, "claim thread %q", thread)
+			return kverror.Wrap(err, "claim thread %q", thread)
 		}
-		switch last := string(e.Value); {
-		case last == id:
-			return true, nil
-		case last != "" && after != "" && last != after:
-			return false, nil
+		to := next(last)
+		if to == nil {
+			return nil
 		}
-		tx := kv.Tx{Partition: partition, Quiet: true, Conds: []kv.Cond{kv.AtRevision(key, e.Revision)}, Writes: []kv.Write{kv.Put(key, []byte(id))}}
+		write := kv.Delete(key)
+		if to.ID != "" {
+			value, err := kv.EncodeRecord(to)
+			if err != nil {
+				return host.Errorf(host.Internal, "claim thread %q: %w", thread, err)
+			}
+			write = kv.Put(key, value)
+		}
+		tx := kv.Tx{Partition: partition, Quiet: true, Conds: []kv.Cond{kv.AtRevision(key, e.Revision)}, Writes: []kv.Write{write}}
 		if _, err = kv.Apply(ctx, s.driver, tx); !errors.Is(err, kv.ErrPrecondition) {
-			return err == nil, kverror.Wrap(err, "claim thread %q", thread)
+			return kverror.Wrap(err, "claim thread %q", thread)
 		}
 	}
-	return false, host.Errorf(host.Conflict, "claim thread %q: others changed it first, %d times", thread, maxAttempts)
+	return host.Errorf(host.Conflict, "claim thread %q: others changed it first, %d times", thread, maxAttempts)
 }
 
 // Delete removes a record, and keeps its id from being stored again. The messages of its

@@ -100,7 +100,7 @@ func TestTheRecordsOfAThreadAreErasedWithIt(t *testing.T) {
 
 func claim(t *testing.T, s *responses.Store, thread, id, after string, want bool) {
 	t.Helper()
-	if has, err := s.Claim(t.Context(), "acme", thread, id, after); err != nil || has != want {
+	if has, _, err := s.Claim(t.Context(), "acme", thread, id, after); err != nil || has != want {
 		t.Errorf("response %s after %q has thread %s: %t, %v", id, after, thread, has, err)
 	}
 }
@@ -119,7 +119,7 @@ func TestOneResponseContinuesAnother(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			ok, err := s.Claim(t.Context(), "acme", "t3", fmt.Sprint("r", i), "a")
+			ok, _, err := s.Claim(t.Context(), "acme", "t3", fmt.Sprint("r", i), "a")
 			if err != nil && host.CodeOf(err) != host.Conflict {
 				t.Error(err)
 			}
@@ -131,6 +131,31 @@ func TestOneResponseContinuesAnother(t *testing.T) {
 	if wg.Wait(); has.Load() != 1 {
 		t.Errorf("%d responses have the thread", has.Load())
 	}
+}
+
+func TestAResponseThatIsNotMadeGivesItsThreadBack(t *testing.T) {
+	s, _ := newStore(t)
+	release := func(id string) {
+		t.Helper()
+		if err := s.Release(t.Context(), "acme", "t1", id); err != nil {
+			t.Error(err)
+		}
+	}
+	claim(t, s, "t1", "a", "", true)
+	claim(t, s, "t1", "b", "a", true)
+	release("x") // which does not have it
+	claim(t, s, "t1", "c", "a", false)
+	release("b")
+	claim(t, s, "t1", "c", "a", true)
+	has, holder, err := s.Claim(t.Context(), "acme", "t1", "c-2", "a", "c", "c-2")
+	if !has || holder.ID != "c" || holder.Since.IsZero() || err != nil {
+		t.Errorf("the second attempt: %t, %+v, %v", has, holder, err)
+	}
+	release("c-2")
+	claim(t, s, "t1", "d", "a", true)
+	release("d")
+	release("a") // the first one of all
+	claim(t, s, "t1", "e", "z", true)
 }
 
 func TestWhatWasDeletedIsNotStoredAgain(t *testing.T) {
