@@ -84,26 +84,46 @@ func (m *MCPServers) WriteLock() error {
 	return nil
 }
 
-// take has the servers of a saved configuration, and the definitions that its lock accepts, take
-// the place of those that serve. If it fails nothing changes.
-func (m *MCPServers) take(next *configfile.Config) error {
+// savedMCP are the MCP servers of a saved configuration, and the lock beside it, before they serve.
+type savedMCP struct {
+	config  *configfile.Config
+	shared  []mcpclient.Server
+	tenants map[string][]mcpclient.Server // those that the program has set itself are not among them
+	lock    *mcpclient.Lock
+}
+
+// read returns the servers of a saved configuration, which can take the place of those that serve.
+func (m *MCPServers) read(next *configfile.Config) (*savedMCP, error) {
 	if err := checkMCPUses(next); err != nil {
-		return err
+		return nil, err
 	}
 	lock, err := (&File{next}).mcpLock()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	shared, tenants := configfile.MCP{Config: next}.Servers()
-	for tenant := range m.file.c.Tenants {
-		if _, stays := tenants[tenant]; !stays {
-			tenants[tenant] = nil
+	saved := &savedMCP{config: next, lock: lock}
+	saved.shared, saved.tenants = configfile.MCP{Config: next}.Servers()
+	for tenant, t := range m.file.c.Tenants {
+		if _, stays := saved.tenants[tenant]; !stays && len(t.MCP) > 0 {
+			saved.tenants[tenant] = nil
 		}
 	}
-	if err := m.Replace(shared, tenants); err != nil {
-		return next.Wrap(err, configfile.Keys("mcp"))
+	if err := m.CheckReplace(saved.shared, saved.tenants); err != nil {
+		return nil, next.Wrap(err, configfile.Keys("mcp"))
 	}
-	m.lock.Take(lock)
+	return saved, nil
+}
+
+// take has the servers of a saved configuration, and the definitions that its lock accepts, take
+// the place of those that serve. If it fails nothing changes.
+func (m *MCPServers) take(saved *savedMCP) error {
+	before := &mcpclient.Lock{}
+	before.Take(m.lock)
+	m.lock.Take(saved.lock) // first: no new server is held to the old definitions
+	if err := m.Replace(saved.shared, saved.tenants); err != nil {
+		m.lock.Take(before)
+		return saved.config.Wrap(err, configfile.Keys("mcp"))
+	}
 	return nil
 }
 

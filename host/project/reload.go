@@ -492,7 +492,8 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 		}
 		granted[id] = p
 	}
-	if err := r.project.builder.mcp.take(next); err != nil {
+	servers, err := r.project.builder.mcp.read(next)
+	if err != nil {
 		return err
 	}
 	if err := r.project.tenants.take(next, settings); err != nil {
@@ -509,6 +510,9 @@ func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
 		case err != nil:
 			return next.Wrap(err, configfile.Keys("plugins", s.ID(), "grant"))
 		}
+	}
+	if err := r.project.builder.mcp.take(servers); err != nil { // the last: it ends sessions and processes
+		return err
 	}
 	r.project.config.Tenants, r.project.config.Prices, r.project.config.MCP = next.Tenants, next.Prices, next.MCP
 	if r.project.retention != nil {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -202,6 +204,67 @@ func TestMCPServersOfASavedConfigurationAreTaken(t *testing.T) {
 	}
 	if got := tools("two"); !slices.Equal(got, []string{"hello"}) {
 		t.Errorf("the tools of the added server are %q", got)
+	}
+}
+
+// TestAFailedReloadKeepsTheMCPServers saves a configuration that moves an MCP server, and whose
+// grants fail: the plugin is being closed, and waits for a call.
+func TestAFailedReloadKeepsTheMCPServers(t *testing.T) {
+	var said []string
+	l := steerable(t, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	servers, dir := l.project.MCPServers(), strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
+	save := func(ctx context.Context, url string) {
+		t.Helper()
+		writeProjectFile(t, dir, "agenthost.yaml", liveConfig("kv: read")+"mcp: {one: {url: "+url+"}}\n")
+		l.reconfigure(ctx)
+	}
+	save(t.Context(), mcpGreeter(t, "hello"))
+	_, release := l.project.Runtime().Pin(t.Context())
+	guest := l.project.plugins.slot("guest")
+	var closing sync.WaitGroup
+	closing.Go(guest.Close)
+	defer closing.Wait()
+	defer release()
+	for guest.Current() != nil {
+		runtime.Gosched()
+	}
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	save(impatient, mcpGreeter(t, "goodbye"))
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "the configuration stays as it was") {
+		t.Fatalf("it says %s", all)
+	}
+	report, err := servers.Inspect(t.Context(), "acme", "one")
+	if err != nil || len(report.Tools) != 1 || report.Tools[0].Name != "hello" {
+		t.Errorf("after a reload that failed the server is %+v, %v", report, err)
+	}
+}
+
+// TestASavedConfigurationKeepsTheServersThatAProgramHasSet saves the file while a tenant that it
+// lists, without MCP servers, has some that the program has set; and then a server of all tenants
+// of the same name.
+func TestASavedConfigurationKeepsTheServersThatAProgramHasSet(t *testing.T) {
+	var said []string
+	l := steerable(t, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	servers, dir := l.project.MCPServers(), strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
+	url := mcpGreeter(t, "hello")
+	if err := servers.SetTenant("acme", []mcpclient.Server{{Name: "own", URL: url}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		mcp, said string
+		want      []string
+	}{
+		{"", "are taken", []string{"own"}},
+		{"mcp: {two: {url: " + url + "}}\n", "are taken", []string{"own", "two"}},
+		{"mcp: {own: {url: " + url + "}}\n", "the configuration stays as it was", []string{"own", "two"}},
+	} {
+		said = nil
+		writeProjectFile(t, dir, "agenthost.yaml", liveConfig("kv: write")+step.mcp)
+		l.reconfigure(t.Context())
+		if all, got := strings.Join(said, "\n"), servers.Names("acme"); !strings.Contains(all, step.said) || !slices.Equal(got, step.want) {
+			t.Errorf("after %q the tenant has %q, want %q; it says %s", step.mcp, got, step.want, all)
+		}
 	}
 }
 

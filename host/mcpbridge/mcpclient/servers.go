@@ -211,26 +211,8 @@ func (s *Servers) setTenant(tenant string, own map[string]*Server) {
 // changed are closed and their processes end; their calls fail. Sessions of others stay. If it
 // fails nothing changes. Codes are those of [New].
 func (s *Servers) Replace(servers []Server, tenants map[string][]Server) error {
-	shared, err := byName(servers)
-	if err != nil {
-		return err
-	}
 	s.mu.Lock()
-	owned := map[string]map[string]*Server{}
-	for tenant, list := range tenants {
-		if owned[tenant], err = ofTenant(tenant, list, shared); err != nil {
-			s.mu.Unlock()
-			return err
-		}
-	}
-	for tenant, own := range s.tenants {
-		if _, replaced := owned[tenant]; !replaced {
-			err = errors.Join(err, checkNames(tenant, own, shared))
-		}
-	}
-	if err == nil && s.closed {
-		err = errClosed()
-	}
+	shared, owned, err := s.replacement(servers, tenants)
 	if err != nil {
 		s.mu.Unlock()
 		return err
@@ -243,6 +225,37 @@ func (s *Servers) Replace(servers []Server, tenants map[string][]Server) error {
 	s.mu.Unlock()
 	closeLinks(gone)
 	return nil
+}
+
+// CheckReplace returns the error that [Servers.Replace] would return now, and changes nothing.
+func (s *Servers) CheckReplace(servers []Server, tenants map[string][]Server) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _, err := s.replacement(servers, tenants)
+	return err
+}
+
+// replacement returns the servers of all tenants, and those of single ones, for a Replace. s.mu
+// is held.
+func (s *Servers) replacement(servers []Server, tenants map[string][]Server) (shared map[string]*Server, owned map[string]map[string]*Server, err error) {
+	if shared, err = byName(servers); err != nil {
+		return nil, nil, err
+	}
+	owned = map[string]map[string]*Server{}
+	for tenant, list := range tenants {
+		if owned[tenant], err = ofTenant(tenant, list, shared); err != nil {
+			return nil, nil, err
+		}
+	}
+	for tenant, own := range s.tenants {
+		if _, replaced := owned[tenant]; !replaced {
+			err = errors.Join(err, checkNames(tenant, own, shared))
+		}
+	}
+	if err == nil && s.closed {
+		err = errClosed()
+	}
+	return shared, owned, err
 }
 
 // takeStaleLinks removes and returns the links to servers that the tenant does not have any
