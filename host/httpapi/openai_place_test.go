@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,4 +125,41 @@ func TestAConversationContinuesAfterAResponseThatWasLost(t *testing.T) {
 			t.Errorf("%s: the answer is %d %s", name, resp.StatusCode, raw)
 		}
 	}
+}
+
+// deleting deletes the thread t1 before the first commit of a response's record.
+type deleting struct {
+	kv.Driver
+	threads func() *threads.Store
+	armed   atomic.Bool
+}
+
+func (d *deleting) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	record := func(tx kv.Tx) bool {
+		return slices.ContainsFunc(tx.Writes, func(w kv.Write) bool { return strings.HasPrefix(string(w.Key), string(kv.NewKey("response-thread"))) })
+	}
+	if slices.ContainsFunc(txs, record) && d.armed.CompareAndSwap(true, false) {
+		if err := d.threads().For("acme").Delete(ctx, "t1"); err != nil {
+			return []kv.Result{{Err: err}}
+		}
+	}
+	return d.Driver.Commit(ctx, txs...)
+}
+
+func TestAResponseInTheBackgroundIsNotStoredAfterItsConversationIsDeleted(t *testing.T) {
+	memory := kv.NewMemory()
+	defer memory.Close()
+	driver := &deleting{Driver: memory}
+	s := newServer(t, func(o *httpapi.Options) {
+		o.Responses = responses.New(driver)
+		driver.threads = func() *threads.Store { return o.Threads }
+	})
+	driver.armed.Store(true)
+	var begun response
+	s.do("acme", "POST", "/v1/responses", `{"model":"stuck","input":"a","conversation":"t1","background":true}`, 200, &begun)
+	s.do("acme", "GET", "/v1/responses/"+begun.ID, "", 404, nil)
+	if driver.armed.Load() {
+		t.Error("no thread was deleted")
+	}
+	must(t, s.options.Runs.DropTenant(t.Context(), "acme"))
 }

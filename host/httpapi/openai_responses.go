@@ -363,7 +363,8 @@ func encodeResponse(r *stream.Response) ([]byte, error) {
 	return raw, nil
 }
 
-// begin stores a response whose run has begun.
+// begin stores a response whose run has begun. One whose thread was deleted meanwhile is not
+// stored.
 func (h *responseHandlers) begin(c *call, n *newResponse, run *runs.Run, r *stream.Response) error {
 	raw, err := encodeResponse(r)
 	if err != nil {
@@ -373,7 +374,11 @@ func (h *responseHandlers) begin(c *call, n *newResponse, run *runs.Run, r *stre
 	if err != nil {
 		return err
 	}
-	return h.store.Put(c.ctx, c.principal.Tenant, rec)
+	of := h.threads
+	if run.Waiting { // it may be the first of its thread
+		of = nil
+	}
+	return putInThread(c.ctx, h.store, of, c.principal.Tenant, rec)
 }
 
 // putRaw stores a response that has ended. One that was deleted meanwhile, or whose thread was,
@@ -388,14 +393,20 @@ func (h *responseHandlers) putRaw(c *call, n *newResponse, run *runs.Run, raw js
 	if n.in.Background {
 		return h.store.Finish(c.ctx, tenant, rec)
 	}
-	if err := h.store.Put(c.ctx, tenant, rec); err != nil || h.threads == nil {
+	return putInThread(c.ctx, h.store, h.threads, tenant, rec)
+}
+
+// putInThread stores a record, unless its thread is deleted; nil threads are another store's.
+func putInThread(ctx context.Context, store *responses.Store, of *threads.Store, tenant string, rec *responses.Record) error {
+	if err := store.Put(ctx, tenant, rec); err != nil || of == nil {
 		return err
 	}
 	// A thread that is deleted from here on takes the record with it.
-	if _, err = h.threads.For(tenant).Thread(c.ctx, run.Thread); host.CodeOf(err) != host.NotFound {
+	_, err := of.For(tenant).Thread(ctx, rec.Thread)
+	if host.CodeOf(err) != host.NotFound {
 		return err
 	}
-	if err = h.store.Forget(c.ctx, tenant, rec.ID); host.CodeOf(err) == host.NotFound {
+	if err = store.Forget(ctx, tenant, rec.ID); host.CodeOf(err) == host.NotFound {
 		return nil
 	}
 	return err
