@@ -158,9 +158,12 @@ type ask struct {
 // maxAttempts bounds how often a request starts a run whose clients all leave.
 const maxAttempts = 3
 
-// takeKey reads the idempotency key of a request, whose body is raw. A request with a key has
-// the same run each time: see attempt.
+// takeKey reads the idempotency key of a request that the caller may make, and whose body is
+// raw. A request with a key has the same run each time: see attempt.
 func (a *ask) takeKey(c *call, raw []byte) (err error) {
+	if c.principal.Thread != "" && a.turn.Instructions != "" {
+		return host.Errorf(host.PermissionDenied, "the credential is of one thread, and gives no instructions").WithHint("leave system and developer messages out")
+	}
 	if a.key, err = c.takeKey(json.RawMessage(raw)); a.key.given() {
 		a.req.Run = "run-" + a.key.digest("openai\x00"+c.r.Header.Get("X-Thread-Id")+"\x00"+string(raw))
 	}
@@ -190,9 +193,6 @@ func attempts(first string) (ids []string) {
 // The caller ends the attachment by left.
 func (h *openAIHandlers) start(c *call, a *ask) (*runs.Run, *runs.Attachment, error) {
 	turn, req := a.turn, a.req
-	if c.principal.Thread != "" && turn.Instructions != "" {
-		return nil, nil, host.Errorf(host.PermissionDenied, "the credential is of one thread, and gives no instructions").WithHint("leave system and developer messages out")
-	}
 	req.Tenant, req.Key, req.Instructions = c.principal.Tenant, c.principal.Key, turn.Instructions
 	if len(turn.Results) > 0 {
 		run, attached, err := h.continueRun(c, a)

@@ -163,3 +163,11 @@ func TestAResponseInTheBackgroundIsNotStoredAfterItsConversationIsDeleted(t *tes
 	}
 	must(t, s.options.Runs.DropTenant(t.Context(), "acme"))
 }
+
+func TestARequestThatIsRefusedForItsInstructionsLeavesItsKey(t *testing.T) {
+	s := newServer(t, nil)
+	s.do("acme//own", "POST", "/v1/chat/completions", `{"model":"clerk","messages":[{"role":"system","content":"x"},{"role":"user","content":"a"}]}`, 403, nil, "Idempotency-Key", "k")
+	s.do("acme//own", "POST", "/v1/chat/completions", `{"model":"clerk","messages":[{"role":"user","content":"a"}]}`, 200, nil, "Idempotency-Key", "k")
+	s.do("acme//own", "POST", "/v1/responses", `{"model":"clerk","instructions":"x","input":"a"}`, 403, nil, "Idempotency-Key", "r")
+	s.do("acme//own", "POST", "/v1/responses", `{"model":"clerk","input":"a"}`, 200, nil, "Idempotency-Key", "r")
+}
