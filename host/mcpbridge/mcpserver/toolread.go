@@ -43,6 +43,9 @@ func (e *endpoint) answerOf(ctx context.Context, from *request, tool *host.Tool,
 	}
 	switch {
 	case ended.Status == runs.Interrupted:
+		if err := e.owner.refuse(ctx, from, agent, ended); err != nil {
+			e.owner.opts.Logger.WarnContext(ctx, "end a run that asks a person, of a tool that was to read", "tenant", ended.Tenant, "run", ended.ID, "error", err)
+		}
 		return nil, host.Errorf(host.FailedPrecondition, "the tool %q asks a person, which reading does not", tool.Name)
 	case o.result == nil:
 		return nil, host.Errorf(host.Internal, "the run of tool %q has no result", tool.Name)
@@ -51,6 +54,28 @@ func (e *endpoint) answerOf(ctx context.Context, from *request, tool *host.Tool,
 		return nil, fault.Disclose(host.Errorf(host.FailedPrecondition, "%s", text))
 	}
 	return o.result, nil
+}
+
+// refuse ends a run that asks, by a denial: its client has no way to answer, and no other has one
+// that the client would learn of.
+func (s *Server) refuse(ctx context.Context, from *request, agent *host.Agent, asks *runs.Run) error {
+	req := &host.Request{Tenant: from.caller.Tenant, Key: from.caller.Key, Resume: asks.ID}
+	if asks.Result != nil {
+		req.Checkpoint = asks.Result.Checkpoint
+	}
+	for _, q := range asks.Questions {
+		req.Answers = append(req.Answers, host.Answer{Question: q.ID, Decision: host.Deny, Reason: "It was called to read, which asks no person."})
+	}
+	ctx = context.WithoutCancel(ctx) // a client that has left ends the wait alone
+	run, err := s.runs.Start(ctx, agent, req, nil)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(from.gone, cancel)()
+	_, err = s.runs.Wait(ctx, run.Tenant, run.ID)
+	return err
 }
 
 // runOnce runs an agent to its end. A client that leaves cancels the run.

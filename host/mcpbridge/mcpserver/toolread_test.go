@@ -84,3 +84,38 @@ func TestReadingByAToolNeedsTheRightToRun(t *testing.T) {
 		}
 	}
 }
+
+// TestReadingLeavesNoRunThatWaits has a rule ask a person about the tool that reads, or the tool
+// itself.
+func TestReadingLeavesNoRunThatWaits(t *testing.T) {
+	calls := 0
+	read := func(_ context.Context, call *host.Call, _ struct {
+		URI string `json:"uri,omitempty"`
+	}) (*host.ToolOutput, error) {
+		calls++
+		return &host.ToolOutput{Interrupt: &host.Interrupt{Reason: "Which one?"}}, nil
+	}
+	for name, row := range map[string]struct {
+		opts  *host.ToolOptions
+		calls int
+	}{
+		"a rule asks":   {&host.ToolOptions{Approve: host.ApproveAlways("secret")}, 0},
+		"the tool asks": {nil, 2},
+	} {
+		b := newBench(t, nil)
+		b.catalog.set("acme", offersByTool(host.NewTool("asker", "Reads.", read, row.opts)))
+		s := b.connect("acme", versions[0], nil)
+		calls = 0
+		if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "shop://terms"}); err == nil || !strings.Contains(err.Error(), "asks a person, which reading does not") {
+			t.Errorf("%s: reading fails with %v", name, err)
+		}
+		if _, err := s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "letter"}); err == nil || !strings.Contains(err.Error(), "asks a person, which reading does not") {
+			t.Errorf("%s: the prompt fails with %v", name, err)
+		}
+		waiting, err := b.threads.WaitingRuns(t.Context(), "acme", host.WaitingFilter{})
+		must(t, err)
+		if len(waiting) > 0 || calls != row.calls {
+			t.Errorf("%s: %d runs wait; the tool was called %d times, want %d", name, len(waiting), calls, row.calls)
+		}
+	}
+}
