@@ -76,19 +76,21 @@ func TestARefusedResponseLeavesNoThreadAndItsConversationFree(t *testing.T) {
 
 func TestAConversationContinuesAfterWhatWasLeftAndSentAgain(t *testing.T) {
 	for name, more := range map[string]string{"named": `"conversation":"t1"`, "new": `"metadata":{}`, "continued": `"previous_response_id":"{first}"`} {
-		started := make(chan struct{})
+		started, left := make(chan struct{}), make(chan struct{})
 		s, _ := newListenerServer(t, func(ctx context.Context, n int32) error {
 			if n != 2 {
 				return nil
 			}
 			close(started)
 			<-ctx.Done()
+			close(left)
 			return ctx.Err()
 		})
 		var first, again, next response
 		s.do("acme", "POST", "/v1/responses", `{"model":"listener","input":"a"}`, 200, &first)
 		body := `{"model":"listener","input":"b",` + ids{"first": first.ID}.replace(more) + `}`
 		s.abandon("/v1/responses", body, started, "Idempotency-Key", "k")
+		<-left // or the run has another reader, and is not canceled
 		s.do("acme", "POST", "/v1/responses", body, 200, &again, "Idempotency-Key", "k")
 		s.do("acme", "POST", "/v1/responses", fmt.Sprintf(`{"model":"listener","input":"c","previous_response_id":%q}`, again.ID), 200, &next)
 		if next.Conversation.ID != again.Conversation.ID {
