@@ -134,7 +134,7 @@ func (s *pluginSet) buildOnce(ctx context.Context, id, module, dir string, progr
 			WithHint("build it: (cd %s && %s)", termtext.ShellWord(dir), command)
 	}
 	progress("build plugin " + id + ": " + command)
-	err := runBuild(ctx, id, dir, run, command)
+	err := runBuild(ctx, id, dir, run, command, s.buildEnvironment(id))
 	after, gone := os.Stat(module)
 	switch {
 	case err == nil && gone != nil:
@@ -152,11 +152,11 @@ func sameFile(a, b fs.FileInfo) bool {
 
 // runBuild runs a command. Its processes have ended when runBuild returns, but those that
 // have left its process group.
-func runBuild(ctx context.Context, id, dir string, run []string, command string) error {
+func runBuild(ctx context.Context, id, dir string, run []string, command string, env []string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, run[0], run[1:]...)
-	cmd.Dir, cmd.WaitDelay = filepath.FromSlash(dir), buildGrace
+	cmd.Dir, cmd.Env, cmd.WaitDelay = filepath.FromSlash(dir), env, buildGrace
 	osprocess.OwnGroup(cmd)
 	cmd.Cancel = func() error { return osprocess.KillGroup(cmd) }
 	said := &tail{max: maxBuildOutput}

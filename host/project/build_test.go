@@ -230,9 +230,10 @@ func TestBuildsThatFailSayWhy(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ plugin, want string }{
-		"without a command":    {"{path: guest/guest.wasm, build: {in: guest}}", "has no build command"},
-		"of no module":         {"{path: guest, build: {run: [make], in: guest}}", "is no module"},
-		"of the whole project": {"{path: guest.wasm, build: {run: [make]}}", "would be the whole project"},
+		"without a command":       {"{path: guest/guest.wasm, build: {in: guest}}", "has no build command"},
+		"with a variable's value": {"{path: guest/guest.wasm, build: {run: [make], env: ['TOKEN=x']}}", "not a list of names"},
+		"of no module":            {"{path: guest, build: {run: [make], in: guest}}", "is no module"},
+		"of the whole project":    {"{path: guest.wasm, build: {run: [make]}}", "would be the whole project"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -241,5 +242,35 @@ func TestBuildsThatFailSayWhy(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestABuildSeesNoSecretsOfTheHost(t *testing.T) {
+	for name, value := range map[string]string{
+		"OPENAI_API_KEY": "secret", "AGENTHOST_SECRET_TOKEN": "secret", "CARGO_REGISTRY_TOKEN": "secret", "npm_config__auth": "secret", "CARGO_OF_THE_MODEL": "secret",
+		"CARGO_TARGET_DIR": "target", "GOPROXY": "off", "FOR_THE_BUILD": "named",
+	} {
+		t.Setenv(name, value)
+	}
+	dir := builtProject(t, "sh, -c, 'env > ../seen; cp source guest.wasm'")
+	text, err := os.ReadFile(filepath.Join(dir, "agenthost.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := strings.Replace(string(text), "build: {", "build: {env: [FOR_THE_BUILD], ", 1)
+	named = strings.Replace(named, "models: {", "models: {other: {provider: openai, name: gpt, key_env: CARGO_OF_THE_MODEL}, ", 1)
+	writeProjectFile(t, dir, "agenthost.yaml", named)
+	_, openErr := openBuilt(t, dir, true) // a model may be refused for its key; the plugin is built before
+	seen, err := os.ReadFile(filepath.Join(dir, "seen"))
+	if err != nil {
+		t.Fatal(err, openErr)
+	}
+	if strings.Contains(string(seen), "secret") {
+		t.Errorf("a build sees a secret:\n%s", seen)
+	}
+	for _, want := range []string{"PATH=", "CARGO_TARGET_DIR=target", "GOPROXY=off", "FOR_THE_BUILD=named"} {
+		if !strings.Contains("\n"+string(seen), "\n"+want) {
+			t.Errorf("a build does not see %s", want)
+		}
 	}
 }

@@ -52,7 +52,7 @@ func TestTheProcessesOfABuildEndWithIt(t *testing.T) {
 				}
 				ended <- err
 			}()
-			err := runBuild(ctx, "guest", dir, []string{"sh", "-c", c.script}, "sh")
+			err := runBuild(ctx, "guest", dir, []string{"sh", "-c", c.script}, "sh", os.Environ())
 			if (err == nil) != (c.code == "") || err != nil && host.CodeOf(err) != c.code {
 				t.Errorf("the build ends with %v, want code %q", err, c.code)
 			}

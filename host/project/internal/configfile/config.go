@@ -95,6 +95,7 @@ type Plugin struct {
 type PluginBuild struct {
 	Run []string `yaml:"run"` // a program and its arguments, which no shell reads
 	In  string   `yaml:"in"`  // the directory of the source, where it runs; absent: that of the module
+	Env []string `yaml:"env"` // further variables of the host's environment that it gets
 }
 
 type PluginLimits struct {
@@ -321,12 +322,15 @@ func (p Plugin) check(name string, c *Config) error {
 			WithHint("leave it out for the sandbox, or use %s for an Extism plugin that is trusted", extismsdk.Name)
 	}
 	switch {
-	case len(p.Build.Run) == 0 && p.Build.In == "":
+	case len(p.Build.Run) == 0 && p.Build.In == "" && len(p.Build.Env) == 0:
 		return nil
 	case len(p.Build.Run) == 0 || p.Build.Run[0] == "":
 		return c.ErrorAt(Keys("plugins", name, "build"), "plugin %q has no build command", name).WithHint("name the program and its arguments: build: {run: [./build.sh, plugin.wasm]}")
 	case p.Build.In == "" && path.Dir(p.Path) == ".":
 		return c.ErrorAt(Keys("plugins", name, "build"), "the source of plugin %q would be the whole project", name).WithHint("put it into a directory of its own, and name that: build: {run: [...], in: %s}", name)
+	case slices.ContainsFunc(p.Build.Env, func(name string) bool { return !isVariable(name) }):
+		return c.ErrorAt(Keys("plugins", name, "build", "env"), "this is not a list of names of environment variables").
+			WithHint("write the names alone, such as [HTTPS_PROXY], and set the variables where the host starts")
 	case path.Ext(p.Path) != ".wasm":
 		return c.ErrorAt(Keys("plugins", name, "path"), "plugin %q has a build command, and its path %q is no module", name, p.Path).WithHint("name the .wasm file that the command makes")
 	}

@@ -192,6 +192,7 @@ func keyDocs() map[string]keyDoc {
 		"Plugin.build":     say("The command that makes the module at path of a source in any language. It runs when the module is missing or older than a file of its directory, and while a host runs, when one is saved."),
 		"PluginBuild.run":  say("The program and its arguments, which no shell reads, such as [./build.sh, plugin.wasm]. It runs as the user of the host."),
 		"PluginBuild.in":   say("The directory of the source, in which the command runs. Relative to this file. Absent: the directory of path."),
+		"PluginBuild.env":  say("The names of further variables of the host's environment that the command gets, such as [HTTPS_PROXY]. It gets PATH, HOME, LANG, TZ, TMPDIR and what compilers read (CC, CFLAGS, RUSTC, CARGO_*, RUSTUP_*, GOPATH, GOPROXY, NODE_PATH, npm_config_* and the like) without it, but none that holds a secret."),
 		"Plugin.engine":    among("What runs it: extismsdk, Extism's own SDK, for an Extism plugin that is trusted as this program is. Absent: the sandbox.", extismsdk.Name),
 		"Plugin.grant":     say("What it may do, of what it asks for. Absent: nothing."),
 		"Plugin.tenants":   say("The only tenants that have it. Absent: all."),
