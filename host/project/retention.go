@@ -131,7 +131,7 @@ func (p *Project) StartRetention() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.retention.run(ctx) })
-	expired := newSettlement(p)
+	expired := newSettlement(p.Runs(), p.threads, p.Target, p.data.Tenants, p.logger)
 	running.Go(func() { expired.run(ctx) })
 	p.closers.add(func() error {
 		cancel()

@@ -45,9 +45,9 @@ type settledRuns interface {
 	Wait(ctx context.Context, tenant, id string) (*runs.Run, error)
 }
 
-func newSettlement(p *Project) *settlement {
+func newSettlement(runs settledRuns, threads *threads.Store, target func(string) (host.Target, error), partitions func(context.Context) iter.Seq2[string, error], logger *slog.Logger) *settlement {
 	return &settlement{
-		threads: p.threads, runs: p.Runs(), target: p.Target, partitions: p.data.Tenants, logger: p.logger,
+		threads: threads, runs: runs, target: target, partitions: partitions, logger: logger,
 		live: map[string]chan struct{}{}, after: map[string]string{},
 	}
 }

@@ -71,7 +71,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	ask("acme", "clerk")
 	ask("globex", "clerk")
 	ask("acme", "slow")
-	settling := newSettlement(p)
+	settling := newSettlement(p.Runs(), p.threads, p.Target, p.data.Tenants, p.logger)
 	settling.settle(t.Context())
 	settling.work.Wait()
 	for tenant, want := range map[string]string{"acme": "slow", "globex": ""} {
