@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/lookup"
+	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/open"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/talk"
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/host"
@@ -63,6 +64,11 @@ func (s *conversation) stream(ctx context.Context, req *host.Request) error {
 	req.Tenant = s.app.Tenant(s.tenant)
 	if req.Resume == "" {
 		req.Thread, req.Branch, req.Racing, req.Durable = s.thread, s.branch, s.racing, s.durable
+	}
+	if len(req.Answers) > 0 {
+		if err := open.Record(ctx, s.app.Data().Driver, "run.answer", req.Tenant, "run/"+req.Resume); err != nil {
+			return err
+		}
 	}
 	done, err := s.inAgentThread(ctx, req)
 	if err != nil {
