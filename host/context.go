@@ -119,6 +119,9 @@ func (c *Call) Emit(kind string, data any) error {
 	return c.emit(&runevent.ToolProgress{ID: c.ID, Name: c.Tool, Kind: kind, Data: raw})
 }
 
+// ResultBytes returns the limit ResultBytes for the call's result, with its media.
+func (c *Call) ResultBytes() int { return c.limits.ResultBytes }
+
 // AddArtifact adds something the call made to the run: named ones replace the
 // one of that name, unnamed ones are appended. It is sent to the run's stream at
 // once, by a tool that may be tried again ([ToolOptions].Retries) when the attempt is

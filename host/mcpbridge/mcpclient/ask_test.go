@@ -3,8 +3,11 @@ package mcpclient_test
 //lint:file-ignore SA1019 servers of versions before 2026-07-28 ask for samples
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,6 +180,33 @@ func TestMediaOfAResultBecomeArtifacts(t *testing.T) {
 	}
 	if got, _ := lastResult(t, model); got != `{"cats":2}` {
 		t.Errorf("structured content reaches the model as %q", got)
+	}
+}
+
+// TestModelsAreShownTheImagesThatFitIntoAResult has a result with more images than the limit
+// ResultBytes of a run allows, and one of no use.
+func TestModelsAreShownTheImagesThatFitIntoAResult(t *testing.T) {
+	big, small := bytes.Repeat([]byte{1}, 700<<10), []byte("png")
+	s := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "photos"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{
+			&mcp.ImageContent{MIMEType: "image/png", Data: big}, &mcp.ImageContent{MIMEType: "image/png", Data: big},
+			&mcp.ImageContent{MIMEType: "text/html", Data: small}, &mcp.AudioContent{MIMEType: "audio/wav", Data: small},
+		}}, nil, nil
+	})
+	servers := newServers(t, &mcpclient.Options{Servers: []mcpclient.Server{httpServer(t, "shop", s)}})
+	model := hosttest.NewModel(hosttest.Call("shop__photos", `{}`), hosttest.Say("done"))
+	result := run(t, newAgent(t, servers, model), "acme")
+	answer := model.Requests()[1].Messages[2].ToolResults()[0]
+	var shown []string
+	for _, m := range answer.Media {
+		shown = append(shown, fmt.Sprint(m.MediaType, " ", len(m.Data)))
+	}
+	if want := []string{fmt.Sprint("image/png ", len(big)), "audio/wav 3"}; answer.IsError || !slices.Equal(shown, want) {
+		t.Errorf("the model is shown %q, %v; want %q", shown, answer.IsError, want)
+	}
+	if len(result.Artifacts) != 4 || strings.Count(string(answer.Content), "in the artifact") != 4 {
+		t.Errorf("there are %d artifacts, and the model reads %s", len(result.Artifacts), answer.Content)
 	}
 }
 

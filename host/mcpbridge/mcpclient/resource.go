@@ -122,7 +122,7 @@ func readResource(call *host.Call, server *Server, r *mcp.ResourceContents) (str
 		return "", nil
 	}
 	if len(r.Blob) > 0 {
-		return addMedia(call, server, r.MIMEType, r.Blob)
+		return addMedia(call, server, mediaOf(r.MIMEType, r.Blob))
 	}
 	return r.Text, nil
 }

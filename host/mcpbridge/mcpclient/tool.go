@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -253,9 +254,10 @@ const (
 )
 
 // outputOf turns a result into a tool's output: structured content alone where there is
-// some, otherwise the texts. Media become artifacts, whose names stand in the text.
+// some, otherwise the texts. Media become artifacts, whose names stand in the text; the model is
+// shown the images and sounds that the result has room for.
 func outputOf(call *host.Call, server *Server, result *mcp.CallToolResult) (*host.ToolOutput, error) {
-	texts, err := readContent(call, server, result.Content)
+	texts, media, err := readContent(call, server, result.Content)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +272,21 @@ func outputOf(call *host.Call, server *Server, result *mcp.CallToolResult) (*hos
 	if err != nil {
 		return nil, fault.Errorf(fault.Internal, "The result of the tool is not JSON.")
 	}
-	return &host.ToolOutput{Content: raw}, nil
+	return &host.ToolOutput{Content: raw, Media: shown(media, call.ResultBytes()-len(raw))}, nil
+}
+
+// shown returns the images and sounds that fit into room bytes, in their order.
+func shown(media []*chat.Media, room int) []*chat.Media {
+	var out []*chat.Media
+	for _, m := range media {
+		if !strings.HasPrefix(m.MediaType, "image/") && !strings.HasPrefix(m.MediaType, "audio/") {
+			continue
+		}
+		if n, err := chat.MediaBytes([]*chat.Media{m}); err == nil && n <= room {
+			out, room = append(out, m), room-n
+		}
+	}
+	return out
 }
 
 func joined(texts []string) string {
@@ -284,50 +300,52 @@ func joined(texts []string) string {
 	return all
 }
 
-// readContent returns the texts of a result, and adds artifacts for its media.
-func readContent(call *host.Call, server *Server, parts []mcp.Content) ([]string, error) {
+// readContent returns the texts of a result and its images and sounds, and adds artifacts for
+// its media.
+func readContent(call *host.Call, server *Server, parts []mcp.Content) (texts []string, media []*chat.Media, err error) {
 	if len(parts) > maxParts {
-		return nil, fault.Errorf(fault.ResourceExhausted, "The result has %d parts, more than %d.", len(parts), maxParts)
+		return nil, nil, fault.Errorf(fault.ResourceExhausted, "The result has %d parts, more than %d.", len(parts), maxParts)
 	}
-	var texts []string
+	addMedia := func(mime string, data []byte) (string, error) {
+		m := mediaOf(mime, data)
+		media = append(media, m)
+		return addMedia(call, server, m)
+	}
 	for _, part := range parts {
+		var text string
 		switch p := part.(type) {
 		case *mcp.TextContent:
-			texts = append(texts, p.Text)
+			text = p.Text
 		case *mcp.ImageContent:
-			name, err := addMedia(call, server, p.MIMEType, p.Data)
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, name)
+			text, err = addMedia(p.MIMEType, p.Data)
 		case *mcp.AudioContent:
-			name, err := addMedia(call, server, p.MIMEType, p.Data)
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, name)
+			text, err = addMedia(p.MIMEType, p.Data)
 		case *mcp.ResourceLink:
-			texts = append(texts, "[resource "+plainLine(p.URI, maxURI)+" "+plainLine(p.Name, maxOwnName)+"]")
+			text = "[resource " + plainLine(p.URI, maxURI) + " " + plainLine(p.Name, maxOwnName) + "]"
 		case *mcp.EmbeddedResource:
-			text, err := readResource(call, server, p.Resource)
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, text)
+			text, err = readResource(call, server, p.Resource)
+		default:
+			continue
 		}
+		if err != nil {
+			return nil, nil, err
+		}
+		texts = append(texts, text)
 	}
-	return texts, nil
+	return texts, media, nil
+}
+
+func mediaOf(mime string, data []byte) *chat.Media {
+	return &chat.Media{MediaType: plainLine(mime, maxOwnName), Data: data}
 }
 
 // addMedia makes an artifact of data, and returns the text that stands for it.
-func addMedia(call *host.Call, server *Server, mime string, data []byte) (string, error) {
-	mime = plainLine(mime, maxOwnName)
+func addMedia(call *host.Call, server *Server, m *chat.Media) (string, error) {
 	name := server.Name + "-" + host.NewID()
-	err := call.AddArtifact(host.Artifact{Name: name, Parts: []host.Part{&chat.Media{MediaType: mime, Data: data}}})
-	if err != nil {
+	if err := call.AddArtifact(host.Artifact{Name: name, Parts: []host.Part{m}}); err != nil {
 		return "", err
 	}
-	return "[" + mime + ", in the artifact " + name + "]", nil
+	return "[" + m.MediaType + ", in the artifact " + name + "]", nil
 }
 
 // waitShort bounds a read that a run does not depend on.
