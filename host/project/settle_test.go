@@ -146,18 +146,16 @@ func settlementOf(t *testing.T, asked *askedRuns) (s *settlement, logged *bytes.
 	asked.answered, asked.live, asked.end = map[string]bool{}, map[string]int{}, make(chan struct{})
 	store := threads.New(kv.NewMemory(), nil)
 	logged = &bytes.Buffer{}
-	s = &settlement{
-		threads: store, runs: asked, logger: slog.New(slog.NewTextHandler(logged, nil)), live: map[string]chan struct{}{}, after: map[string]string{},
-		target: func(name string) (host.Target, error) {
-			if name != "clerk" {
-				return nil, host.Errorf(host.NotFound, "there is no agent %q", name)
-			}
-			return nil, nil
-		},
-		partitions: func(context.Context) iter.Seq2[string, error] {
-			return func(yield func(string, error) bool) { _ = yield("acme", nil) && yield("globex", nil) }
-		},
+	target := func(name string) (host.Target, error) {
+		if name != "clerk" {
+			return nil, host.Errorf(host.NotFound, "there is no agent %q", name)
+		}
+		return nil, nil
 	}
+	partitions := func(context.Context) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) { _ = yield("acme", nil) && yield("globex", nil) }
+	}
+	s = newSettlement(asked, store, target, partitions, slog.New(slog.NewTextHandler(logged, nil)))
 	return s, logged, func(tenant, run, target string, ago time.Duration) {
 		expired := time.Now().Add(-ago)
 		err := store.CreateRun(t.Context(), &host.RunRecord{
