@@ -381,17 +381,27 @@ func TestACredentialOfOneThreadChatsInIt(t *testing.T) {
 }
 
 func TestAChatEndsWithItsClient(t *testing.T) {
-	s := newServer(t, nil)
+	asked, left := make(chan struct{}), make(chan struct{})
+	s := newServer(t, func(o *httpapi.Options) {
+		o.Targets.(targets)["waiter"] = agentOf(t, "waiter", func(ctx context.Context, _ *llm.Request) hosttest.Reply {
+			close(asked)
+			<-ctx.Done()
+			close(left)
+			return hosttest.Fail(ctx.Err())
+		})
+	})
 	ctx, leave := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/chat/completions", strings.NewReader(`{"model":"stuck","stream":true,"messages":[{"role":"user","content":"go"}]}`))
+	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/chat/completions", strings.NewReader(`{"model":"waiter","stream":true,"messages":[{"role":"user","content":"go"}]}`))
 	must(t, err)
 	r.Header.Set("Authorization", "Bearer acme")
 	resp, err := s.Client().Do(r)
 	must(t, err)
 	_, err = bufio.NewReader(resp.Body).ReadString('\n')
 	must(t, err)
+	<-asked
 	leave()
 	_ = resp.Body.Close()
+	<-left // or the run has another reader, and is not canceled
 	run := resp.Header.Get("X-Run-Id")
 	s.request("acme", "GET", "/v1/runs/"+run+"/events", "") // until its end
 	var ended httpapi.EndedRun
