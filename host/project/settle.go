@@ -149,9 +149,9 @@ func (s *settlement) settleRun(ctx context.Context, rec *host.RunRecord, places 
 	}
 }
 
-// resume begins the run that continues or ends another. It returns nil, without an error, where
-// there is nothing to begin: the run also asks what has not expired, has ended, or another host
-// was faster.
+// resume begins the run that continues or ends another. It returns nil, without an error, for a
+// run that asks another question, which has not expired, for one that has ended, and for one that
+// another host has resumed first.
 func (s *settlement) resume(ctx context.Context, rec *host.RunRecord) (*runs.Run, error) {
 	if _, err := s.target(rec.Target); err != nil {
 		return nil, s.endOrphan(ctx, rec, err)
@@ -180,7 +180,7 @@ func (s *settlement) waitsForOthers(ctx context.Context, rec *host.RunRecord) (b
 }
 
 // endOrphan ends a run whose network or agent the configuration does not have any more, once its
-// question has expired for orphanTime. missing says what is gone.
+// question has expired for orphanTime. missing is the error that names it.
 func (s *settlement) endOrphan(ctx context.Context, rec *host.RunRecord, missing error) error {
 	before := time.Now().Add(-orphanTime)
 	if host.CodeOf(missing) != host.NotFound || !(host.WaitingFilter{Due: before}).Takes(rec.Asks) {

@@ -195,7 +195,7 @@ func allocated(fn func()) uint64 {
 // memory: what is copied once for each piece would show.
 func checkLinear(t *testing.T, name string, read func(pieces int)) {
 	t.Helper()
-	read(10) // what is made once
+	read(10) // fills the caches, which are not measured
 	const pieces = 500
 	less, more := allocated(func() { read(pieces) }), allocated(func() { read(4 * pieces) })
 	if more > 8*less {
