@@ -62,6 +62,19 @@ func (l *Ledger) Ack(name string) {
 	l.Note(name, func(t *Turn) { t.Acked = time.Since(l.began) })
 }
 
+// Acked returns the number of turns that a host said were completed.
+func (l *Ledger) Acked() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, t := range l.turns {
+		if t.Acked > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Turns returns all turns in the order in which they were asked for.
 func (l *Ledger) Turns() []Turn {
 	l.mu.Lock()
