@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/schema"
@@ -211,7 +212,7 @@ func (c *Call) release() { c.hold(false) }
 // tellChange has changes of the state sent, up to a revision.
 func (c *Call) tellChange(revision int64) {
 	if c.mention != nil {
-		c.mention(changed{revision})
+		c.mention(callbatch.Changed{Revision: revision})
 	}
 }
 

@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/llm", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/callbatch", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -60,6 +60,10 @@ var layers = []layer{
 		"steps in, a run out: the stored form of runs knows no agents and tools"},
 	{"host/agentthread", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/replay", "host/internal/statedoc", "host/llm", "host/runlog"},
 		"a conversation that the caller holds: runs use it through a few calls and it knows none of them"},
+	{"host/internal/callbatch", []string{"host/fault"},
+		"reports in, reports out, in order and within bounds: it knows no tool, run or event"},
+	{"host/internal/toolfault", []string{"host/fault", "host/internal/redact"},
+		"an error in, a sentence for a model out; it knows nothing of tools and runs"},
 	{"host/internal/redact", nil,
 		"text in, text without paths and addresses out"},
 	{"host/fallbackmodel", []string{"host", "host/fault", "host/llm"},

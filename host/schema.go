@@ -73,7 +73,7 @@ func schemaError(err error) error {
 		return nil
 	case errors.As(err, &ended):
 		return &Error{Code: CodeOf(ended.Reason), Message: err.Error(), Err: ended.Cause}
-	case isA[schema.TooManyChecksError](err):
+	case errors.As(err, new(schema.TooManyChecksError)):
 		return Errorf(ResourceExhausted, "%w", err)
 	}
 	return Errorf(InvalidArgument, "%w", err)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 )
@@ -64,7 +65,7 @@ func (c *Call) BeginStep(ctx context.Context, name string, opts *StepOptions) (r
 	if c.stepsOver { // the call was given up while the step waited
 		c.steps.Failed(key)
 		st.Leave()
-		return nil, false, errCallEnded()
+		return nil, false, callbatch.ErrCallEnded()
 	}
 	if c.begun == nil {
 		c.begun = map[string]*replay.Step{}

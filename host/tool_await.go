@@ -24,7 +24,7 @@ func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, c *toolCall) 
 	go tc.runHandler(ctx, tool, c.attempt, answer)
 	var events <-chan any
 	if c.pumped != nil {
-		events = c.pumped.events
+		events = c.pumped.Events()
 	}
 	ended := ctx.Done()
 	var late <-chan time.Time

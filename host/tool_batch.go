@@ -5,20 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/runevent"
-)
-
-// How many events running tools may be ahead of the reader: eventsPerCall for each call of
-// a batch, up to eventQueue. Room for all that a large batch may use would be most of what
-// the call of one tool allocates.
-const (
-	eventQueue    = 64
-	eventsPerCall = 8
 )
 
 // runTools runs the calls of one answer in parallel and adds their results in
@@ -86,26 +78,26 @@ func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 	if len(waiting) == 0 {
 		return
 	}
-	b := &batch{events: make(chan any, min(eventQueue, eventsPerCall*len(waiting))), over: make(chan struct{})}
-	defer close(b.over) // also when the reader panics: no call waits for it then
+	b := callbatch.New(len(waiting))
+	defer b.Close() // also when the reader panics: no call waits for it then
 	if len(waiting) == 1 && tc.runsHere(waiting[0]) {
 		tc.runHere(ctx, b, waiting[0])
 		return
 	}
-	b.done = make(chan struct{}, len(waiting))
+	done := make(chan struct{}, len(waiting)) // one value for each call that has ended
 	parallel := tc.parallelCalls()
 	for len(waiting) > 0 || running > 0 {
 		for len(waiting) > 0 && running < parallel {
-			tc.startCall(ctx, b, waiting[0])
+			tc.startCall(ctx, b, waiting[0], done)
 			waiting, running = waiting[1:], running+1
 		}
 		select {
-		case ev := <-b.events:
+		case ev := <-b.Events():
 			tc.deliver(b, ev)
-		case <-b.done:
+		case <-done:
 			running--
-			for len(b.events) > 0 { // its own last ones come before the next call's first
-				tc.deliver(b, <-b.events)
+			for len(b.Events()) > 0 { // its own last ones come before the next call's first
+				tc.deliver(b, <-b.Events())
 			}
 		}
 	}
@@ -113,10 +105,10 @@ func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 
 // deliver sends an event of a call, after the call's changes and artifacts until
 // then.
-func (tc *toolCalls) deliver(b *batch, said any) {
+func (tc *toolCalls) deliver(b *callbatch.Batch, said any) {
 	switch said := said.(type) {
-	case changed:
-		tc.sendChanges(said.revision)
+	case callbatch.Changed:
+		tc.sendChanges(said.Revision)
 	case made:
 		tc.sendArtifacts(said.call)
 	case finished:
@@ -128,19 +120,16 @@ func (tc *toolCalls) deliver(b *batch, said any) {
 	case EventData:
 		tc.events.emit(said)
 	}
-	if len(b.events) == 0 {
-		for _, what := range b.takeMissed() {
+	if len(b.Events()) == 0 {
+		for _, what := range b.TakeMissed() {
 			tc.deliver(b, what)
 		}
 	}
 }
 
-// Notices of calls in a batch beside their own events. The notice of a change or an
-// artifact is sent without waiting: its content is kept elsewhere, within bounds,
-// so that no call and no slow reader holds up a change.
+// Reports of calls in a batch beside their own events and the notice of a change.
 type (
-	changed  struct{ revision int64 } // of the state
-	made     struct{ call *Call }     // an artifact
+	made     struct{ call *Call } // an artifact
 	finished struct{ call *toolCall }
 )
 
@@ -166,80 +155,6 @@ func (tc *toolCalls) sendArtifacts(c *Call) {
 	}
 }
 
-// batch is shared by the calls of one answer while they run.
-type batch struct {
-	events chan any      // an [EventData], or one of the types at [turn.deliver]
-	done   chan struct{} // one value for each call that has ended in a goroutine of its own
-	over   chan struct{} // closed when the run no longer reads events
-
-	mu     sync.Mutex
-	missed []any // notices for which there was no room: the last change, and a call once
-}
-
-// mention queues the notice of a change or an artifact, if there is room; otherwise
-// it is sent when the waiting events have been read.
-func (b *batch) mention(what any) {
-	select {
-	case b.events <- what:
-		return
-	default:
-	}
-	b.noteMissed(what)
-	select {
-	case b.events <- what: // the events were read meanwhile, perhaps before it was missed
-	default:
-	}
-}
-
-func (b *batch) noteMissed(what any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, ok := what.(changed); ok {
-		b.missed = slices.DeleteFunc(b.missed, func(m any) bool { _, ok := m.(changed); return ok })
-		what = changed{math.MaxInt64}
-	}
-	if !slices.Contains(b.missed, what) {
-		b.missed = append(b.missed, what)
-	}
-}
-
-func (b *batch) takeMissed() []any {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	missed := b.missed
-	b.missed = nil
-	return missed
-}
-
-// emitFromTool is how a tool sends an event.
-func (b *batch) emitFromTool(ctx context.Context, ev EventData) error {
-	select {
-	case <-b.over: // first, for there may be room in the queue for ever
-		return errCallEnded()
-	default:
-	}
-	select {
-	case b.events <- ev:
-		return nil
-	case <-ctx.Done():
-		return fault.ContextError(ctx)
-	case <-b.over:
-		return errCallEnded()
-	}
-}
-
-func errCallEnded() error { return Errorf(FailedPrecondition, "the call has ended") }
-
-// sendEvent is how the host sends an event: it is sent after a cancel too.
-func (b *batch) sendEvent(ev EventData) { b.sendAny(ev) }
-
-func (b *batch) sendAny(what any) {
-	select {
-	case b.events <- what:
-	case <-b.over:
-	}
-}
-
 // runsHere reports whether a call that is alone in its batch runs in the run's own
 // goroutine, which passes on the events while the handler runs in another: with one
 // goroutine less to start and to wake, a call costs about 5 µs less. Hooks and waits
@@ -250,20 +165,20 @@ func (tc *toolCalls) runsHere(c *toolCall) bool {
 }
 
 // runHere runs the only call of a batch; awaitHandler passes on its events.
-func (tc *toolCalls) runHere(ctx context.Context, b *batch, c *toolCall) {
+func (tc *toolCalls) runHere(ctx context.Context, b *callbatch.Batch, c *toolCall) {
 	tc.beginCall(ctx, b, c)
 	c.pumped = b
 	tc.answerCall(ctx, c)
-	for len(b.events) > 0 {
-		tc.deliver(b, <-b.events)
+	for len(b.Events()) > 0 {
+		tc.deliver(b, <-b.Events())
 	}
 	tc.deliver(b, finished{c})
 }
 
 // beginCall tells the call where its events go, and the reader that it begins.
-func (tc *toolCalls) beginCall(ctx context.Context, b *batch, c *toolCall) {
-	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.emitFromTool(ctx, ev) }, b.mention
-	c.sendEvent = b.sendEvent
+func (tc *toolCalls) beginCall(ctx context.Context, b *callbatch.Batch, c *toolCall) {
+	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.Emit(ctx, ev) }, b.Mention
+	c.sendEvent = func(ev EventData) { b.Send(ev) }
 	tc.events.emit(&runevent.ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: tc.providerOf(c.part.Name)})
 }
 
@@ -282,8 +197,8 @@ func (tc *toolCalls) runToOutput(ctx context.Context, c *toolCall) {
 	c.ensureOutput(tc.events.scope.Run)
 }
 
-// startCall runs the call in a goroutine of its own.
-func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
+// startCall runs the call in a goroutine of its own, which says on done that it has ended.
+func (tc *toolCalls) startCall(ctx context.Context, b *callbatch.Batch, c *toolCall, done chan<- struct{}) {
 	tc.beginCall(ctx, b, c)
 	go func() {
 		defer func() {
@@ -292,10 +207,10 @@ func (tc *toolCalls) startCall(ctx context.Context, b *batch, c *toolCall) {
 				c.ensureOutput(tc.events.scope.Run)
 				tc.concludeCall(ctx, c)
 			}
-			b.done <- struct{}{}
+			done <- struct{}{}
 		}()
 		growStack(0)
 		tc.answerCall(ctx, c)
-		b.sendAny(finished{c})
+		b.Send(finished{c})
 	}()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
@@ -74,7 +75,7 @@ func (c *toolCall) ensureOutput(run string) {
 	if c.err == nil {
 		return
 	}
-	failed := &ToolOutput{Content: jsondoc.Quote(toolSentence(c.err, run))}
+	failed := &ToolOutput{Content: jsondoc.Quote(toolfault.Sentence(c.err, run))}
 	if c.output != nil {
 		failed.Cost, failed.Usage = c.output.Cost, c.output.Usage
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/foreign"
+	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
@@ -24,7 +25,7 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 			return out, err
 		}
 		tc.logWithheld(ctx, tool.Name, err)
-		c.sendEvent(&runevent.ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolSentence(err, tc.events.scope.Run)})
+		c.sendEvent(&runevent.ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolfault.Sentence(err, tc.events.scope.Run)})
 		c.attempt.State.view().TakeBack()
 		timer := time.NewTimer(wait)
 		select {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/llm"
 )
@@ -32,9 +33,9 @@ type toolCalls struct {
 // toolCall is one call of a batch on its way.
 type toolCall struct {
 	part      *ToolCall
-	attempt   *Call           // of the last attempt
-	sendEvent func(EventData) // sends an event of the host's
-	pumped    *batch          // whose events the call's goroutine passes on; nil if another does
+	attempt   *Call            // of the last attempt
+	sendEvent func(EventData)  // sends an event of the host's
+	pumped    *callbatch.Batch // whose events the call's goroutine passes on; nil if another does
 	output    *ToolOutput
 	err       error
 	duration  time.Duration
