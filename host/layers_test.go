@@ -264,6 +264,8 @@ var layers = []layer{
 		"guesses from the words of a request, for demos: a script asks it where no rule matches"},
 	{"internal/toolschema", nil,
 		"the parameters of a tool, as far as they help to make arguments"},
+	{"internal/schematypes", []string{"host/fault"},
+		"a schema in, declarations out: who asks for types, and of what, is elsewhere"},
 	{"internal/completiontest", nil,
 		"the tests of scripts and of what answers behind them ask a handler in one way"},
 	{"pdk", nil,

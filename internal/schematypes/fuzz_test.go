@@ -1,0 +1,124 @@
+package schematypes_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/agenthost/agenthost/internal/schematypes"
+)
+
+// FuzzDeclare wants declarations of any bytes to end, to be bounded, and to have all their
+// brackets, texts and comments closed.
+func FuzzDeclare(f *testing.F) {
+	f.Add([]byte(order))
+	f.Add([]byte(bomb(12)))
+	for _, schema := range schemas(rand.New(rand.NewPCG(3, 4)), 40) {
+		f.Add([]byte(schema))
+	}
+	f.Fuzz(func(t *testing.T, schema []byte) {
+		for _, lang := range schematypes.Languages() {
+			out, err := schematypes.Declare(lang, []schematypes.Type{{Name: "X", Schema: schema}})
+			if err == nil {
+				checkText(t, string(lang), out)
+			}
+		}
+		out, err := schematypes.TypeScriptFunction(schematypes.Function{Name: "f", Description: string(schema), Parameters: schema, Result: schema})
+		if err == nil {
+			checkText(t, "function", out)
+		}
+	})
+}
+
+// maxOutput is more than any schema of less than a megabyte should become.
+const maxOutput = 16 << 20
+
+// checkText reads a program without its comments and texts, and wants its brackets to match.
+func checkText(t *testing.T, lang, out string) {
+	t.Helper()
+	if len(out) > maxOutput {
+		t.Fatalf("%s: %d bytes were written", lang, len(out))
+	}
+	var open []byte
+	for i := 0; i < len(out); i++ {
+		switch rest := out[i:]; {
+		case strings.HasPrefix(rest, "/*"):
+			end := strings.Index(rest[2:], "*/")
+			if end < 0 {
+				t.Fatalf("%s: a comment does not end: %.200s", lang, rest)
+			}
+			i += end + 3
+		case strings.HasPrefix(rest, "//"):
+			i += strings.IndexByte(rest, '\n')
+		case rest[0] == '"' || rest[0] == '`':
+			end := endOfText(rest)
+			if end < 0 {
+				t.Fatalf("%s: a text does not end: %.200s", lang, rest)
+			}
+			i += end
+		case strings.ContainsRune("([{", rune(rest[0])):
+			open = append(open, rest[0])
+		case strings.ContainsRune(")]}", rune(rest[0])):
+			if len(open) == 0 || open[len(open)-1] != map[byte]byte{')': '(', ']': '[', '}': '{'}[rest[0]] {
+				t.Fatalf("%s: %q closes nothing: %.200s", lang, rest[0], rest)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		t.Fatalf("%s: %q is not closed in: %.500s", lang, open, out)
+	}
+}
+
+func endOfText(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			if s[0] == '"' {
+				i++
+			}
+		case '\n':
+			if s[0] == '"' {
+				return -1
+			}
+		case s[0]:
+			return i
+		}
+	}
+	return -1
+}
+
+// bomb returns a schema whose types multiply where they are written out: each level is an
+// object that is joined with two alternatives of the next.
+func bomb(levels int) string {
+	inner := `{"type":"string"}`
+	for range levels {
+		inner = `{"properties":{"a":` + inner + `,"b":{"type":"string"}},"anyOf":[{"required":["a"]},{"required":["b"]},{"required":["c"]}]}`
+	}
+	return inner
+}
+
+func TestSizeIsBounded(t *testing.T) {
+	many := &strings.Builder{}
+	many.WriteString(`{"$defs":{"big":{"description":"` + strings.Repeat("x", 500_000) + `"}},"allOf":[`)
+	many.WriteString(strings.Repeat(`{"$ref":"#/$defs/big"},`, 5_000) + `{}]}`)
+	for name, schema := range map[string]string{
+		"types that multiply":             bomb(30),
+		"a large schema that comes often": many.String(),
+		"deep nesting":                    strings.Repeat(`{"items":`, 5_000) + "{}" + strings.Repeat("}", 5_000),
+		"many members":                    `{"properties":{` + strings.Repeat(`"a":{},`, 50_000) + `"b":{}}}`,
+		"references that multiply":        `{"allOf":[{"$ref":"#"},{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"$ref":"#"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, lang := range schematypes.Languages() {
+				checkText(t, string(lang), declare(t, lang, "x", schema))
+			}
+			out, err := schematypes.TypeScriptFunction(schematypes.Function{Name: "f", Parameters: json.RawMessage(schema)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkText(t, "function", out)
+		})
+	}
+}
