@@ -69,6 +69,10 @@
 // journal. The registry continues it every few seconds, up to [MaxOwners] times, if it has
 // Options.Target; in a cluster any member does.
 //
+// A run that no host can continue is given up: after MaxOwners, or when it has been refused for
+// [MaxRefusal], such as because its network or agent is gone. It ends in the journal, and with
+// a last event that has the reason, so that its readers see its end.
+//
 // # Errors
 //
 // Errors have the codes of package fault. The error of a run is for the program: a

@@ -49,7 +49,7 @@ func (r *Registry) List(ctx context.Context, req *ListRequest) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, more := r.local(&own, after), false
+	found, more := r.runs.list(&own, after), false
 	if r.peers != nil {
 		var others []*Run
 		others, more = r.peers.list(ctx, &own)
@@ -68,19 +68,6 @@ func (req *ListRequest) check() (position, error) {
 	}
 	req.Limit = cmp.Or(req.Limit, DefaultListLimit)
 	return readCursor(req.Cursor)
-}
-
-// local returns the runs of this registry behind a position, in no order.
-func (r *Registry) local(req *ListRequest, after position) []*Run {
-	found := r.runs.of(req.Tenant)
-	out := make([]*Run, 0, len(found))
-	for _, l := range found {
-		info := l.snapshot()
-		if (req.Thread == "" || info.Thread == req.Thread) && (req.Status == "" || info.Status == req.Status) && after.isBefore(info) {
-			out = append(out, info)
-		}
-	}
-	return out
 }
 
 // pageOf sorts runs and returns the first of them as a page. more says that others were

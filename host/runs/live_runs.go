@@ -38,23 +38,37 @@ func newLiveRuns(o *Options) *liveRuns {
 func (s *liveRuns) add(l *liveRun) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tenant, id := l.info.Tenant, l.info.ID
-	switch {
-	case s.stopped:
-		return host.Errorf(host.Unavailable, "the host is being stopped").WithHint("start the run on another one")
-	case s.byTenant[tenant][id] != nil:
-		return host.Errorf(host.AlreadyExists, "there is a run %.100q", id)
-	case s.running >= s.maxRuns:
+	if err := s.checkFree(l); err != nil {
+		return err
+	}
+	if s.running >= s.maxRuns {
 		e := host.Errorf(host.ResourceExhausted, "%d runs are live, as many as the limit MaxRuns allows", s.running).WithHint("try again when one has ended")
 		e.Limit, e.RetryAfter = "MaxRuns", time.Second
 		return e
 	}
+	s.register(l)
+	s.running++
+	return nil
+}
+
+// checkFree refuses a run that cannot be registered. s.mu is held.
+func (s *liveRuns) checkFree(l *liveRun) error {
+	switch {
+	case s.stopped:
+		return host.Errorf(host.Unavailable, "the host is being stopped").WithHint("start the run on another one")
+	case s.byTenant[l.info.Tenant][l.info.ID] != nil:
+		return host.Errorf(host.AlreadyExists, "there is a run %.100q", l.info.ID)
+	}
+	return nil
+}
+
+// register has find return a run. s.mu is held.
+func (s *liveRuns) register(l *liveRun) {
+	tenant := l.info.Tenant
 	if s.byTenant[tenant] == nil {
 		s.byTenant[tenant] = map[string]*liveRun{}
 	}
-	s.byTenant[tenant][id] = l
-	s.running++
-	return nil
+	s.byTenant[tenant][l.info.ID] = l
 }
 
 // retire keeps a run that has ended for some time; one that was refused is removed.
@@ -69,6 +83,23 @@ func (s *liveRuns) retire(l *liveRun, refused bool) {
 		s.removeRun(l)
 		return
 	}
+	s.keep(l)
+}
+
+// addEnded registers a run that has ended, and keeps it for some time.
+func (s *liveRuns) addEnded(l *liveRun) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.checkFree(l); err != nil {
+		return err
+	}
+	s.register(l)
+	s.keep(l)
+	return nil
+}
+
+// keep keeps a run that has ended for some time. s.mu is held.
+func (s *liveRuns) keep(l *liveRun) {
 	now := time.Now()
 	s.ended = append(s.ended, endedRun{l, now.Add(s.keptFor)})
 	s.removeExpired(now)
@@ -133,6 +164,19 @@ func (s *liveRuns) of(tenant string) []*liveRun {
 	return slices.Collect(maps.Values(s.byTenant[tenant]))
 }
 
+// list returns the runs that a request chooses behind a position, in no order.
+func (s *liveRuns) list(req *ListRequest, after position) []*Run {
+	found := s.of(req.Tenant)
+	out := make([]*Run, 0, len(found))
+	for _, l := range found {
+		info := l.snapshot()
+		if (req.Thread == "" || info.Thread == req.Thread) && (req.Status == "" || info.Status == req.Status) && after.isBefore(info) {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
 // all returns the runs of all tenants, in no order.
 func (s *liveRuns) all() (out []*liveRun) {
 	s.mu.Lock()
@@ -141,6 +185,17 @@ func (s *liveRuns) all() (out []*liveRun) {
 		out = slices.AppendSeq(out, maps.Values(of))
 	}
 	return out
+}
+
+// cancelAll cancels the runs that have not ended, and returns how many there are.
+func (s *liveRuns) cancelAll() (n int) {
+	for _, l := range s.all() {
+		if !l.snapshot().Status.Ended() {
+			l.cancel(host.Errorf(host.Canceled, "the host is being stopped"))
+			n++
+		}
+	}
+	return n
 }
 
 // stop refuses further runs, and returns a channel that is closed when none is live.

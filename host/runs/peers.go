@@ -297,7 +297,7 @@ func (r *Registry) peerHandler() http.Handler {
 			failPeer(w, err)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(pageOf(r.local(&own, after), own.Limit, false))
+		_ = json.NewEncoder(w).Encode(pageOf(r.runs.list(&own, after), own.Limit, false))
 	})
 	mux.HandleFunc("GET /events", r.streamToPeer)
 	calls := make(chan struct{}, maxPeerCalls)

@@ -63,11 +63,12 @@ func (o Options) withDefaults() Options {
 // Registry holds the live runs of a host, and for some time those that have ended. It
 // is safe for concurrent use.
 type Registry struct {
-	host   *host.Host
-	opts   Options
-	shared *Journal      // nil unless the journal is one of a cluster
-	stored *eventStore   // of durable runs; nil if the journal has no store
-	alone  *strandedRuns // nil in a cluster, whose members look for such runs themselves
+	host    *host.Host
+	opts    Options
+	shared  *Journal      // nil unless the journal is one of a cluster
+	stored  *eventStore   // of durable runs; nil if the journal has no store
+	alone   *strandedRuns // nil in a cluster, whose members look for such runs themselves
+	givenUp *givenUpRuns
 
 	ctx        context.Context // the lifetime of the background work: ends with Drain
 	cancel     context.CancelFunc
@@ -101,6 +102,7 @@ func New(h *host.Host, opts *Options) (*Registry, error) {
 	if r.shared, _ = o.Journal.(*Journal); r.shared != nil {
 		r.peers = newPeers(r.shared.member)
 	}
+	r.givenUp = newGivenUpRuns(&r.opts, r.shared, r.stored, r.runs)
 	r.alone = newStrandedRuns(r)
 	return r, nil
 }
@@ -461,6 +463,7 @@ func (r *Registry) DropTenant(ctx context.Context, tenant string) error {
 		r.runs.remove(l)
 	}
 	r.alone.dropTenant(tenant)
+	r.givenUp.dropTenant(tenant)
 	r.stored.dropTenant(tenant)
 	return nil
 }
@@ -492,7 +495,7 @@ func (r *Registry) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	canceled := r.cancelAll()
+	canceled := r.runs.cancelAll()
 	<-idle
 	if canceled == 0 {
 		return nil
@@ -507,16 +510,6 @@ func (r *Registry) stop() <-chan struct{} {
 	defer r.mu.Unlock()
 	r.draining = true
 	return r.runs.stop()
-}
-
-func (r *Registry) cancelAll() (n int) {
-	for _, l := range r.runs.all() {
-		if !l.snapshot().Status.Ended() {
-			l.cancel(host.Errorf(host.Canceled, "the host is being stopped"))
-			n++
-		}
-	}
-	return n
 }
 
 // Close cancels all runs, waits for their ends and forgets them. It may be called

@@ -37,9 +37,10 @@ type strandedRuns struct {
 
 // strandedRun is a run that is to be continued.
 type strandedRun struct {
-	ended *liveRun      // the run that has ended here, if the journal did not answer then
-	delay time.Duration // before the next try
-	next  time.Time     // the next try, at the earliest
+	refused error         // of the last try, for a reason that does not pass by itself
+	ended   *liveRun      // the run that has ended here, if the journal did not answer then
+	delay   time.Duration // before the next try
+	next    time.Time     // the next try, at the earliest
 }
 
 // newStrandedRuns returns those of a registry; nil if it cannot continue runs.
@@ -73,22 +74,22 @@ func (s *strandedRuns) add(l *liveRun) fate {
 	switch {
 	case host.CodeOf(err) == host.NotFound || err == nil && rec.Status != host.RunOpen:
 		return hasEnded
-	case err == nil && s.tryLater(key, nil):
+	case err == nil && s.tryLater(key, &strandedRun{delay: strandedEvery}):
 		return continues
-	case err != nil && s.tryLater(key, l):
+	case err != nil && s.tryLater(key, &strandedRun{ended: l, delay: strandedEvery}):
 		return unknown
 	}
 	return hasEnded
 }
 
 // tryLater has a run continued soon, unless the registry is being closed or too many wait.
-func (s *strandedRuns) tryLater(key runKey, ended *liveRun) bool {
+func (s *strandedRuns) tryLater(key runKey, run *strandedRun) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || len(s.waiting) >= maxStranded {
 		return false
 	}
-	s.waiting[key] = &strandedRun{ended: ended, delay: strandedEvery}
+	s.waiting[key] = run
 	s.schedule()
 	return true
 }
@@ -102,24 +103,40 @@ func passes(err error) bool {
 	return false
 }
 
-// continueNow continues a run, or tries it again soon where that may succeed later. A run
-// that waits for its next try is left alone.
+// continueNow continues a run, or has it tried again soon. A run that waits for its next try
+// is left alone. The error is that of a run which was refused for a reason that does not pass
+// by itself.
 func (s *strandedRuns) continueNow(ctx context.Context, rec *host.RunRecord) error {
 	key := runKey{rec.Tenant, rec.Run}
-	s.mu.Lock()
-	_, waits := s.waiting[key]
-	s.mu.Unlock()
-	if waits || s.runs.find(key.tenant, key.run) != nil {
+	if waits, refused := s.waits(key); waits {
+		return refused
+	}
+	if s.runs.find(key.tenant, key.run) != nil {
 		return nil
 	}
 	err := s.takeOver(ctx, rec)
+	if err == nil {
+		return nil
+	}
+	s.logger.WarnContext(ctx, "an interrupted run does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
+	refused := err
 	if passes(err) {
-		s.logger.WarnContext(ctx, "an interrupted run does not continue yet", "run", key.run, "tenant", key.tenant, "error", err)
-		if s.tryLater(key, nil) {
-			return nil
-		}
+		refused = nil
+	}
+	if s.tryLater(key, &strandedRun{delay: strandedEvery, refused: refused}) {
+		return refused
 	}
 	return err
+}
+
+// waits reports whether a run waits for its next try, and why it was refused at the last one.
+func (s *strandedRuns) waits(key runKey) (waits bool, refused error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if run := s.waiting[key]; run != nil {
+		return true, run.refused
+	}
+	return false, nil
 }
 
 // schedule has the runs looked at soon. s.mu is held.
@@ -140,12 +157,12 @@ func (s *strandedRuns) continueAll() {
 		err := s.continueRun(key, run)
 		switch {
 		case err == nil || s.ctx.Err() != nil:
-		case passes(err):
-			s.logger.WarnContext(s.ctx, "a durable run whose last commit failed does not continue yet", "run", key.run, "tenant", key.tenant, "error", err, "again", run.delay)
-			s.wait(key, run)
 		default:
-			s.logger.ErrorContext(s.ctx, "a durable run whose last commit failed cannot be continued by this process", "run", key.run, "tenant", key.tenant, "error", err)
-			run.endLog()
+			s.logger.WarnContext(s.ctx, "a durable run does not continue yet", "run", key.run, "tenant", key.tenant, "error", err, "again", run.delay)
+			if run.refused = nil; !passes(err) {
+				run.refused = err
+			}
+			s.wait(key, run)
 		}
 	}
 	s.mu.Lock()
@@ -187,6 +204,10 @@ func (s *strandedRuns) continueRun(key runKey, run *strandedRun) error {
 	rec, err := s.journal.ReadRun(ctx, key.tenant, key.run)
 	switch {
 	case host.CodeOf(err) == host.NotFound || err == nil && rec.Status != host.RunOpen:
+		run.endLog()
+		return nil
+	case host.CodeOf(err) == host.DataLoss:
+		s.logger.ErrorContext(ctx, "a durable run cannot be continued: its record is damaged", "run", key.run, "tenant", key.tenant, "error", err)
 		run.endLog()
 		return nil
 	case err != nil:

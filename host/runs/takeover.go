@@ -9,10 +9,6 @@ import (
 	"github.com/agenthost/agenthost/host/cluster"
 )
 
-// MaxOwners is how many hosts run a durable run before it is given up, each having
-// ended or handed it over.
-const MaxOwners = 20
-
 // sweepEvery is how often a member looks for runs of dead members without having seen
 // one die: some die before the member begins, and some runs could not be taken over.
 const sweepEvery = 10 * time.Second
@@ -164,11 +160,15 @@ func (r *Registry) takeOverOf(ctx context.Context, e cluster.Owned) error {
 	return errors.Join(failed...)
 }
 
-// takeOver continues a run. Another member may be faster, which is no failure.
+// takeOver continues a run, or gives it up. Another member may be faster, which is no failure.
 func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
 	if rec.Fence >= MaxOwners {
-		return r.giveUp(ctx, rec)
+		return r.givenUp.giveUp(ctx, rec, errTooManyOwners(rec))
 	}
+	return r.givenUp.check(ctx, rec, r.tryTakeOver(ctx, rec))
+}
+
+func (r *Registry) tryTakeOver(ctx context.Context, rec *host.RunRecord) error {
 	target, err := r.opts.Target(rec.Target)
 	if err != nil {
 		return host.Errorf(host.CodeOf(err), "take over run %q: %w", rec.Run, err)
@@ -178,7 +178,10 @@ func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
 	case "":
 		r.opts.Logger.InfoContext(ctx, "run taken over", "run", rec.Run, "tenant", rec.Tenant, "from", rec.Host)
 		return nil
-	case host.Conflict, host.NotFound, host.AlreadyExists: // another member has it, it has ended, or this one resumes it already
+	case host.Conflict: // another member has it, or its thread has moved on, which ends it
+		r.givenUp.showLost(ctx, rec, err)
+		return nil
+	case host.NotFound, host.AlreadyExists: // it has ended, or this one resumes it already
 		return nil
 	}
 	return host.Errorf(host.CodeOf(err), "take over run %q: %w", rec.Run, err)
@@ -187,8 +190,10 @@ func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
 // Continue continues a durable run that no process runs, in a process that has the journal to
 // itself: after a restart, and as threads.Options.Interrupted. Where that fails for a reason
 // that passes, Continue returns nil and the registry tries it again after some seconds, and
-// then less and less often, down to once a minute. A run that runs here is left alone; one
-// during which [MaxOwners] processes have ended is ended in the journal.
+// then less and less often, down to once a minute. One that is refused for another reason it
+// tries again as well, beside the error, and gives it up after [MaxRefusal]; one during which
+// [MaxOwners] processes have ended it gives up at once. A run that is given up ends in the
+// journal, and with an event that has the reason. A run that runs here is left alone.
 //
 // Codes: failed_precondition in a cluster, whose members do that by themselves, and without
 // Options.Journal or Options.Target; those of Options.Target and of [Registry.Start].
@@ -198,21 +203,6 @@ func (r *Registry) Continue(ctx context.Context, rec *host.RunRecord) error {
 			WithHint("give it Options.Journal and Options.Target; in a cluster, Join")
 	}
 	return r.alone.continueNow(r.ctx, rec)
-}
-
-// giveUp ends a run during which too many hosts have ended.
-func (r *Registry) giveUp(ctx context.Context, rec *host.RunRecord) error {
-	ref := rec.Ref
-	fence, err := r.opts.Journal.TakeRun(ctx, ref)
-	if err == nil {
-		ref.Fence = fence
-		err = r.opts.Journal.EndRun(ctx, ref, host.RunEnded, nil)
-	}
-	if code := host.CodeOf(err); code == host.Conflict || code == host.NotFound {
-		return nil
-	}
-	r.opts.Logger.ErrorContext(ctx, "run given up: too many hosts have ended while they ran it", "run", rec.Run, "tenant", rec.Tenant, "hosts", rec.Fence, "error", err)
-	return err
 }
 
 // handOver releases the durable runs and ends them here, so that other members continue

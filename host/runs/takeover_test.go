@@ -257,38 +257,6 @@ func TestDrainHandsDurableRunsOver(t *testing.T) {
 	})
 }
 
-func TestARunThatEndsItsHostsIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		a := newNode(t, store, "a", nil)
-		a.begin(t, "r1")
-		journal := threads.New(store, nil)
-		for {
-			rec, err := journal.ReadRun(t.Context(), "acme", "r1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if rec.Fence == runs.MaxOwners {
-				break
-			}
-			ref := rec.Ref
-			ref.Host = "a"
-			if _, err := journal.TakeRun(t.Context(), ref); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a.driver.stop()
-		b := newNode(t, store, "b", nil)
-		time.Sleep(20 * time.Second)
-		if _, err := b.registry.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
-			t.Errorf("b runs it: %v", err)
-		}
-		if rec, err := journal.ReadRun(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
-			t.Errorf("the journal has %+v, %v; want that it ended", rec, err)
-		}
-	})
-}
-
 // A run whose step could not be written down continues on its own host when the store
 // answers again.
 func TestARunThatLostTheStoreContinues(t *testing.T) {
