@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds a plugin of C: ./build.sh plugin.c plugin.wasm. CC names another compiler than
-# clang-19 or clang; it must know the target wasm32, and lld must be there. The exit code is 69
-# if there is none.
+# clang-19 or clang; it must know the target wasm32, and lld must be there. agenthost.h is found
+# beside the plugin or beside this file. The exit code is 69 if there is no compiler.
 set -eu
 cc=${CC:-$(command -v clang-19 || command -v clang || true)}
 if [ -z "$cc" ]; then
@@ -10,6 +10,6 @@ if [ -z "$cc" ]; then
 fi
 tmp=${2%.wasm}.tmp.wasm # the module appears whole
 trap 'rm -f "$tmp"' EXIT
-"$cc" --target=wasm32 -std=c11 -O2 -Wall -nostdlib -mbulk-memory \
+"$cc" --target=wasm32 -std=c11 -O2 -Wall -nostdlib -mbulk-memory -I "$(dirname "$0")" \
   -Wl,--no-entry -Wl,--stack-first -Wl,--strip-all -o "$tmp" "$1"
 mv "$tmp" "$2"
