@@ -204,19 +204,15 @@ func (h *openAIHandlers) start(c *call, a *ask) (*runs.Run, *runs.Attachment, er
 		return nil, nil, host.Errorf(host.FailedPrecondition, "no run of thread %q waits for these results", req.Thread).WithHint("send a user's message")
 	}
 	a.fill()
-	begin := func(id string) (*runs.Run, error) {
+	begin := func(id string) (*runs.Run, *runs.Attachment, error) {
 		own := *req
 		own.Run = id
-		return h.runs.runs.Start(c.ctx, a.target, &own, a.how)
+		return h.runs.runs.StartAttached(c.ctx, a.target, &own, a.how)
 	}
 	if a.key.given() {
 		return h.attach(c, req.Thread, req.Run, begin)
 	}
-	run, err := begin(req.Run)
-	if err != nil {
-		return nil, nil, err
-	}
-	return h.runs.runs.Attach(c.ctx, c.principal.Tenant, run.ID)
+	return begin(req.Run)
 }
 
 // fill gives the request the messages of the turn. A message that may be sent again, by the
@@ -239,14 +235,14 @@ func (a *ask) fill() {
 
 // attach begins a run of an id and attaches its client to it, or to the one of the id that
 // another request has begun. One that was canceled because its client had left is begun again.
-func (h *openAIHandlers) attach(c *call, thread, first string, begin func(id string) (*runs.Run, error)) (*runs.Run, *runs.Attachment, error) {
+func (h *openAIHandlers) attach(c *call, thread, first string, begin func(id string) (*runs.Run, *runs.Attachment, error)) (*runs.Run, *runs.Attachment, error) {
 	for n := range maxAttempts {
 		id := attempt(first, n)
 		if h.canceled(c, thread, id) {
 			continue
 		}
-		if _, err := begin(id); err != nil && host.CodeOf(err) != host.AlreadyExists {
-			return nil, nil, err
+		if run, attached, err := begin(id); host.CodeOf(err) != host.AlreadyExists {
+			return run, attached, err
 		}
 		if run, attached, err := h.runs.runs.Attach(c.ctx, c.principal.Tenant, id); host.CodeOf(err) != host.NotFound {
 			return run, attached, err
@@ -309,9 +305,9 @@ func (h *openAIHandlers) continueRun(c *call, a *ask) (*runs.Run, *runs.Attachme
 		return nil, nil, err
 	}
 	answers := openaiwire.Answers(id, waiting.Questions, results)
-	run, attached, err := h.attach(c, waiting.Thread, how.Run, func(id string) (*runs.Run, error) {
+	run, attached, err := h.attach(c, waiting.Thread, how.Run, func(id string) (*runs.Run, *runs.Attachment, error) {
 		how.Run = id
-		return registry.Answer(c.ctx, tenant, waiting.ID, answers, &how)
+		return registry.AnswerAttached(c.ctx, tenant, waiting.ID, answers, &how)
 	})
 	if thread == "" && host.CodeOf(err) == host.FailedPrecondition { // its questions have expired, and it is not settled yet
 		return nil, nil, nil
@@ -339,9 +335,9 @@ func (h *openAIHandlers) tryAgain(c *call, a *ask, thread, first string) (*runs.
 	}
 	req := *a.req
 	req.Thread = thread
-	return h.attach(c, thread, attempt(first, 1), func(id string) (*runs.Run, error) {
+	return h.attach(c, thread, attempt(first, 1), func(id string) (*runs.Run, *runs.Attachment, error) {
 		req.Run = id
-		return h.runs.runs.Start(c.ctx, a.target, &req, a.how)
+		return h.runs.runs.StartAttached(c.ctx, a.target, &req, a.how)
 	})
 }
 
@@ -363,11 +359,11 @@ func (c *call) left(attached *runs.Attachment) {
 }
 
 // result waits for a run's result, as clients see it.
-func (h *openAIHandlers) result(c *call, run *runs.Run) (*runevent.RunResult, error) {
+func (h *openAIHandlers) result(c *call, run *runs.Run, attached *runs.Attachment) (*runevent.RunResult, error) {
 	if h.runs.view != nil { // read as they come: a run may have more events than are kept
-		return collect(h.runs.eventsFrom(c, run.ID, 0))
+		return collect(h.runs.eventsOf(c, attached, 0))
 	}
-	ended, err := h.runs.runs.Wait(c.ctx, c.principal.Tenant, run.ID)
+	ended, err := attached.Wait(c.ctx)
 	switch {
 	case ended == nil:
 		return nil, err
@@ -376,7 +372,7 @@ func (h *openAIHandlers) result(c *call, run *runs.Run) (*runevent.RunResult, er
 	case ended.Result != nil:
 		return ended.Result, nil
 	}
-	return collect(h.runs.eventsFrom(c, run.ID, 0))
+	return collect(h.runs.eventsOf(c, attached, 0))
 }
 
 // collect returns the result that the events of a run tell of.

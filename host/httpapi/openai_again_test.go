@@ -4,6 +4,7 @@ package httpapi_test
 // delete what is still being made.
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/responses"
+	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -313,4 +315,37 @@ func TestResultsThatAreSentAgainAfterTheirClientHasLeftAreAnswered(t *testing.T)
 			t.Errorf("%s: the answer is %s after %d requests", name, got, asked.Load())
 		}
 	}
+}
+
+// The registry forgets a run as soon as another one has ended.
+func TestARunIsReadThoughManyOthersHaveEnded(t *testing.T) {
+	s := newServer(t, func(o *httpapi.Options) {
+		o.Targets.(targets)["listener"] = listener(t, new(atomic.Int32), nil)
+		h, err := host.New(nil)
+		must(t, err)
+		o.Runs, err = runs.New(h, &runs.Options{MaxEnded: 1})
+		must(t, err)
+		t.Cleanup(func() { must(t, o.Runs.Close()) })
+	})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 40 {
+				path, body := "/v1/chat/completions", `{"model":"listener","messages":[{"role":"user","content":"a"}]}`
+				switch (i + n) % 4 {
+				case 0:
+					body = `{"stream":true,` + body[1:]
+				case 1:
+					path, body = "/v1/responses", `{"model":"listener","input":"a","store":false}`
+				case 2:
+					path, body = "/v1/runs", `{"target":"listener","text":"a"}`
+				}
+				resp, raw := s.request("acme", "POST", path, body)
+				if resp.StatusCode/100 != 2 || bytes.Contains(raw, []byte(`"error":{`)) {
+					t.Errorf("%s: %d %s", path, resp.StatusCode, raw)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

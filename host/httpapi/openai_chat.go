@@ -47,7 +47,7 @@ func (h *openAIHandlers) chat(c *call) error {
 	c.shown(run)
 	opts := &stream.ChatOptions{Run: run.ID, Model: in.Model, Created: time.Now().Unix(), Usage: in.StreamOptions.IncludeUsage, JSON: terms.JSON(), Approvals: terms.Approvals}
 	if !in.Stream {
-		result, err := h.result(c, run)
+		result, err := h.result(c, run, attached)
 		if err != nil {
 			return err
 		}
@@ -56,6 +56,6 @@ func (h *openAIHandlers) chat(c *call) error {
 	serve := h.runs.stream
 	serve.Encoder = stream.ChatCompletions(opts)
 	c.r.Header.Del("Accept") // the body has chosen the form
-	c.api.logMasked(c, stream.Serve(c.w, c.r, h.runs.eventsFrom(c, run.ID, 0), &serve))
+	c.api.logMasked(c, stream.Serve(c.w, c.r, h.runs.eventsOf(c, attached, 0), &serve))
 	return errAnswered
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"iter"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/httpapi/internal/openaiwire"
@@ -124,11 +125,11 @@ func (h *responseHandlers) create(c *call) error {
 	}
 	switch {
 	case n.in.Stream:
-		return h.follow(c, run, &opts)
+		return h.follow(c, h.runs.eventsOf(c, attached, 0), &opts)
 	case n.in.Background:
 		return c.answer(stream.Responses(&opts).Response())
 	}
-	result, err := h.result(c, run)
+	result, err := h.result(c, run, attached)
 	if err != nil {
 		if c.r.Context().Err() == nil {
 			h.giveBack(c, run.Thread, run.ID)
@@ -254,11 +255,11 @@ func (h *responseHandlers) request(c *call, n *newResponse) error {
 }
 
 // follow answers with the events of a response.
-func (h *responseHandlers) follow(c *call, run *runs.Run, opts *stream.ResponseOptions) error {
+func (h *responseHandlers) follow(c *call, events iter.Seq2[host.Event, error], opts *stream.ResponseOptions) error {
 	serve := h.runs.stream
 	serve.Encoder = stream.Responses(opts)
 	c.r.Header.Del("Accept") // the request has chosen the form
-	c.api.logMasked(c, stream.Serve(c.w, c.r, h.runs.eventsFrom(c, run.ID, 0), &serve))
+	c.api.logMasked(c, stream.Serve(c.w, c.r, events, &serve))
 	return errAnswered
 }
 
@@ -284,7 +285,7 @@ func (h *responseHandlers) ended(c *call, run *runs.Run, opts *stream.ResponseOp
 	result := run.Result
 	if result == nil || h.runs.view != nil {
 		var err error
-		if result, err = collect(h.runs.eventsFrom(c, run.ID, 0)); err != nil && run.Error == nil {
+		if result, err = collect(h.runs.eventsOf(c, h.runs.byID(c, run.ID), 0)); err != nil && run.Error == nil {
 			if stored := h.storedOutcome(c, run.Thread, run.ID, opts); stored != nil {
 				return stored
 			}

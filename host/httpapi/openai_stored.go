@@ -65,7 +65,7 @@ func (h *responseHandlers) answerStored(c *call, r *responses.Record, streamed b
 		return err
 	}
 	opts.From = from
-	return h.follow(c, run, opts)
+	return h.follow(c, h.runs.eventsOf(c, h.runs.byID(c, run.ID), 0), opts)
 }
 
 // optionsAgain returns the options of the encoder of a response that was begun before.

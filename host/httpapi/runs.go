@@ -101,14 +101,50 @@ func (h *runHandlers) startRun(c *call) error {
 	if err := identify(&key, &in, req); err != nil {
 		return err
 	}
-	run, err := h.runs.Start(c.ctx, target, req, &runs.StartOptions{OnLeave: in.OnLeave})
+	run, attached, err := h.runs.StartAttached(c.ctx, target, req, &runs.StartOptions{OnLeave: in.OnLeave})
 	if key.given() && host.CodeOf(err) == host.AlreadyExists {
-		run, err = h.runs.Get(c.ctx, c.principal.Tenant, req.Run)
+		if run, err = h.runs.Get(c.ctx, c.principal.Tenant, req.Run); err != nil {
+			return err
+		}
+		return h.follow(c, run, h.byID(c, run.ID))
 	}
 	if err != nil {
 		return err
 	}
-	return h.follow(c, run)
+	defer attached.Detach()
+	return h.follow(c, run, attached)
+}
+
+// runReader reads a run, such as a [runs.Attachment] of the request that has started it.
+type runReader interface {
+	Events(ctx context.Context, from int64) iter.Seq2[host.Event, error]
+	Wait(ctx context.Context) (*runs.Run, error)
+}
+
+var (
+	_ runReader = (*runs.Attachment)(nil)
+	_ runReader = runByID{}
+)
+
+// runByID reads a run that another request has started, while the registry knows it.
+type runByID struct {
+	registry   *runs.Registry
+	tenant, id string
+}
+
+// byID returns the reader of a run of the caller's tenant.
+func (h *runHandlers) byID(c *call, id string) runByID {
+	return runByID{h.runs, c.principal.Tenant, id}
+}
+
+// Events implements runReader.
+func (r runByID) Events(ctx context.Context, from int64) iter.Seq2[host.Event, error] {
+	return r.registry.Events(ctx, r.tenant, r.id, from)
+}
+
+// Wait implements runReader.
+func (r runByID) Wait(ctx context.Context) (*runs.Run, error) {
+	return r.registry.Wait(ctx, r.tenant, r.id)
 }
 
 // identify gives a request with an idempotency key the same ids each time: a run that
@@ -189,16 +225,16 @@ func (c *call) async() bool {
 }
 
 // follow answers with a started run in the form that the request accepts.
-func (h *runHandlers) follow(c *call, run *runs.Run) error {
+func (h *runHandlers) follow(c *call, run *runs.Run, reader runReader) error {
 	c.w.Header().Set("Location", "/v1/runs/"+url.PathEscape(run.ID))
 	switch {
 	case c.async():
 		c.w.Header().Set("Preference-Applied", "respond-async")
 		return c.answerWith(http.StatusAccepted, h.ended(c, run))
 	case wantsEvents(c.r):
-		return h.events(c, run.ID, 0)
+		return h.events(c, reader, 0)
 	}
-	ended, err := h.runs.Wait(c.ctx, c.principal.Tenant, run.ID)
+	ended, err := reader.Wait(c.ctx)
 	if ended == nil {
 		return err
 	}
@@ -291,28 +327,28 @@ func (h *runHandlers) runEvents(c *call) error {
 		if err != nil || n < 0 {
 			return host.Errorf(host.InvalidArgument, "Last-Event-ID is not the number of an event: %.60q", last)
 		}
-		return h.events(c, run.ID, n+1)
+		return h.events(c, h.byID(c, run.ID), n+1)
 	}
-	return h.events(c, run.ID, int64(from))
+	return h.events(c, h.byID(c, run.ID), int64(from))
 }
 
 // events answers with the events of a run.
-func (h *runHandlers) events(c *call, id string, from int64) error {
+func (h *runHandlers) events(c *call, run runReader, from int64) error {
 	opts := h.stream
 	opts.Encoder = stream.Own()
-	err := stream.Serve(c.w, c.r, h.eventsFrom(c, id, from), &opts)
+	err := stream.Serve(c.w, c.r, h.eventsOf(c, run, from), &opts)
 	c.api.logMasked(c, err)
 	return errAnswered
 }
 
-// eventsFrom yields the events that clients see. A view numbers them, so it reads
+// eventsOf yields the events of a run that clients see. A view numbers them, so it reads
 // from the first one on.
-func (h *runHandlers) eventsFrom(c *call, id string, from int64) iter.Seq2[host.Event, error] {
+func (h *runHandlers) eventsOf(c *call, run runReader, from int64) iter.Seq2[host.Event, error] {
 	view := h.view
 	if view == nil {
-		return h.runs.Events(c.ctx, c.principal.Tenant, id, from)
+		return run.Events(c.ctx, from)
 	}
-	all := view.Events(c.ctx, h.runs.Events(c.ctx, c.principal.Tenant, id, 0))
+	all := view.Events(c.ctx, run.Events(c.ctx, 0))
 	return func(yield func(host.Event, error) bool) {
 		for ev, err := range all {
 			if err == nil && ev.Seq < from {
@@ -351,10 +387,12 @@ func (h *runHandlers) answerRun(c *call) error {
 	if err := c.audit.record(); err != nil {
 		return err
 	}
-	if run, err = h.runs.Answer(c.ctx, c.principal.Tenant, run.ID, in.Answers, &runs.StartOptions{OnLeave: in.OnLeave}); err != nil {
+	run, attached, err := h.runs.AnswerAttached(c.ctx, c.principal.Tenant, run.ID, in.Answers, &runs.StartOptions{OnLeave: in.OnLeave})
+	if err != nil {
 		return err
 	}
-	return h.follow(c, run)
+	defer attached.Detach()
+	return h.follow(c, run, attached)
 }
 
 // mayThread refuses a thread that the credential does not reach, like one that does not exist.

@@ -66,3 +66,39 @@ func TestARunWhoseClientsHaveLeftTakesNoOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAttachedRunIsReadWhenTheRegistryHasForgottenIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(t, newHost(t, nil), &runs.Options{MaxEnded: 1})
+		agent := newAgent(t, "clerk", &host.AgentOptions{Model: words(1)})
+		start := func(id string) *runs.Attachment {
+			t.Helper()
+			_, a, err := r.StartAttached(t.Context(), agent, &host.Request{Tenant: "acme", Run: id, Text: "go"}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		a := start("r1")
+		defer a.Detach()
+		synctest.Wait()
+		start("r2").Detach()
+		synctest.Wait()
+		if _, err := r.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.NotFound {
+			t.Fatalf("Get: %v, want that the registry has forgotten the run", err)
+		}
+		if run, err := a.Wait(t.Context()); err != nil || run.Status != runs.Completed || run.Result == nil {
+			t.Errorf("Wait: %+v, %v", run, err)
+		}
+		var last host.Event
+		for ev, err := range a.Events(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = ev
+		}
+		if last.Data == nil || last.Data.Type() != "run.finished" {
+			t.Errorf("the last event is %+v", last)
+		}
+	})
+}

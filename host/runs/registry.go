@@ -130,6 +130,16 @@ type StartOptions struct {
 // a run that is registered, resource_exhausted (with Limit) at Options.MaxRuns,
 // invalid_argument for an unknown OnLeave, unavailable after Drain or Close.
 func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Request, opts *StartOptions) (*Run, error) {
+	run, attached, err := r.StartAttached(ctx, target, req, opts)
+	if err != nil {
+		return nil, err
+	}
+	attached.Detach() // the grace of a run that needs readers begins
+	return run, nil
+}
+
+// begin starts a run that has the caller as a reader, who ends that by leave.
+func (r *Registry) begin(ctx context.Context, target host.Target, req *host.Request, opts *StartOptions) (*liveRun, error) {
 	if target == nil {
 		return nil, host.Errorf(host.InvalidArgument, "start a run: there is no network or agent")
 	}
@@ -155,7 +165,6 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 		return nil, err
 	}
 	l.enter()
-	defer l.leave() // the grace of a run that needs readers begins when Start returns
 	go func() {
 		growStack()
 		l.follow(runCtx, r.host, &own, func() (*runLog, int64) {
@@ -166,7 +175,7 @@ func (r *Registry) Start(ctx context.Context, target host.Target, req *host.Requ
 		}
 		r.retire(l)
 	}()
-	return r.awaitStart(ctx, l)
+	return l, nil
 }
 
 // growStack gives the stack of a goroutine the size that a run needs, in one step: it would
@@ -312,9 +321,7 @@ func (r *Registry) Events(ctx context.Context, tenant, id string, from int64) it
 	return func(yield func(host.Event, error) bool) {
 		l, err := r.find(tenant, id)
 		if err == nil {
-			l.enter()
-			defer l.leave()
-			l.events.read(ctx, from)(yield)
+			l.read(ctx, from)(yield)
 			return
 		}
 		info, peer, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, err)
@@ -333,17 +340,7 @@ func (r *Registry) Wait(ctx context.Context, tenant, id string) (*Run, error) {
 	if err != nil {
 		return r.waitElsewhere(ctx, tenant, id, err)
 	}
-	l.enter()
-	defer l.leave()
-	select {
-	case <-l.over:
-	case <-ctx.Done():
-		return nil, fault.AsError(fault.ContextError(ctx))
-	}
-	info := l.snapshot()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return info, l.err
+	return l.wait(ctx)
 }
 
 // waitElsewhere is Wait of a run on another host.
@@ -389,14 +386,12 @@ func (r *Registry) Cancel(ctx context.Context, tenant, id string) (*Run, error) 
 // run that neither the registry nor the journal has, failed_precondition for one that
 // has not been interrupted, and those of [Registry.Start].
 func (r *Registry) Answer(ctx context.Context, tenant, id string, answers []host.Answer, opts *StartOptions) (*Run, error) {
-	target, _, req, err := r.interrupted(ctx, tenant, id)
+	run, attached, err := r.AnswerAttached(ctx, tenant, id, answers, opts)
 	if err != nil {
 		return nil, err
 	}
-	if req.Answers = answers; opts != nil {
-		req.Run = opts.Run
-	}
-	return r.Start(ctx, target, req, opts)
+	attached.Detach()
+	return run, nil
 }
 
 // Waiting returns an interrupted run with its questions, also from the journal alone. Codes

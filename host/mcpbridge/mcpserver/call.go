@@ -289,12 +289,13 @@ func (c *call) start(ctx context.Context, request *host.Request) (*outcome, erro
 			return nil, err
 		}
 	}
-	run, err := registry.Start(ctx, c.target, request, nil)
+	run, attached, err := registry.StartAttached(ctx, c.target, request, nil)
 	if err != nil {
 		return nil, err
 	}
+	defer attached.Detach()
 	o := &outcome{}
-	failure := c.follow(ctx, run, o)
+	failure := c.follow(ctx, attached, o)
 	if ctx.Err() != nil {
 		if _, err := registry.Cancel(context.WithoutCancel(ctx), run.Tenant, run.ID); err != nil {
 			c.endpoint.owner.opts.Logger.WarnContext(ctx, "a run whose client has left is not canceled", "tenant", run.Tenant, "run", run.ID, "error", err)
@@ -302,7 +303,7 @@ func (c *call) start(ctx context.Context, request *host.Request) (*outcome, erro
 		return nil, fault.AsError(fault.ContextError(ctx))
 	}
 	c.flush(ctx)
-	if o.run, err = registry.Get(ctx, run.Tenant, run.ID); err != nil {
+	if o.run, err = attached.Wait(ctx); o.run == nil {
 		return nil, err
 	}
 	if c.tool == nil && c.endpoint.owner.opts.KeepThreads {
@@ -320,10 +321,10 @@ func (c *call) start(ctx context.Context, request *host.Request) (*outcome, erro
 
 // follow follows a run to its end, and returns its error. A client that wants to read nothing
 // before the result spares the run its reader.
-func (c *call) follow(ctx context.Context, run *runs.Run, o *outcome) error {
+func (c *call) follow(ctx context.Context, run *runs.Attachment, o *outcome) error {
 	s := c.endpoint.owner
 	if s.opts.View == nil && c.wantsNone() && !c.wantsLogs() {
-		ended, err := s.runs.Wait(ctx, run.Tenant, run.ID)
+		ended, err := run.Wait(ctx)
 		if ended != nil && ended.Result != nil {
 			for _, result := range ended.Result.Results {
 				for _, m := range result.Messages {
@@ -353,9 +354,9 @@ type runError struct {
 func (e *runError) Unwrap() error { return e.error }
 
 // events yields the events of a run that clients may see.
-func (c *call) events(ctx context.Context, run *runs.Run) iter.Seq2[host.Event, error] {
+func (c *call) events(ctx context.Context, run *runs.Attachment) iter.Seq2[host.Event, error] {
 	s := c.endpoint.owner
-	events := s.runs.Events(ctx, run.Tenant, run.ID, 0)
+	events := run.Events(ctx, 0)
 	if s.opts.View == nil {
 		return events
 	}

@@ -67,14 +67,15 @@ func (s *Server) refuse(ctx context.Context, from *request, agent *host.Agent, a
 		req.Answers = append(req.Answers, host.Answer{Question: q.ID, Decision: host.Deny, Reason: "It was called to read, which asks no person."})
 	}
 	ctx = context.WithoutCancel(ctx) // a client that has left ends the wait alone
-	run, err := s.runs.Start(ctx, agent, req, nil)
+	_, run, err := s.runs.StartAttached(ctx, agent, req, nil)
 	if err != nil {
 		return err
 	}
+	defer run.Detach()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(from.gone, cancel)()
-	_, err = s.runs.Wait(ctx, run.Tenant, run.ID)
+	_, err = run.Wait(ctx)
 	return err
 }
 
@@ -83,11 +84,12 @@ func (s *Server) runOnce(ctx context.Context, from *request, agent *host.Agent, 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(from.gone, cancel)()
-	run, err := s.runs.Start(ctx, agent, req, nil)
+	run, attached, err := s.runs.StartAttached(ctx, agent, req, nil)
 	if err != nil {
 		return nil, err
 	}
-	ended, err := s.runs.Wait(ctx, run.Tenant, run.ID)
+	defer attached.Detach()
+	ended, err := attached.Wait(ctx)
 	if ctx.Err() != nil {
 		if _, failed := s.runs.Cancel(context.WithoutCancel(ctx), run.Tenant, run.ID); failed != nil {
 			err = errors.Join(err, failed)
