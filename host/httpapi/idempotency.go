@@ -43,6 +43,15 @@ func derivedID(tenant string, parts ...string) string {
 // request. It is called when the request has been checked: one that is refused may be sent
 // again in another form.
 func (c *call) takeKey(body any) (requestKey, error) {
+	k, err := c.readKey()
+	if err != nil {
+		return k, err
+	}
+	return k, c.rememberKey(&k, body)
+}
+
+// readKey reads the idempotency key of a call.
+func (c *call) readKey() (requestKey, error) {
 	key, err := c.idempotencyKey()
 	if key == "" || err != nil {
 		return requestKey{}, err
@@ -51,20 +60,25 @@ func (c *call) takeKey(body any) (requestKey, error) {
 	if c.principal.Thread != "" {
 		k.scope += "\x00" + c.principal.Thread
 	}
+	return k, nil
+}
+
+// rememberKey remembers the key of a call with the request, whose body is body.
+func (c *call) rememberKey(k *requestKey, body any) error {
 	store := c.api.options.Idempotency
-	if store == nil {
-		return k, nil
+	if store == nil || !k.given() {
+		return nil
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return k, host.Errorf(host.InvalidArgument, "the body cannot be written: %w", err)
+		return host.Errorf(host.InvalidArgument, "the body cannot be written: %w", err)
 	}
 	request := strings.Join([]string{c.r.Method, c.r.URL.EscapedPath(), c.r.URL.RawQuery, string(raw)}, "\x00")
 	// The key of a credential for one thread is apart from those of the tenant, which must
 	// not be told of by a conflict.
 	name := sha256.Sum256([]byte(k.scope + "\x00" + k.key))
 	k.again, err = store.Begin(c.ctx, c.principal.Tenant, hex.EncodeToString(name[:]), []byte(request))
-	return k, err
+	return err
 }
 
 // given reports whether the call has a key.

@@ -158,16 +158,21 @@ type ask struct {
 // maxAttempts bounds how often a request starts a run whose clients all leave.
 const maxAttempts = 3
 
-// takeKey reads the idempotency key of a request that the caller may make, and whose body is
+// readKey reads the idempotency key of a request that the caller may make, and whose body is
 // raw. A request with a key has the same run each time: see attempt.
-func (a *ask) takeKey(c *call, raw []byte) (err error) {
+func (a *ask) readKey(c *call, raw []byte) (err error) {
 	if c.principal.Thread != "" && a.turn.Instructions != "" {
 		return host.Errorf(host.PermissionDenied, "the credential is of one thread, and gives no instructions").WithHint("leave system and developer messages out")
 	}
-	if a.key, err = c.takeKey(json.RawMessage(raw)); a.key.given() {
+	if a.key, err = c.readKey(); a.key.given() {
 		a.req.Run = "run-" + a.key.digest("openai\x00"+c.r.Header.Get("X-Thread-Id")+"\x00"+string(raw))
 	}
 	return err
+}
+
+// rememberKey remembers the key with the request, when all that it names has been found.
+func (a *ask) rememberKey(c *call, raw []byte) error {
+	return c.rememberKey(&a.key, json.RawMessage(raw))
 }
 
 // attempt returns the id of a run that a request starts in place of first, when it was sent

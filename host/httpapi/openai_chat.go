@@ -36,7 +36,10 @@ func (h *openAIHandlers) chat(c *call) error {
 	}
 	terms.Client.Unstored = thread == ""
 	asked := &ask{target: target, turn: turn, how: leaving(), req: &host.Request{Thread: thread, Client: &terms.Client, ModelParameters: terms.Parameters}}
-	if err := asked.takeKey(c, raw); err != nil {
+	if err := asked.readKey(c, raw); err != nil {
+		return err
+	}
+	if err := asked.rememberKey(c, raw); err != nil {
 		return err
 	}
 	run, attached, err := h.start(c, asked)

@@ -19,13 +19,27 @@ func (h *responseHandlers) place(c *call, n *newResponse) error {
 	switch {
 	case n.req.Client.Unstored:
 		return nil
-	case n.in.PreviousResponse != "":
+	case n.previous != nil:
 		return h.placeAfter(c, n)
 	case n.req.Thread != "":
 		_, err := h.claim(c, n, n.req.Thread, n.req.Run, "")
 		return err
 	}
 	n.req.Thread = n.newThread()
+	return nil
+}
+
+// findPrevious reads the response that a request continues. A request that names an unknown one
+// is refused before its idempotency key is taken.
+func (h *responseHandlers) findPrevious(c *call, n *newResponse) error {
+	if n.in.PreviousResponse == "" {
+		return nil
+	}
+	r, err := h.record(c, n.in.PreviousResponse)
+	if err != nil {
+		return &previousError{err}
+	}
+	n.previous = r
 	return nil
 }
 
@@ -40,11 +54,7 @@ func (n *newResponse) newThread() string {
 // placeAfter gives a response the thread of the response that it continues, or a fork of it if
 // another response has continued that.
 func (h *responseHandlers) placeAfter(c *call, n *newResponse) error {
-	tenant := c.principal.Tenant
-	r, err := h.record(c, n.in.PreviousResponse)
-	if err != nil {
-		return &previousError{err}
-	}
+	tenant, r := c.principal.Tenant, n.previous
 	n.req.Thread = r.Thread
 	if len(n.turn.Results) > 0 {
 		return nil
@@ -56,7 +66,7 @@ func (h *responseHandlers) placeAfter(c *call, n *newResponse) error {
 		return host.Errorf(host.Conflict, "response %.100q is not the last of its conversation", r.ID).WithHint("continue by the last one")
 	}
 	n.req.Thread = n.newThread()
-	_, err = h.threads.For(tenant).Fork(c.ctx, r.Thread, &threads.ForkOptions{ID: n.req.Thread, At: threads.At{Turn: r.Run}})
+	_, err := h.threads.For(tenant).Fork(c.ctx, r.Thread, &threads.ForkOptions{ID: n.req.Thread, At: threads.At{Turn: r.Run}})
 	if n.key.given() && host.CodeOf(err) == host.AlreadyExists { // the same request has made it
 		return nil
 	}

@@ -173,3 +173,18 @@ func TestARequestThatIsRefusedForItsInstructionsLeavesItsKey(t *testing.T) {
 	s.do("acme//own", "POST", "/v1/responses", `{"model":"clerk","instructions":"x","input":"a"}`, 403, nil, "Idempotency-Key", "r")
 	s.do("acme//own", "POST", "/v1/responses", `{"model":"clerk","input":"a"}`, 200, nil, "Idempotency-Key", "r")
 }
+
+func TestARequestThatNamesAnUnknownResponseLeavesItsKey(t *testing.T) {
+	s := newServer(t, nil)
+	var first, again, twice response
+	s.do("acme", "POST", "/v1/responses", `{"model":"clerk","input":"a"}`, 200, &first)
+	s.do("acme", "POST", "/v1/responses", `{"model":"clerk","input":"b","previous_response_id":"resp_none"}`, 400, nil, "Idempotency-Key", "k")
+	next := `{"model":"clerk","input":"b","previous_response_id":"` + first.ID + `"}`
+	s.do("acme", "POST", "/v1/responses", next, 200, &again, "Idempotency-Key", "k")
+	s.do("acme", "DELETE", "/v1/responses/"+first.ID, "", 200, nil)
+	s.do("acme", "POST", "/v1/responses", next, 200, &twice, "Idempotency-Key", "k") // answered, though the one before is gone
+	if twice.ID != again.ID {
+		t.Errorf("the request that is sent again made response %s, want %s", twice.ID, again.ID)
+	}
+	s.do("acme", "POST", "/v1/responses", `{"model":"clerk","input":"c","previous_response_id":"`+again.ID+`"}`, 409, nil, "Idempotency-Key", "k")
+}

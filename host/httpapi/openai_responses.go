@@ -74,6 +74,8 @@ type newResponse struct {
 	terms *openaiwire.Terms
 	opts  stream.ResponseOptions // but for the run
 	fork  bool                   // its thread is a fork that was made for it
+
+	previous *responses.Record // that it continues; nil for none
 }
 
 // create answers POST /v1/responses.
@@ -84,6 +86,14 @@ func (h *responseHandlers) create(c *call) error {
 	}
 	before, err := h.before(c, n)
 	if err != nil {
+		return err
+	}
+	if before == nil {
+		if err := h.findPrevious(c, n); err != nil {
+			return err
+		}
+	}
+	if err := n.rememberKey(c, n.raw); err != nil {
 		return err
 	}
 	switch {
@@ -224,7 +234,7 @@ func (h *responseHandlers) optionsOf(c *call, n *newResponse, run *runs.Run) str
 	return opts
 }
 
-// request makes the request of a response, which lacks its thread, and takes its key. A client
+// request makes the request of a response, which lacks its thread, and reads its key. A client
 // that sends its earlier answers and names no conversation keeps that itself.
 func (h *responseHandlers) request(c *call, n *newResponse) error {
 	n.req = &host.Request{Client: &n.terms.Client, ModelParameters: n.terms.Parameters, Durable: n.in.Background}
@@ -245,7 +255,7 @@ func (h *responseHandlers) request(c *call, n *newResponse) error {
 			return err
 		}
 	}
-	if err := n.takeKey(c, n.raw); err != nil {
+	if err := n.readKey(c, n.raw); err != nil {
 		return err
 	}
 	if n.req.Run == "" {
