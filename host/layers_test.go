@@ -318,7 +318,7 @@ var layers = []layer{
 		"looks at what a host would need and starts none; it asks a running one"},
 	{"cmd/agenthost/internal/cli/helpcmd", []string{"host", "host/anthropicmodel", "host/datadir", "host/egress", "host/geminimodel", "host/openaimodel", "host/project", "cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/lineedit"},
 		"tables for people, of names that other packages read"},
-	{"cmd/agenthost/internal/cli/plugincmd", []string{"cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/control", "cmd/agenthost/internal/cli/files", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/plugincmd/bench", "cmd/agenthost/internal/cli/ui", "host", "host/chat", "host/datadir", "host/fault", "host/llm", "host/plugin", "host/plugin/pluginkv", "host/plugin/plugintest", "host/plugin/share", "host/plugin/signature", "host/project", "host/tokens", "internal/grantwords", "internal/termtext", "pdk/js"},
+	{"cmd/agenthost/internal/cli/plugincmd", []string{"cmd/agenthost/internal/cli", "cmd/agenthost/internal/cli/control", "cmd/agenthost/internal/cli/files", "cmd/agenthost/internal/cli/open", "cmd/agenthost/internal/cli/plugincmd/bench", "cmd/agenthost/internal/cli/ui", "host", "host/chat", "host/datadir", "host/fault", "host/llm", "host/plugin", "host/plugin/pluginkv", "host/plugin/plugintest", "host/plugin/share", "host/plugin/signature", "host/project", "host/tokens", "internal/grantwords", "internal/schematypes", "internal/termtext", "pdk/js"},
 		"both ends of the operations on plugins: the command, and the handlers of a host"},
 	{"cmd/agenthost/internal/cli/plugincmd/bench", []string{"host"},
 		"calls in, times out: it knows no plugin and no output"},

@@ -16,11 +16,35 @@ type Language string
 
 // The languages of Declare.
 const (
-	TypeScript Language = "typescript"
+	TypeScript     Language = "typescript"
+	Go             Language = "go"
+	Rust           Language = "rust" // for serde
+	C              Language = "c"
+	AssemblyScript Language = "assemblyscript"
+	Zig            Language = "zig"
 )
 
 // Languages returns the languages of Declare.
-func Languages() []Language { return []Language{TypeScript} }
+func Languages() []Language { return []Language{TypeScript, Go, Rust, C, AssemblyScript, Zig} }
+
+// dialectOf returns how a language without alternatives writes types, nil for TypeScript and
+// for an unknown language.
+func dialectOf(lang Language) *dialect {
+	switch lang {
+	case Go:
+		return goDialect()
+	case Rust:
+		return rustDialect()
+	case C:
+		return cDialect()
+	case AssemblyScript:
+		return assemblyScriptDialect()
+	case Zig:
+		return zigDialect()
+	default:
+		return nil
+	}
+}
 
 // maxWritten bounds the types in one output, since a type that is written where it is used
 // is written as often as that.
@@ -41,7 +65,10 @@ func Declare(lang Language, types []Type) (string, error) {
 		return "", fault.Errorf(fault.InvalidArgument, "write types: unknown language %q", lang).
 			WithHint("one of: %s", strings.Trim(fmt.Sprint(Languages()), "[]"))
 	}
-	w := newTypeScript(false)
+	var w writer = newTypeScript(false)
+	if d := dialectOf(lang); d != nil {
+		w = newPlain(d)
+	}
 	for _, t := range types {
 		n, err := read(t.Schema, t.Name)
 		if err != nil {
@@ -50,8 +77,13 @@ func Declare(lang Language, types []Type) (string, error) {
 		n.description = cmp.Or(n.description, t.Description)
 		w.nameOf(n, pascal(t.Name))
 	}
-	w.declareQueued()
-	return strings.TrimSuffix(w.out.String(), "\n"), nil
+	return strings.TrimRight(w.text(), "\n") + "\n", nil
+}
+
+// writer writes the declarations of the types that it has named.
+type writer interface {
+	nameOf(n *node, wanted string) string
+	text() string
 }
 
 // declared is a type with a name.

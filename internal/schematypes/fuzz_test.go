@@ -3,6 +3,7 @@ package schematypes_test
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -106,6 +107,7 @@ func TestSizeIsBounded(t *testing.T) {
 	for name, schema := range map[string]string{
 		"types that multiply":             bomb(30),
 		"a large schema that comes often": many.String(),
+		"definitions that double":         doubling(38),
 		"deep nesting":                    strings.Repeat(`{"items":`, 5_000) + "{}" + strings.Repeat("}", 5_000),
 		"many members":                    `{"properties":{` + strings.Repeat(`"a":{},`, 50_000) + `"b":{}}}`,
 		"references that multiply":        `{"allOf":[{"$ref":"#"},{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"$ref":"#"}}}`,
@@ -121,4 +123,15 @@ func TestSizeIsBounded(t *testing.T) {
 			checkText(t, "function", out)
 		})
 	}
+}
+
+// doubling returns a schema each of whose definitions is the next one twice.
+func doubling(levels int) string {
+	out := &strings.Builder{}
+	out.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
+	for i := range levels {
+		ref := `{"$ref":"#/$defs/d` + strconv.Itoa(i+1) + `"}`
+		out.WriteString(`"d` + strconv.Itoa(i) + `":{"anyOf":[` + ref + `,` + ref + `]},`)
+	}
+	return out.String() + `"d` + strconv.Itoa(levels) + `":{"type":"string"}}}`
 }

@@ -112,3 +112,7 @@ func lines(description string) (list []string) {
 func isLineEnd(r rune) bool {
 	return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == 0x85 || r == 0x2028 || r == 0x2029
 }
+
+// TypeName returns the name that Declare gives a Type, unless another has it, in every
+// language but C, where it is in small letters.
+func TypeName(name string) string { return pascal(name) }

@@ -11,13 +11,13 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 )
 
-// The bounds of a schema that is read. What is deeper, or comes after the nodes, is any
-// value.
+// The bounds of a schema that is read. Schemas that are deeper, or come after the nodes, are
+// any value.
 const (
 	MaxSchemaBytes = 1 << 20
 	maxDepth       = 40
 	maxNodes       = 5_000
-	maxReadBytes   = 32 << 20 // of all schemas in a document, each as often as it is read
+	maxReadBytes   = 32 << 20 // of all schemas in a document, each time one is read
 	maxLiteral     = 200      // bytes of a literal that is a type of its own
 )
 

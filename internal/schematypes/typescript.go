@@ -71,7 +71,7 @@ func TypeScriptFunction(f Function) (string, error) {
 		}
 		result = w.expr(n, "Result", 0)
 	}
-	w.declareQueued()
+	w.text()
 	writeDoc(&w.out, "", f.Description)
 	fmt.Fprintf(&w.out, "declare function %s(%s): Promise<%s>;\n", name, args, result)
 	return w.out.String(), nil
@@ -104,16 +104,17 @@ func (w *typeScript) declare(d declared) {
 	fmt.Fprintf(&w.out, "%stype %s = %s;\n\n", export, d.name, w.typeOf(d.node, d.name, 0))
 }
 
-// declareQueued writes the declarations that expressions have asked for, and those that
-// these ask for.
-func (w *typeScript) declareQueued() {
+// text returns the declarations that expressions have asked for, and those that these ask
+// for.
+func (w *typeScript) text() string {
 	for d, ok := w.next(); ok; d, ok = w.next() {
 		w.declare(d)
 	}
+	return w.out.String()
 }
 
-// expr returns a type as it is written where it is used. name is the one that an object
-// gets, if it gets one.
+// expr returns a type as it is written where it is used. An object that is declared
+// gets the name.
 func (w *typeScript) expr(n *node, name string, indent int) string {
 	switch {
 	case !w.spend() || indent > maxDepth:

@@ -30,7 +30,7 @@ manifest (.json), the directory of a Go source, or one that every binary has: ` 
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	l := &local{t, plugins}
-	c.AddCommand(pluginBuild(l), pluginPack(l), pluginInspect(l, projects), pluginCheck(l), pluginTest(l), pluginCall(l), pluginBench(l), pluginGrant(t, projects), pluginErase(t, dirs))
+	c.AddCommand(pluginBuild(l), pluginPack(l), pluginInspect(l, projects), pluginCheck(l), pluginTest(l), pluginCall(l), pluginBench(l), pluginTypes(l), pluginGrant(t, projects), pluginErase(t, dirs))
 	c.AddCommand(shareCommands(l, projects)...)
 	c.AddCommand(remoteCommands(t)...)
 	return c
