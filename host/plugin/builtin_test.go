@@ -44,7 +44,7 @@ var committedModules = map[string]string{
 	"examples/preferences/plugin":       "examples/preferences/preferences.wasm",
 }
 
-// A module that is not what its source builds would be a program that nobody
+// A module that is not what its source builds would be a program that no one
 // can read.
 func TestCommittedModulesAreWhatTheirSourcesBuild(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {

@@ -69,7 +69,7 @@ func TestExtismMemoryIsTheTenants(t *testing.T) {
 }
 
 // BenchmarkExtismAlloc is a block that is all of the default limit, in memory
-// that nobody has touched, in a call of its own.
+// that no code has touched, in a call of its own.
 func BenchmarkExtismAlloc(b *testing.B) {
 	rt := startRuntime(b, nil)
 	for _, n := range []int{1 << 10, 1 << 20, 60 << 20} {

@@ -157,7 +157,7 @@ func TestGuestToolsInRuns(t *testing.T) {
 	})
 }
 
-// sentence is what a model is told of a failed call.
+// sentence is the text of a failed call for models.
 func sentence(t testing.TB, done *runevent.ToolFinished) (s string) {
 	t.Helper()
 	if err := json.Unmarshal(done.Content, &s); err != nil {

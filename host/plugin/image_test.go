@@ -250,7 +250,7 @@ func TestImagesKnowNoRandomBytes(t *testing.T) {
 	}
 }
 
-// Start-up code is told virtual time, also of a tenant with the real clock: it is
+// Start-up code reads virtual time, also of a tenant with the real clock: it is
 // imaged, and what it has read is the same in every instance. Calls read the real
 // one, which does not stand before what start-up was told.
 func TestImagesAreOfNoTime(t *testing.T) {

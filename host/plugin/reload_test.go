@@ -79,7 +79,7 @@ func TestReloadsLoseAndFailNoCall(t *testing.T) {
 }
 
 // TestReplacesLeaveNothing replaces a plugin 1,000 times, with a call between,
-// and counts what is left. That no goroutine is, TestMain sees to.
+// and counts the rest. That no goroutine is, TestMain sees to.
 func TestReplacesLeaveNothing(t *testing.T) {
 	ctx := context.Background()
 	rt := startRuntime(t, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 )
 
-// begun is what a step.begin is told.
+// begun is the answer to a step.begin.
 type begun struct {
 	Done   bool
 	Result json.RawMessage

@@ -40,15 +40,15 @@ type memberType struct {
 // plainWriter writes the declarations of a dialect.
 type plainWriter struct {
 	*declarations
-	*dialect
 	lowering
+	lang     *dialect
 	pointers map[*node]bool // whether an object holds itself
 	within   map[*node]bool // arrays and maps that are being written
 	out      strings.Builder
 }
 
 func newPlain(d *dialect) *plainWriter {
-	return &plainWriter{declarations: newDeclarations(d.reserved), dialect: d, lowering: lowering{}, pointers: map[*node]bool{}, within: map[*node]bool{}}
+	return &plainWriter{declarations: newDeclarations(d.reserved), lang: d, lowering: lowering{}, pointers: map[*node]bool{}, within: map[*node]bool{}}
 }
 
 // text returns what was written.
@@ -56,9 +56,9 @@ func (w *plainWriter) text() string {
 	for d, ok := w.next(); ok; d, ok = w.next() {
 		w.declare(d)
 	}
-	out := w.header + w.out.String()
-	if w.format != nil {
-		out = w.format(out)
+	out := w.lang.header + w.out.String()
+	if w.lang.format != nil {
+		out = w.lang.format(out)
 	}
 	return out
 }
@@ -67,11 +67,11 @@ func (w *plainWriter) declare(d declared) {
 	w.doc(&w.out, "", lines(d.node.description))
 	switch l := w.lower(d.node); {
 	case l.kind == object && !l.node.isMap() && l.node == d.node:
-		w.structure(&w.out, d.name, w.members(l.node, d.name))
-	case l.values != nil && l.node == d.node && w.enum != nil:
-		w.enum(&w.out, d.name, l.values)
+		w.lang.structure(&w.out, d.name, w.members(l.node, d.name))
+	case l.values != nil && l.node == d.node && w.lang.enum != nil:
+		w.lang.enum(&w.out, d.name, l.values)
 	default:
-		w.out.WriteString(w.alias(d.name, w.standalone(d.node, d.name+"Value")))
+		w.out.WriteString(w.lang.alias(d.name, w.standalone(d.node, d.name+"Value")))
 	}
 	w.out.WriteString("\n")
 }
@@ -79,26 +79,26 @@ func (w *plainWriter) declare(d declared) {
 // doc writes lines of a comment.
 func (w *plainWriter) doc(out *strings.Builder, indent string, list []string) {
 	for _, line := range list {
-		out.WriteString(indent + w.comment[0] + line + w.comment[1] + "\n")
+		out.WriteString(indent + w.lang.comment[0] + line + w.lang.comment[1] + "\n")
 	}
 }
 
 func (w *plainWriter) members(n *node, name string) (list []memberType) {
-	used := newNames(w.fieldWords)
+	used := newNames(w.lang.fieldWords)
 	for _, f := range n.members() {
 		l := w.lower(f.node)
 		m := memberType{json: f.name, may: n.optional(f.name) || l.nullable, is: l, description: lines(f.node.description)}
-		m.name = used.unique(w.fieldName(f.name))
+		m.name = used.unique(w.lang.fieldName(f.name))
 		m.expr = w.expr(l, name+pascal(f.name))
-		if l.kind == object && !l.node.isMap() && w.pointer != nil && w.isPointer(l.node) {
-			m.expr = w.pointer(m.expr)
+		if l.kind == object && !l.node.isMap() && w.lang.pointer != nil && w.isPointer(l.node) {
+			m.expr = w.lang.pointer(m.expr)
 		}
-		if w.beside != nil {
-			flag, count := w.beside(m.name)
+		if w.lang.beside != nil {
+			flag, count := w.lang.beside(m.name)
 			m.flag, m.count = used.unique(flag), used.unique(count)
 		}
 		if m.may {
-			m.expr = w.option(m.expr)
+			m.expr = w.lang.option(m.expr)
 		}
 		list = append(list, m)
 	}
@@ -120,14 +120,14 @@ func (w *plainWriter) standalone(n *node, name string) string {
 	if expr := w.expr(l, name); !l.nullable || l.kind == anyValue {
 		return expr
 	} else {
-		return w.option(expr)
+		return w.lang.option(expr)
 	}
 }
 
 // nameOf returns the name of a type in the form that the language has.
 func (w *plainWriter) nameOf(n *node, wanted string) string {
-	if w.typeName != nil {
-		wanted = w.typeName(wanted)
+	if w.lang.typeName != nil {
+		wanted = w.lang.typeName(wanted)
 	}
 	return w.declarations.nameOf(n, wanted)
 }
@@ -144,23 +144,23 @@ func (w *plainWriter) named(l lowered, wanted string) string {
 func (w *plainWriter) expr(l lowered, name string) string {
 	switch {
 	case !w.spend():
-		return w.scalars[anyValue]
-	case l.values != nil && w.enum != nil, l.kind == object && !l.node.isMap():
+		return w.lang.scalars[anyValue]
+	case l.values != nil && w.lang.enum != nil, l.kind == object && !l.node.isMap():
 		return w.named(l, name)
 	case l.kind != array && l.kind != object:
-		return w.scalars[l.kind]
+		return w.lang.scalars[l.kind]
 	case w.within[l.node]: // an array or map of itself
-		return w.scalars[anyValue]
+		return w.lang.scalars[anyValue]
 	}
 	w.within[l.node] = true
 	defer delete(w.within, l.node)
 	if l.kind == array {
-		return w.list(w.standalone(l.node.elem, name+"Item"))
+		return w.lang.list(w.standalone(l.node.elem, name+"Item"))
 	}
 	if l.node.rest == nil {
-		return w.dict(w.scalars[anyValue])
+		return w.lang.dict(w.lang.scalars[anyValue])
 	}
-	return w.dict(w.standalone(l.node.rest, name+"Value"))
+	return w.lang.dict(w.standalone(l.node.rest, name+"Value"))
 }
 
 // plainIdentifier matches what is an identifier in every language.
