@@ -115,8 +115,20 @@ function bytesOf(response: Json | null, name: string): ArrayBuffer | null {
   return text === null ? null : fromBase64(text);
 }
 
+// What is kept under a key.
+export class Item {
+  constructor(public value: ArrayBuffer, public revision: i64) {}
+  get text(): string { return String.UTF8.decode(this.value); }
+}
+
 // Keys and values of the plugin and the calling tenant.
 export namespace kv {
+  // What is kept under a key, with its revision; null with the error not_found if it is absent.
+  export function item(key: string): Item | null {
+    const r = host("kv.get", new Obj().string("key", key)), value = bytesOf(r, "value");
+    return value === null ? null : new Item(value, intOf(r, "revision"));
+  }
+
   // The bytes of a key; null with the error not_found if it is absent.
   export function get(key: string): ArrayBuffer | null { return bytesOf(host("kv.get", new Obj().string("key", key)), "value"); }
 
@@ -135,7 +147,9 @@ export namespace kv {
     return intOf(host("kv.put", o), "revision");
   }
 
-  export function putText(key: string, value: string): i64 { return put(key, String.UTF8.encode(value, false, String.UTF8.ErrorMode.REPLACE)); }
+  export function putText(key: string, value: string, revision: i64 = -1, ttl: i64 = 0): i64 {
+    return put(key, String.UTF8.encode(value, false, String.UTF8.ErrorMode.REPLACE), revision, ttl);
+  }
 
   export function remove(key: string): void { host("kv.delete", new Obj().string("key", key)); }
 
@@ -225,27 +239,38 @@ export function beginStep(name: string): Json | null {
 }
 export function endStep(name: string, result: Json): void { host("step.end", new Obj().string("name", name).json("result", result)); }
 
-const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+// The letters of base64, and the digit of each.
+const LETTERS = memory.data<u8>([
+  65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90,
+  97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122,
+  48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 43, 47]);
+
+function digitOf(c: i32): i32 {
+  if (c >= 65 && c <= 90) return c - 65;
+  if (c >= 97 && c <= 122) return c - 71;
+  if (c >= 48 && c <= 57) return c + 4;
+  return c == 43 ? 62 : c == 47 ? 63 : -1;
+}
 
 export function toBase64(bytes: ArrayBuffer): string {
   const p = changetype<usize>(bytes), n = bytes.byteLength;
-  let out = "";
-  for (let i = 0; i < n; i += 3) {
+  const text = new ArrayBuffer((n + 2) / 3 * 4), out = changetype<usize>(text);
+  for (let i = 0, to = out; i < n; i += 3, to += 4) {
     let v = <i32>load<u8>(p + i) << 16;
     if (i + 1 < n) v |= <i32>load<u8>(p + i + 1) << 8;
     if (i + 2 < n) v |= <i32>load<u8>(p + i + 2);
-    out += LETTERS.charAt(v >> 18) + LETTERS.charAt(v >> 12 & 63) + (i + 1 < n ? LETTERS.charAt(v >> 6 & 63) : "=") + (i + 2 < n ? LETTERS.charAt(v & 63) : "=");
+    for (let k = 0; k < 4; k++) store<u8>(to + k, i + k <= n ? load<u8>(LETTERS + (v >> (18 - 6 * k) & 63)) : 61);
   }
-  return out;
+  return String.UTF8.decodeUnsafe(out, text.byteLength);
 }
 
 // Returns the bytes of base64; fails the call if it is none.
 export function fromBase64(text: string): ArrayBuffer | null {
   const n = text.length, padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
-  const bytes = new ArrayBuffer(n / 4 * 3 - padding), p = changetype<usize>(bytes);
+  const bytes = new ArrayBuffer(n / 4 * 3 - (n >= 4 ? padding : 0)), p = changetype<usize>(bytes);
   let bits: i32 = 0, at: i32 = 0;
   for (let i = 0; i < n; i++) {
-    const d = i >= n - padding ? 0 : LETTERS.indexOf(text.charAt(i));
+    const d = i >= n - padding ? 0 : digitOf(text.charCodeAt(i));
     if (d < 0 || n % 4 != 0) {
       fail("invalid_argument", "a value is not base64");
       return null;

@@ -173,6 +173,18 @@ function skip(p: usize, end: usize): usize {
   return p;
 }
 
+// encode writes a code point in UTF-8, and returns how many bytes that takes.
+function encode(to: usize, rune: i32): i32 {
+  if (rune < 0x80) {
+    store<u8>(to, <u8>rune);
+    return 1;
+  }
+  const n = rune < 0x800 ? 2 : rune < 0x10000 ? 3 : 4;
+  for (let i = n - 1; i > 0; i--, rune >>= 6) store<u8>(to + i, <u8>(0x80 | (rune & 63)));
+  store<u8>(to, <u8>((0xf00 >> n & 0xff) | rune)); // 110, 1110 or 11110, and what is left
+  return n;
+}
+
 // A value of JSON: a part of a document, which keeps the document.
 export class Json {
   constructor(private document: ArrayBuffer, private from: i32, private to: i32) {}
@@ -214,33 +226,34 @@ export class Json {
     const end = this.end - 1;
     let q = p;
     while (q < end && at(q) != 0x5c) q++;
-    let out = String.UTF8.decodeUnsafe(p, q - p);
+    if (q == end) return String.UTF8.decodeUnsafe(p, q - p);
+    // No escape is shorter than what it stands for.
+    const bytes = new ArrayBuffer(<i32>(end - p)), out = changetype<usize>(bytes);
+    let n: usize = 0;
     while (q < end) {
+      memory.copy(out + n, p, q - p);
+      n += q - p;
       // An escape at q.
       const e = at(q + 1);
       q += 2;
       if (e == 0x75) {
-        const unit = hex(q, end);
+        let rune = hex(q, end);
         q += 4;
-        if (unit < 0xd800 || unit >= 0xe000) {
-          out += String.fromCharCode(unit);
-        } else {
-          const low = unit < 0xdc00 && end - q >= 6 && at(q) == 0x5c && at(q + 1) == 0x75 ? hex(q + 2, end) : -1;
-          if (low >= 0xdc00 && low < 0xe000) {
-            out += String.fromCharCode(unit, low);
-            q += 6;
-          } else {
-            out += "\ufffd";
-          }
+        if (rune >= 0xd800 && rune < 0xe000) {
+          const low = rune < 0xdc00 && end - q >= 6 && at(q) == 0x5c && at(q + 1) == 0x75 ? hex(q + 2, end) : -1;
+          const paired = low >= 0xdc00 && low < 0xe000;
+          rune = paired ? 0x10000 + ((rune - 0xd800) << 10) + (low - 0xdc00) : 0xfffd;
+          if (paired) q += 6;
         }
+        n += encode(out + n, rune);
       } else {
-        out += String.fromCharCode(e == 0x62 ? 8 : e == 0x66 ? 12 : e == 0x6e ? 10 : e == 0x72 ? 13 : e == 0x74 ? 9 : e);
+        store<u8>(out + n++, e == 0x62 ? 8 : e == 0x66 ? 12 : e == 0x6e ? 10 : e == 0x72 ? 13 : e == 0x74 ? 9 : <u8>e);
       }
       p = q;
       while (q < end && at(q) != 0x5c) q++;
-      out += String.UTF8.decodeUnsafe(p, q - p);
     }
-    return out;
+    memory.copy(out + n, p, q - p);
+    return String.UTF8.decodeUnsafe(out, n + (q - p));
   }
 
   // Whether a number's value is an integer of 64 bits: 2, 2.0 and 2e0. int returns it.
