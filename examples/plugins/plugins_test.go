@@ -47,6 +47,8 @@ var languages = []language{
 		return wasm
 	}},
 	{"c", func(t testing.TB, name string) []byte { return file(t, "c/"+name+".wasm") }},
+	{"rust", func(t testing.TB, name string) []byte { return file(t, "rust/"+name+".wasm") }},
+	{"assemblyscript", func(t testing.TB, name string) []byte { return file(t, "assemblyscript/"+name+".wasm") }},
 }
 
 func file(t testing.TB, name string) []byte {
