@@ -30,6 +30,9 @@ const (
 	slowPause     = 20 * time.Millisecond
 	serverTenant  = "acme"
 	ballastLeaves = 1 << 20 // bytes of a device that is full
+
+	leastTurns    = 10              // and one crash of the plugin, until which a load goes on
+	progressLimit = 5 * time.Minute // beyond its time
 )
 
 // The most that may remain after a load, beyond the resources before it.
@@ -208,7 +211,26 @@ func (s *serverSoak) broke(format string, args ...any) {
 	})
 }
 
-// phase has clients send requests for a time, while faults come.
+// slow reports whether there were as many faults as completed turns.
+func (s *serverSoak) slow() (slow bool) {
+	s.count(func(f *ServerFigures) {
+		slow = f.Acked <= f.Kills+f.Outages+f.Full+f.Reloads+f.BadConfigurations
+	})
+	return slow
+}
+
+// goesOn reports whether a load goes on that has a deadline.
+func (s *serverSoak) goesOn(deadline time.Time) (on bool) {
+	s.count(func(f *ServerFigures) {
+		few := f.Acked < leastTurns || f.Crashes == 0
+		on = time.Now().Before(deadline) || few && time.Now().Before(deadline.Add(progressLimit))
+	})
+	return on
+}
+
+// phase has clients send requests for a time, and until enough was done to say anything,
+// while faults come. A fault waits until more turns were completed than faults were made: on
+// a busy machine a server that is killed faster than it answers shows nothing.
 func (s *serverSoak) phase(ctx context.Context, duration time.Duration, kills bool, configure func(string) error, reload func() error) error {
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
@@ -221,13 +243,14 @@ func (s *serverSoak) phase(ctx context.Context, duration time.Duration, kills bo
 	random := rand.New(rand.NewPCG(s.opts.Seed, uint64(first)<<1|1))
 	var failed error
 	logged := time.Now()
-	for deadline := time.Now().Add(duration); failed == nil && time.Now().Before(deadline) && ctx.Err() == nil; {
+	for deadline := time.Now().Add(duration); failed == nil && s.goesOn(deadline) && ctx.Err() == nil; {
 		if time.Since(logged) > 30*time.Second {
 			logged = time.Now()
 			s.count(func(f *ServerFigures) { s.opts.Logf("so far: %v", f) })
 		}
 		time.Sleep(s.opts.Every/2 + time.Duration(random.Int64N(int64(s.opts.Every))))
 		switch kind := random.IntN(100); {
+		case s.slow():
 		case kind < 40 && kills:
 			s.count(func(f *ServerFigures) { f.Kills++ })
 			s.current().kill()
