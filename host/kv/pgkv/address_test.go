@@ -128,7 +128,7 @@ func TestARoleWithRightsOnTheDataSuffices(t *testing.T) {
 	}
 	changed := mustWatch(t, s, "acme")
 	mustPut(t, owner, "acme", "k", "v")
-	wantWoken(t, changed, 5*time.Second)
+	wantWoken(t, changed)
 }
 
 func TestARoleThatMayCreateTheSchemaMakesIt(t *testing.T) {
@@ -241,7 +241,7 @@ func TestOpenSaysHowOftenItTriedToReachADatabase(t *testing.T) {
 		says    []string
 	}{
 		"nothing listens":         {"postgres://u:secret@127.0.0.1:1/db", []string{"attempts to connect in ", "connection refused"}},
-		"a server without a word": {"postgres://u:secret@" + silent.Addr().String() + "/db?sslmode=disable", []string{"1 attempts to connect in 1", "did not answer in time"}},
+		"a server without a word": {"postgres://u:secret@" + silent.Addr().String() + "/db?sslmode=disable", []string{"1 attempts to connect in ", "did not answer in time"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun := time.Now()
@@ -254,7 +254,7 @@ func TestOpenSaysHowOftenItTriedToReachADatabase(t *testing.T) {
 					t.Errorf("Open = %q, want %q in it", err, text)
 				}
 			}
-			if took := time.Since(begun); took > pgkv.OpenPatience {
+			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("Open took %s", took)
 			}
 		})

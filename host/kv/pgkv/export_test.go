@@ -28,7 +28,7 @@ func OtherBackends(s *Store) (n int, err error) {
 // partitions that it watches.
 func AwaitListening(t testing.TB, s *Store) {
 	t.Helper()
-	for range 2000 {
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		if err := s.watcher.pollOnce(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,6 @@ func AwaitListening(t testing.TB, s *Store) {
 		if listening {
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 	t.Fatal("the store does not listen")
 }

@@ -117,10 +117,10 @@ func (p *cutter) setRefuse(refuse bool) {
 	p.refuse = refuse
 }
 
-// appendChain appends to a log under the revision of its head until ctx ends, and
-// returns the last number. Every commit must have an outcome: a head that is elsewhere
+// appendChain appends to a log under the revision of its head until ctx ends, tells of
+// each entry, and returns the last number. Every commit must have an outcome: a head that is elsewhere
 // than the last answer said was lost or doubled.
-func appendChain(ctx context.Context, d kv.Driver, partition string, chain uint64) (n uint64, err error) {
+func appendChain(ctx context.Context, d kv.Driver, partition string, chain uint64, appended func()) (n uint64, err error) {
 	key := kv.NewKey("chain").WithUint(chain)
 	revision := uint64(0)
 	for ctx.Err() == nil {
@@ -133,6 +133,7 @@ func appendChain(ctx context.Context, d kv.Driver, partition string, chain uint6
 			return n, fmt.Errorf("append %d: %w", n+1, err)
 		}
 		n++
+		appended()
 	}
 	return n, nil
 }
@@ -156,23 +157,26 @@ func wantChain(t *testing.T, d kv.Driver, partition string, chain, n uint64) {
 	}
 }
 
-// runChains appends to several logs of several stores while harm is done, and checks the
-// logs.
+// runChains appends to several logs of several stores while harm is done, for a time and
+// until each log has an entry, and checks the logs.
 func runChains(t *testing.T, stores []*pgkv.Store, checked *pgkv.Store, forHowLong time.Duration, harm func()) {
 	t.Helper()
 	const chains = 4
-	ctx, cancel := context.WithTimeout(t.Context(), forHowLong)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ends := make([]uint64, len(stores)*chains)
-	var writers, harming sync.WaitGroup
+	var writers, harming, begun sync.WaitGroup
 	for i := range ends {
 		d := kv.Driver(stores[i/chains])
 		if i%2 == 0 {
 			d = kv.Group(d)
 		}
+		begun.Add(1)
 		writers.Go(func() {
+			begin := sync.OnceFunc(begun.Done)
+			defer begin()
 			var err error
-			if ends[i], err = appendChain(ctx, d, fmt.Sprint("tenant ", i%2), uint64(i)); err != nil {
+			if ends[i], err = appendChain(ctx, d, fmt.Sprint("tenant ", i%2), uint64(i), begin); err != nil {
 				t.Errorf("chain %d: %v", i, err)
 			}
 		})
@@ -182,6 +186,9 @@ func runChains(t *testing.T, stores []*pgkv.Store, checked *pgkv.Store, forHowLo
 			harm()
 		}
 	})
+	<-time.After(forHowLong)
+	begun.Wait()
+	cancel()
 	writers.Wait()
 	harming.Wait()
 	total := uint64(0)
@@ -190,9 +197,6 @@ func runChains(t *testing.T, stores []*pgkv.Store, checked *pgkv.Store, forHowLo
 		total += n
 	}
 	t.Logf("%d commits", total)
-	if total < uint64(len(ends)) {
-		t.Errorf("%d commits were made, want at least one for each of %d logs", total, len(ends))
-	}
 }
 
 func TestCutConnectionsLoseAndDoubleNothing(t *testing.T) {
@@ -256,7 +260,7 @@ func TestADatabaseThatStaysAwayIsUnavailable(t *testing.T) {
 	if _, err := s.Scan(t.Context(), "acme", kv.Range{}); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Scan = %v, want ErrUnavailable", err)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("three calls took %s with a patience of 0.3 s", took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -46,12 +46,12 @@ func mustWatch(t testing.TB, s *pgkv.Store, partition string) <-chan struct{} {
 }
 
 // wantWoken waits for a value.
-func wantWoken(t testing.TB, changed <-chan struct{}, within time.Duration) {
+func wantWoken(t testing.TB, changed <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-changed:
-	case <-time.After(within):
-		t.Fatalf("no wake-up within %s", within)
+	case <-time.After(time.Minute):
+		t.Fatal("no wake-up within a minute")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestWatchWakesForCommitsOfOtherStores(t *testing.T) {
 				}
 				mustPut(t, writer, "other", "k", "v")
 				mustPut(t, writer, "acme", "k", "v")
-				wantWoken(t, changed, 5*time.Second)
+				wantWoken(t, changed)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestWatchSurvivesBrokenConnections(t *testing.T) {
 	pgkv.AwaitListening(t, reader)
 	pgkvtest.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '"+pgkv.ApplicationName(reader)+"'")
 	mustPut(t, writer, "acme", "k", "v")
-	wantWoken(t, changed, 10*time.Second)
+	wantWoken(t, changed)
 }
 
 func TestStopEndsAWatch(t *testing.T) {
@@ -145,18 +145,16 @@ func TestAQuietCommitSendsNoNotification(t *testing.T) {
 		if _, err := kv.Apply(t.Context(), writer, kv.Tx{Partition: "acme", Quiet: true, Writes: []kv.Write{kv.Put("k", []byte("v"))}}); err != nil {
 			t.Fatal(err)
 		}
-		wantWoken(t, changed, 5*time.Second) // of its own store
+		wantWoken(t, changed) // of its own store
 	}
 	time.Sleep(20 * time.Millisecond)
 	if n := sent.Load(); n != 0 {
 		t.Errorf("%d notifications of quiet commits", n)
 	}
 	mustPut(t, writer, "acme", "k", "loud")
-	for range 1000 {
-		if sent.Load() > 0 {
-			return
+	for limit := time.Now().Add(time.Minute); sent.Load() == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("no notification of a commit that is not quiet")
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	t.Error("no notification of a commit that is not quiet")
 }
