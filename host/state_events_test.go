@@ -23,7 +23,7 @@ import (
 // Decision 45: what a tool changes and makes is on the stream when it does so.
 
 // untilSeen bounds how long a tool of these tests waits for its reader.
-const untilSeen = 20 * time.Second
+const untilSeen = time.Minute
 
 // reader reads a run as a client does that applies its patches.
 type reader struct {
@@ -211,19 +211,21 @@ func TestChangesOfAToolThatFailsAreTakenBack(t *testing.T) {
 		}, &host.ToolOptions{Timeout: time.Millisecond}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newReader(t, `state {"kept":{"a":1},"list":["x"],"status":"searching"}`)
-			result := r.run(newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(callsOf("work"), hosttest.Say("done")), Tools: []*host.Tool{tools}}), before)
-			if got := string(result.State); got != before {
-				t.Errorf("the state is %s, want %s", got, before)
-			}
-			select {
-			case <-r.seen:
-			default:
-				t.Errorf("the reader was told %q, and not of the tool's first change", r.lines)
-			}
-			if n := len(r.lines); r.lines[n-1] != "work finished" || r.lines[n-2] != "state "+before {
-				t.Errorf("the reader was told last %q, want that the changes are taken back", r.lines[n-2:])
-			}
+			synctest.Test(t, func(t *testing.T) {
+				r := newReader(t, `state {"kept":{"a":1},"list":["x"],"status":"searching"}`)
+				result := r.run(newAgent(t, &host.AgentOptions{Model: hosttest.NewModel(callsOf("work"), hosttest.Say("done")), Tools: []*host.Tool{tools}}), before)
+				if got := string(result.State); got != before {
+					t.Errorf("the state is %s, want %s", got, before)
+				}
+				select {
+				case <-r.seen:
+				default:
+					t.Errorf("the reader was told %q, and not of the tool's first change", r.lines)
+				}
+				if n := len(r.lines); r.lines[n-1] != "work finished" || r.lines[n-2] != "state "+before {
+					t.Errorf("the reader was told last %q, want that the changes are taken back", r.lines[n-2:])
+				}
+			})
 		})
 	}
 }
