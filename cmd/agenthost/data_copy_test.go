@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +35,8 @@ func TestCopyChildProcess(t *testing.T) {
 	if !ok {
 		t.Skip("runs only as a child of the test that starts it")
 	}
-	env := &environment{stdin: strings.NewReader(""), stdout: os.Stdout, stderr: os.Stderr, getenv: func(string) string { return "" }}
+	env := &environment{stdin: strings.NewReader(""), stdout: os.Stderr, stderr: os.Stderr, getenv: func(string) string { return "" }}
+	os.Stdout.Close() // it begins
 	os.Exit(run(context.Background(), []string{"data", "copy", from, to}, env))
 }
 
@@ -103,17 +105,22 @@ func addBallast(t *testing.T, data string) {
 	}
 }
 
-// killCopy starts a copy in a process of its own, and kills it after a delay unless it has
-// ended.
+// killCopy starts a copy in a process of its own, and kills it after a delay from its
+// beginning unless it has ended.
 func killCopy(t *testing.T, from, to string, delay time.Duration) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestCopyChildProcess$")
 	child.Env = append(os.Environ(), copyChildEnv+"="+from+"\n"+to)
 	var out bytes.Buffer
-	child.Stdout, child.Stderr = &out, &out
-	if err := child.Start(); err != nil {
+	child.Stderr = &out
+	begins, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	_, _ = io.Copy(io.Discard, begins)
 	timer := time.AfterFunc(delay, func() { _ = child.Process.Kill() })
 	defer timer.Stop()
 	if err := child.Wait(); err != nil && child.ProcessState.Exited() {
