@@ -308,7 +308,7 @@ func TestHostileSchemasEndSoon(t *testing.T) {
 			if !got.IsError || !strings.Contains(got.ContentText(), "too many checks") {
 				t.Errorf("the model is told %.200s", got.ContentText())
 			}
-			if took := time.Since(started); took > 20*time.Second {
+			if took := time.Since(started); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 		})

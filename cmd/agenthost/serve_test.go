@@ -111,7 +111,7 @@ func (s *served) wants(status int, text, key, method, path, body string, headers
 // becomes is wants of an answer that comes in some time: the server reads records now and then.
 func (s *served) becomes(status int, text, key, method, path, body string) {
 	s.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		got, answer := s.ask(key, method, path, body)
 		switch {
 		case got == status && strings.Contains(answer, text):

@@ -214,7 +214,7 @@ func TestAHostThatWasKilled(t *testing.T) {
 	h.out.waitFor("--tenant acme")
 	h.out.waitFor("> ")
 	h.do(0, "it is done\n(completed;", "session", "wait", one, "--tenant", "acme")
-	for limit := time.Now().Add(30 * time.Second); strings.Contains(h.do(0, "", "thread", "runs"), " open "); {
+	for limit := time.Now().Add(time.Minute); strings.Contains(h.do(0, "", "thread", "runs"), " open "); {
 		if time.Now().After(limit) {
 			t.Fatal("the durable run does not end")
 		}

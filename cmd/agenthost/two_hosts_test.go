@@ -106,7 +106,7 @@ func (m machine) serveProcess(t *testing.T, args ...string) (stop func(), end fu
 		_ = c.Wait() // it was ended
 	}
 	t.Cleanup(stop)
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		said, err := m.command("plugin", "list").CombinedOutput()
 		if err == nil {
 			return stop, end

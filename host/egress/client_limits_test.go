@@ -19,7 +19,7 @@ import (
 )
 
 // slack is what a fetch may take beyond its limit on a busy machine.
-const slack = 20 * time.Second
+const slack = time.Minute
 
 // Servers that do what they can to hold a reader. The fetch must end at its limit
 // with an error that says so, and leave nothing behind.

@@ -262,7 +262,7 @@ func (s *server) raw(method, path, credential, body string) []byte {
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	must(s.t, err)
 	defer conn.Close()
-	must(s.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	must(s.t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, strings.ReplaceAll(path, " ", "%20"), credential, len(body), body)
 	must(s.t, err)
 	raw, _ := io.ReadAll(conn) // an answer before the body's end may end in a reset
@@ -282,7 +282,7 @@ func TestSlowRequestsEnd(t *testing.T) {
 		conn, err := net.Dial("tcp", of.Listener.Addr().String())
 		must(t, err)
 		defer conn.Close()
-		must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+		must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 		_, _ = io.WriteString(conn, request) // the server may have ended it
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {

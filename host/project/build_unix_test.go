@@ -61,7 +61,7 @@ func TestTheProcessesOfABuildEndWithIt(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("a process of the build lives on")
 			}
 		})
@@ -110,7 +110,7 @@ func TestAPluginIsUnloadedWhileItIsBuilt(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("an unload waits for a build")
 	}
 	endBuild(t, dir)
@@ -136,7 +136,7 @@ func TestASavedConfigurationIsTakenWhileAPluginIsBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeProjectFile(t, dir, configfile.FileName, string(text)+"tenants: {acme: {plugins: []}}\n")
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for taken := false; !taken; {
 		select {
 		case line := <-said:

@@ -29,7 +29,7 @@ const (
 	crashDir    = "QUEUE_CRASH_DIR"
 	crashRounds = 5
 	crashLease  = 50 * time.Millisecond // so that the next process need not wait
-	crashWait   = 30 * time.Second
+	crashWait   = time.Minute
 )
 
 func crashQueue(dir string) (*badgerkv.Store, *queue.Queue, error) {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/cluster"
@@ -103,16 +102,12 @@ func TestARunIsCanceledThroughAnotherHost(t *testing.T) {
 	if _, err := b.registry.Cancel(t.Context(), "other", run.ID); host.CodeOf(err) != host.NotFound {
 		t.Errorf("another tenant's Cancel through b: %v", err)
 	}
-	began := time.Now()
 	if _, err := b.registry.Cancel(t.Context(), "acme", run.ID); err != nil {
 		t.Fatal(err)
 	}
 	ended, err := a.registry.Wait(t.Context(), "acme", run.ID)
 	if host.CodeOf(err) != host.Canceled || ended.Status != runs.Canceled {
 		t.Errorf("the run: %+v, %v; want it canceled", ended, err)
-	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("Cancel through another host took %s", took)
 	}
 	if through, err := b.registry.Wait(t.Context(), "acme", run.ID); host.CodeOf(err) != host.Canceled || through.Status != runs.Canceled {
 		t.Errorf("Wait through b: %+v, %v", through, err)

@@ -424,7 +424,7 @@ func TestATurnThatWaitsLendsItsRoom(t *testing.T) {
 	first.Close()
 	second := newService(t, echo(t), &sessions.Options{Store: store, MaxBackground: 1})
 	out := run(t, second, &request{Session: "s", Text: "second", Detach: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if snap, err := second.Wait(ctx, &sessions.SnapshotRequest{Snapshot: out.Snapshot}); err != nil || snap.Status != sessions.Completed {
 		t.Fatalf("Wait = %+v, %v", snap, err)

@@ -171,7 +171,7 @@ func TestUnregisteredTenantsAreAdmitted(t *testing.T) {
 	if n, err := records.Find(t.Context(), "acme"); err != nil || n != 0 {
 		t.Errorf("Find after Erase = %d, %v", n, err)
 	}
-	for limit := time.Now().Add(10 * time.Second); set.resets() == 0; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); set.resets() == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("nobody learns that the record has gone")
 		}

@@ -327,7 +327,7 @@ func TestLargeTextIsQuick(t *testing.T) {
 	for _, piece := range []string{"where is order 1042? ", "4", "*", "a-", "\"x ", "(", "1+"} {
 		started := time.Now()
 		complete(t, newHandler(t), chat{"messages": []any{user(strings.Repeat(piece, 1<<20/len(piece)))}, "tools": []any{lookup, calc, echo}})
-		if took := time.Since(started); took > 30*time.Second {
+		if took := time.Since(started); took > time.Minute {
 			t.Errorf("1 MiB of %q took %s", piece, took)
 		} else {
 			t.Logf("1 MiB of %q took %s", piece, took)
@@ -344,7 +344,7 @@ func TestReferencesDoNotMultiply(t *testing.T) {
 	schema := all[:len(all)-1] + `,"$defs":{"n":` + all + `}}`
 	started := time.Now()
 	complete(t, newHandler(t), chat{"messages": []any{user("ping")}, "tools": []any{toolOf("ping", "Pings.", schema)}})
-	if took := time.Since(started); took > 30*time.Second {
+	if took := time.Since(started); took > time.Minute {
 		t.Errorf("took %s", took)
 	}
 }

@@ -36,7 +36,7 @@ func TestReadWaitsForNoPipe(t *testing.T) {
 		if fault.CodeOf(err) != fault.FailedPrecondition {
 			t.Errorf("Read of a pipe: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		release()
 		t.Errorf("Read of a pipe waits: %v", <-read)
 	}

@@ -162,7 +162,7 @@ func callTool(t testing.TB, servers *mcpclient.Servers, tenant, tool, arguments 
 // waitFor waits until a condition holds that no channel tells of.
 func waitFor(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain: " + what)
 		}
