@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,7 +159,8 @@ func wantChain(t *testing.T, d kv.Driver, partition string, chain, n uint64) {
 }
 
 // runChains appends to several logs of several stores while harm is done, for a time and
-// until each log has an entry, and checks the logs.
+// until each log has an entry, and checks the logs. Harm is not done again before as many
+// entries were appended as there are logs, so that a slow machine gets on.
 func runChains(t *testing.T, stores []*pgkv.Store, checked *pgkv.Store, forHowLong time.Duration, harm func()) {
 	t.Helper()
 	const chains = 4
@@ -166,6 +168,7 @@ func runChains(t *testing.T, stores []*pgkv.Store, checked *pgkv.Store, forHowLo
 	defer cancel()
 	ends := make([]uint64, len(stores)*chains)
 	var writers, harming, begun sync.WaitGroup
+	var appended atomic.Int64
 	for i := range ends {
 		d := kv.Driver(stores[i/chains])
 		if i%2 == 0 {
@@ -176,14 +179,19 @@ func runChains(t *testing.T, stores []*pgkv.Store, checked *pgkv.Store, forHowLo
 			begin := sync.OnceFunc(begun.Done)
 			defer begin()
 			var err error
-			if ends[i], err = appendChain(ctx, d, fmt.Sprint("tenant ", i%2), uint64(i), begin); err != nil {
+			if ends[i], err = appendChain(ctx, d, fmt.Sprint("tenant ", i%2), uint64(i), func() { begin(); appended.Add(1) }); err != nil {
 				t.Errorf("chain %d: %v", i, err)
 			}
 		})
 	}
 	harming.Go(func() {
-		for ctx.Err() == nil {
+		for next := int64(0); ctx.Err() == nil; {
+			if appended.Load() < next {
+				time.Sleep(time.Millisecond)
+				continue
+			}
 			harm()
+			next = appended.Load() + int64(len(ends))
 		}
 	})
 	<-time.After(forHowLong)
