@@ -296,7 +296,8 @@ func (h *pluginHandlers) grantPlugin(c *call) error {
 }
 
 // checkGrants refuses what only an operator grants, unless the plugin has it: secrets, which
-// may be the operator's own, and servers at addresses that are not public.
+// may be the operator's own, operations of the program, and servers at addresses that are not
+// public.
 func (h *pluginHandlers) checkGrants(c *call, id string, granted *plugin.Permissions) error {
 	p, err := h.plugins.Get(c.ctx, h.owner(c), id)
 	if err != nil {
@@ -305,6 +306,11 @@ func (h *pluginHandlers) checkGrants(c *call, id string, granted *plugin.Permiss
 	for _, s := range granted.Secrets {
 		if !slices.ContainsFunc(p.Granted.Secrets, func(had plugin.SecretAccess) bool { return had.String() == s.String() }) {
 			return errOperatorsGrant("secret " + strconv.Quote(s.Name))
+		}
+	}
+	for _, name := range granted.Operations {
+		if !p.Granted.AllowsOperation(name) {
+			return errOperatorsGrant("operation " + strconv.Quote(name))
 		}
 	}
 	for _, to := range granted.HTTP {

@@ -113,6 +113,7 @@ func TestATenantGrantsNothingOfTheOperators(t *testing.T) {
 	inside := `{"http":[{"host":"db.internal","addresses":["10.0.0.0/8"]}]}`
 	s.do("acme", "PUT", path, secret, 403, nil)
 	s.do("acme", "PUT", path, inside, 403, nil)
+	s.do("acme", "PUT", path, `{"operations":["billing.charge"]}`, 403, nil)
 	s.do("acme/plugins:write", "PUT", path, `{"kv":"read"}`, 403, nil)
 	s.do("acme", "PUT", path, `{"kv":"read","http":[{"host":"api.example.com"}]}`, 200, nil)
 	if _, err := plugins.Grant(t.Context(), "acme", "p", plugin.Permissions{HTTP: []plugin.HTTPAccess{{Host: "db.internal", Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}}); err != nil {

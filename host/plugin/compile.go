@@ -13,6 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/modulecache"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
@@ -122,6 +123,7 @@ type compiler struct {
 	logger    *slog.Logger
 	usageBook *usagereport.Book
 	ledger    *sharedLedger
+	user      []extism.Function    // that Extism plugins may import
 	slots     *fairsched.Scheduler // of compiling; a quantum is a nanosecond
 	life      context.Context      // the lifetime: ends with close; it bounds the compile jobs
 	end       context.CancelFunc
@@ -132,12 +134,12 @@ type compiler struct {
 	closed bool
 }
 
-func newCompiler(opts *Options, book *usagereport.Book, ledger *sharedLedger) (*compiler, error) {
+func newCompiler(opts *Options, book *usagereport.Book, ledger *sharedLedger, user []extism.Function) (*compiler, error) {
 	cache, err := modulecache.Open(opts.CacheDir, opts.CacheBytes, compileInto)
 	if err != nil {
 		return nil, err
 	}
-	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageBook: book, ledger: ledger,
+	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageBook: book, ledger: ledger, user: user,
 		slots: fairsched.New(compilesAtOnce, compilesAtOnce), codes: map[[sha256.Size]byte]*code{}}
 	cp.life, cp.end = context.WithCancel(context.Background())
 	return cp, nil

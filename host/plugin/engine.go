@@ -42,7 +42,7 @@ const engineFeatures = api.CoreFeaturesV2
 
 // openEngine links what a metered module imports and takes its code from a
 // directory that it was compiled into; "" compiles it here and now.
-func openEngine(ctx context.Context, metered []byte, dir string) (_ *engine, err error) {
+func (cp *compiler) openEngine(ctx context.Context, metered []byte, dir string) (_ *engine, err error) {
 	e := &engine{cache: wazero.NewCompilationCache()}
 	if dir != "" {
 		if e.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
@@ -57,7 +57,7 @@ func openEngine(ctx context.Context, metered []byte, dir string) (_ *engine, err
 		err = modulecache.CheckCode(dir) // had it not been taken from there, there were two
 	}
 	if err == nil && importsExtism(e.compiled) {
-		err = linkExtism(ctx, e.wasm)
+		err = linkExtism(ctx, e.wasm, cp.user)
 	}
 	if err == nil {
 		err = e.checkImports()
@@ -132,7 +132,7 @@ func (cp *compiler) newEngine(ctx context.Context, job *compilation) (*engine, e
 	case cp.cache != nil:
 		return cp.cachedEngine(ctx, job)
 	case cp.external == nil:
-		return openEngine(ctx, job.metered, "")
+		return cp.openEngine(ctx, job.metered, "")
 	}
 	dir, err := os.MkdirTemp("", "agenthost-code-")
 	if err != nil {
@@ -142,7 +142,7 @@ func (cp *compiler) newEngine(ctx context.Context, job *compilation) (*engine, e
 	if err := cp.build(ctx, job, dir); err != nil {
 		return nil, err
 	}
-	return openEngine(ctx, job.metered, dir)
+	return cp.openEngine(ctx, job.metered, dir)
 }
 
 // verified returns the directory of a job's code in the cache, "" if the cache has
@@ -158,7 +158,7 @@ func (cp *compiler) verified(job *compilation) string {
 // after it was looked at, so a second try compiles.
 func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine, error) {
 	if dir := cp.verified(job); dir != "" {
-		e, err := openEngine(ctx, job.metered, dir)
+		e, err := cp.openEngine(ctx, job.metered, dir)
 		if err == nil {
 			return e, nil
 		}
@@ -175,7 +175,7 @@ func (cp *compiler) cachedEngine(ctx context.Context, job *compilation) (*engine
 	}
 	// No other process touches a directory that is not renamed yet; and a cache that
 	// cannot keep the code does not keep the module from running.
-	e, err := openEngine(ctx, job.metered, built)
+	e, err := cp.openEngine(ctx, job.metered, built)
 	if err == nil {
 		if err := cp.cache.AddCode(job.key, built); err != nil {
 			cp.logger.WarnContext(ctx, "compiled code is not kept", "error", err)

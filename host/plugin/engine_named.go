@@ -163,8 +163,8 @@ func (c *engineCall) operate(ctx context.Context, op string, request []byte) ([]
 	if err := c.binding.payer(ctx).Charge(usage.HostCalls, 1, time.Now()); err != nil {
 		return nil, err
 	}
-	if _, known := abi.OperationPrice(op, len(request)); !known {
-		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
+	if _, err := c.plugin.runtime.operationPrice(op, len(request)); err != nil {
+		return nil, err
 	}
 	if len(request) > c.limits.ResponseBytes {
 		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(request), c.limits.ResponseBytes)

@@ -168,11 +168,11 @@ func startFunctions(mod api.Module, extism bool) []api.Function {
 }
 
 // linkExtism instantiates what Extism plugins import.
-func linkExtism(ctx context.Context, wasm wazero.Runtime) error {
+func linkExtism(ctx context.Context, wasm wazero.Runtime, user []extism.Function) error {
 	for _, m := range []struct {
 		name      string
 		functions []extism.Function
-	}{{extism.EnvModule, extism.Functions()}, {extism.UserModule, extism.UserFunctions()}} {
+	}{{extism.EnvModule, extism.Functions()}, {extism.UserModule, user}} {
 		b := wasm.NewHostModuleBuilder(m.name)
 		for _, f := range m.functions {
 			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {

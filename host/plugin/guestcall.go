@@ -200,9 +200,9 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 	if err := c.payer.Charge(usage.HostCalls, 1, time.Now()); err != nil {
 		c.meter.Stop(c.meter.BudgetStop(err))
 	}
-	price, known := abi.OperationPrice(op, len(req))
-	if !known {
-		return nil, host.Errorf(host.Unimplemented, "this host has no operation %q", clean(op))
+	price, err := c.binding.plugin.runtime.operationPrice(op, len(req))
+	if err != nil {
+		return nil, err
 	}
 	values := jsondoc.CountSigns(req)
 	c.meter.Charge(price + requestPrice(req, values))

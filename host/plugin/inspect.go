@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
@@ -120,7 +121,7 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 	if err != nil {
 		return problems
 	}
-	m := guestmodule.Module{Wasm: structure}
+	m := guestmodule.Module{Wasm: structure, User: rt.userFunctions()}
 	problems = append(problems, m.Problems()...)
 	if opts == nil {
 		opts = &LoadOptions{}
@@ -180,7 +181,7 @@ func (p *Plugin) manifestProblems(ctx context.Context, module guestmodule.Module
 	if err != nil {
 		return []error{err}
 	}
-	problems := append(m.Problems(), module.OfferProblems(m)...)
+	problems := slices.Concat(m.Problems(), module.OfferProblems(m), p.runtime.missingOperations(m, ""))
 	p.manifest = m
 	_, schemaProblems := abi.CompileSchemas(ctx, m)
 	return append(problems, schemaProblems...)

@@ -38,6 +38,9 @@ func (o baseOperations) operate(ctx context.Context, op string, req []byte) ([]b
 	case "queue.send":
 		return o.binding.send(ctx, o.scope, req)
 	}
+	if _, known := o.binding.plugin.runtime.operations.Price(op); known {
+		return o.binding.embedded(ctx, o.scope, op, req)
+	}
 	switch {
 	case op == "state.get" && o.state != nil:
 		return o.getState(req)

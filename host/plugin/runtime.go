@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/plugin/hostfunc"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
@@ -41,6 +42,7 @@ type Runtime struct {
 	fetcher   Fetcher
 
 	interpreters map[string]*interpreter // modules that run scripts, by their digests
+	operations   *hostfunc.Set           // of the embedder
 
 	stop    []func() // closers of the parts that Options did not give
 	sweeper *sweeper
@@ -131,6 +133,10 @@ type Options struct {
 	Models  Models
 	Queue   host.Enqueuer
 
+	// Operations are host operations of the program's own, beside those of pdk/ABI.md: a
+	// plugin that is granted one calls it by its name. See package hostfunc.
+	Operations []hostfunc.Operation
+
 	Log    func(LogLine) // receives guests' log lines, from many goroutines at once; default: to Logger
 	Logger *slog.Logger  // nil discards
 }
@@ -165,7 +171,10 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 	if rt.opts.Log == nil {
 		rt.opts.Log = rt.logLine
 	}
-	if rt.compiler, err = newCompiler(&rt.opts, rt.usageBook, &rt.ledger); err != nil {
+	if rt.operations, err = hostfunc.NewSet(opts.Operations, rt.opts.Logger); err != nil {
+		return nil, err
+	}
+	if rt.compiler, err = newCompiler(&rt.opts, rt.usageBook, &rt.ledger, rt.userFunctions()); err != nil {
 		return nil, err
 	}
 	rt.openServices()
@@ -409,7 +418,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		return nil, err
 	}
 	if p.manifest, err = p.readManifest(ctx, p.module.manifestOf(module)); err == nil {
-		err = refusal.First(module.OfferProblems(p.manifest))
+		err = refusal.First(append(module.OfferProblems(p.manifest), rt.missingOperations(p.manifest, opts.Owner)...))
 	}
 	if err == nil {
 		err = p.compileSchemas(ctx, opts.tenants())
@@ -450,7 +459,7 @@ func (p *Plugin) setModule(ctx context.Context, wasm []byte, opts *LoadOptions) 
 	if err != nil {
 		return guestmodule.Module{}, err
 	}
-	m := guestmodule.Module{Wasm: prepared.metered.Module}
+	m := guestmodule.Module{Wasm: prepared.metered.Module, User: p.runtime.userFunctions()}
 	if err := m.Check(); err != nil {
 		return guestmodule.Module{}, err
 	}

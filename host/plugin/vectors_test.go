@@ -110,12 +110,12 @@ func TestVectorsOfManifests(t *testing.T) {
 	rt := startRuntime(t, nil)
 	eachVector(t, "manifest.json", "manifest", func(t *testing.T, v *golden) {
 		_, err := abi.ReadManifest(v.document())
+		var p *Plugin
+		if err == nil {
+			p, err = rt.Load(t.Context(), "x", constantGuest(t, string(v.document()), nil), nil)
+		}
 		if !sameError(t, v, err) {
 			return
-		}
-		p, err := rt.Load(t.Context(), "x", constantGuest(t, string(v.document()), nil), nil)
-		if err != nil {
-			t.Fatal(err)
 		}
 		sameJSON(t, p.Manifest().JSON(), v.document())
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
+	"github.com/agenthost/agenthost/host/plugin/hostfunc"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/queue"
@@ -31,7 +32,8 @@ type Modules struct {
 	log     func(plugin.LogLine)
 	compile func(context.Context, *plugin.CompileJob) error
 
-	commands bool
+	commands   bool
+	operations []hostfunc.Operation
 }
 
 // ModulesOptions are the options of a module reader. A nil *ModulesOptions means the
@@ -49,6 +51,8 @@ type ModulesOptions struct {
 	// configuration is then trusted as this program is. Without it only modules that are
 	// there are read.
 	Commands bool
+	// Operations are host operations of the program's own, which plugins call by name.
+	Operations []hostfunc.Operation
 }
 
 // NewModules returns a module reader.
@@ -60,7 +64,7 @@ func NewModules(options *ModulesOptions) *Modules {
 	if options.Getenv != nil {
 		m.getenv = options.Getenv
 	}
-	m.log, m.compile, m.commands = options.Log, options.Compiler, options.Commands
+	m.log, m.compile, m.commands, m.operations = options.Log, options.Compiler, options.Commands, options.Operations
 	return m
 }
 
@@ -72,7 +76,8 @@ func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
 		return nil, err
 	}
 	return &plugin.Options{CacheDir: dir, Logger: logger, Log: m.log, Compiler: m.compile, Secrets: m.secrets(),
-		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}, Interpreters: [][]byte{js.Engine()}}, nil
+		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}, Interpreters: [][]byte{js.Engine()},
+		Operations: m.operations}, nil
 }
 
 // secrets returns the secrets that the host may send for plugins: the variables that

@@ -13,11 +13,12 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/plugin/permission"
 	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // Syntax describes the form of permissions on the command line.
-const Syntax = "state=read|write, kv=read|write, http='[METHODS ]URL[ at ADDRESSES]', secret=NAME@HOST,HOST, messages, model, queue, clock, random"
+const Syntax = "state=read|write, kv=read|write, http='[METHODS ]URL[ at ADDRESSES]', secret=NAME@HOST,HOST, messages, model, queue, clock, random, operation=NAMESPACE.NAME"
 
 // Parse reads the permissions of --grant flags. One flag may hold several, separated by
 // commas, also in the form that inspect prints.
@@ -51,7 +52,7 @@ func splitGrants(list string) (grants []string) {
 func beginsGrant(piece string) bool {
 	word, found := strings.CutPrefix(piece, " ")
 	name, _, _ := strings.Cut(word, "=")
-	return found && slices.Contains([]string{"http", "secret", "state", "kv", "messages", "model", "queue", "clock", "random"}, name)
+	return found && slices.Contains([]string{"http", "secret", "state", "kv", "messages", "model", "queue", "clock", "random", "operation"}, name)
 }
 
 // Add adds one permission in the form of the command line.
@@ -68,6 +69,11 @@ func Add(p *plugin.Permissions, grant string) (err error) {
 		*levels[name] = plugin.Access(value)
 	case levels[name] != nil:
 		return fmt.Errorf("write %s=read or %s=write", name, name)
+	case name == "operation" && hasValue:
+		if !permission.ValidOperation(value) {
+			return errors.New("write operation=NAMESPACE.NAME in small letters, digits and _")
+		}
+		p.Operations = append(p.Operations, value)
 	case name == "http" && hasValue:
 		access, err := ParseHTTP(value)
 		if err != nil {
@@ -81,7 +87,7 @@ func Add(p *plugin.Permissions, grant string) (err error) {
 		}
 		p.Secrets = append(p.Secrets, access)
 	default:
-		if near := termtext.Nearest(name, append(slices.Sorted(maps.Keys(flags)), append(slices.Sorted(maps.Keys(levels)), "http", "secret")...)); near != "" && near != name {
+		if near := termtext.Nearest(name, append(slices.Sorted(maps.Keys(flags)), append(slices.Sorted(maps.Keys(levels)), "http", "secret", "operation")...)); near != "" && near != name {
 			return fmt.Errorf("there is no such permission; did you mean %s?", near)
 		}
 		return errors.New("it is none of " + Syntax)

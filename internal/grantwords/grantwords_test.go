@@ -34,6 +34,7 @@ func TestPrintedPermissionsAreGrants(t *testing.T) {
 				"api.example.com", "api.example.com:8443", "http://127.0.0.1:8080", "https://*.example.com", "::1", "[::1]:8443", "http://[::1]",
 			}), 1, 3).Draw(t, "hosts")})
 		}
+		asked.Operations = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"billing.charge", "billing.refund.all"}), 0, 2, rapid.ID).Draw(t, "operations")
 		printed := Words(asked)
 		whole, err := Parse([]string{strings.Join(printed, ", ")})
 		if len(printed) == 0 {
@@ -67,7 +68,7 @@ func TestParseGrants(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("parseGrants: %v (-want +got):\n%s", err, diff)
 	}
-	for _, grant := range []string{"", "state", "state=", "state=all", "messages=yes", "http", "http=", "http=ftp://x", "http=a b", "http=user@host", "http=host:99999999999", "secrets", "=read"} {
+	for _, grant := range []string{"", "state", "state=", "state=all", "messages=yes", "http", "http=", "http=ftp://x", "http=a b", "http=user@host", "http=host:99999999999", "secrets", "=read", "operation", "operation=", "operation=charge", "operation=Billing.charge"} {
 		if p, err := Parse([]string{grant}); err == nil {
 			t.Errorf("parseGrants(%q) = %+v, want an error", grant, p)
 		}

@@ -55,6 +55,8 @@ export interface Permissions {
   clock?: boolean;
   random?: boolean;
   state?: "none" | "read" | "write";
+  /** Operations of the host's own program, which `call` runs by name. */
+  operations?: string[];
 }
 
 /**

@@ -21,6 +21,10 @@ type Set struct {
 	Clock    bool     `json:"clock,omitempty"`  // the real time, instead of a virtual one
 	Random   bool     `json:"random,omitempty"` // real randomness, instead of a fixed seed
 	State    Access   `json:"state,omitempty"`
+
+	// Operations are the names of operations that the program has added to those of the
+	// contract: see package host/plugin/hostfunc.
+	Operations []string `json:"operations,omitempty"`
 }
 
 // The bounds of a list of permissions, which every request is matched against.
@@ -44,7 +48,7 @@ func (p *Set) Check() error {
 			return fmt.Errorf("secret permission: %w", err)
 		}
 	}
-	return nil
+	return checkOperations(p.Operations)
 }
 
 // Clamp returns the permissions that are both asked for and granted. Ranges of
@@ -85,6 +89,7 @@ func (p Set) intersect(granted Set, addresses func(asked, granted []netip.Prefix
 		KV: p.KV.min(granted.KV), State: p.State.min(granted.State),
 		Model: p.Model && granted.Model, Messages: p.Messages && granted.Messages, Queue: p.Queue && granted.Queue,
 		Clock: p.Clock && granted.Clock, Random: p.Random && granted.Random,
+		Operations: operationsInBoth(p.Operations, granted.Operations),
 	}
 	for _, h := range p.HTTP {
 		for _, g := range granted.HTTP {
@@ -133,6 +138,9 @@ func (p Set) Widens(others ...Set) []string {
 	for _, s := range p.Secrets {
 		asks(guesttext.Clean("secret="+s.String()), true, func(o Set) bool { return slices.ContainsFunc(o.Secrets, s.within) })
 	}
+	for _, name := range p.Operations {
+		asks(guesttext.Clean("operation="+name), true, func(o Set) bool { return o.AllowsOperation(name) })
+	}
 	return out
 }
 
@@ -158,6 +166,9 @@ func (p Set) Words() []string {
 	add(p.Queue, "queue")
 	add(p.Clock, "clock")
 	add(p.Random, "random")
+	for _, name := range p.Operations {
+		add(true, "operation="+name)
+	}
 	return words
 }
 
@@ -168,6 +179,7 @@ func (p Set) Clone() Set {
 		p.HTTP[i].Methods = slices.Clone(p.HTTP[i].Methods)
 		p.HTTP[i].Addresses = slices.Clone(p.HTTP[i].Addresses)
 	}
+	p.Operations = slices.Clone(p.Operations)
 	p.Secrets = slices.Clone(p.Secrets)
 	for i := range p.Secrets {
 		p.Secrets[i].Hosts = slices.Clone(p.Secrets[i].Hosts)

@@ -169,10 +169,23 @@ func (m *Manifest) Problems() (list []error) {
 		list = append(list, refusal.Invalid("manifest: %w", err))
 	}
 	list = append(list, m.healthProblems()...)
+	return append(list, m.MissingOperations(permission.ValidOperation)...)
+}
+
+// MissingOperations lists the operations that the plugin cannot live without and that are
+// neither of the contract nor, as has says, the embedder's. [Manifest.Problems] takes every
+// name that an embedder's operation may have.
+func (m *Manifest) MissingOperations(has func(op string) bool) (list []error) {
 	for _, op := range m.Requires {
-		if !slices.Contains(Operations(), op) {
-			list = append(list, refusal.Unsupported("plugin needs the operation %q, which this host does not have", guesttext.Clean(op)).WithHint("update the host"))
+		if slices.Contains(Operations(), op) || has(op) {
+			continue
 		}
+		err := refusal.Unsupported("plugin needs the operation %q, which this host does not have", guesttext.Clean(op))
+		if permission.ValidOperation(op) {
+			list = append(list, err.WithHint("update the host, or add the operation to the option Operations of the runtime"))
+			continue
+		}
+		list = append(list, err.WithHint("update the host"))
 	}
 	return list
 }

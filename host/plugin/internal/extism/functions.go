@@ -67,9 +67,16 @@ func Functions() []Function {
 	}
 }
 
-// UserFunctions returns the functions of UserModule.
+// UserFunctions returns the functions of UserModule that every host has.
 func UserFunctions() []Function {
 	return []Function{{"agenthost_call", []byte{i64, i64}, []byte{i64}, func(s *State, stack []uint64) {
 		stack[0] = s.operate(stack[0], stack[1])
 	}}}
+}
+
+// OperationFunction returns the function of UserModule that runs one operation: it takes
+// the block of a request and gives that of the response.
+func OperationFunction(name, op string) Function {
+	return Function{Name: name, Params: []byte{i64}, Results: []byte{i64},
+		Call: func(s *State, stack []uint64) { stack[0] = s.operateAs(op, stack[0]) }}
 }

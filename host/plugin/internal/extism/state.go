@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
@@ -242,4 +243,17 @@ func (s *State) operate(op, request uint64) uint64 {
 			WithHint("the plugin is broken; see pdk/ABI.md"))
 	}
 	return s.memory.put(s.host.Answer(string(name), slices.Clone(s.memory.read(request))))
+}
+
+// operateAs returns the block of what one operation answers to the block of a request. An
+// error ends the call, as that of a host function does in Extism's own hosts.
+func (s *State) operateAs(op string, request uint64) uint64 {
+	m := s.memory.meter
+	response, err := s.host.Operate(op, slices.Clone(s.memory.read(request)))
+	if err != nil {
+		e := *fault.ForClient(err, "")
+		e.Message = m.Subject() + ": " + e.Message
+		m.StopBlameless(&e)
+	}
+	return s.memory.put(response)
 }

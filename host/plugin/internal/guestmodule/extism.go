@@ -32,7 +32,9 @@ func (m Module) extismImportProblem(imp wasmmeter.Import) error {
 	switch imp.Module {
 	case extism.EnvModule:
 	case extism.UserModule:
-		offered = extism.UserFunctions()
+		if offered = m.User; offered == nil {
+			offered = extism.UserFunctions()
+		}
 	case abi.ImportModule:
 		return refusal.Invalid("it imports from both %s and %s", abi.ImportModule, extism.EnvModule).WithHint("build it for one of them")
 	default:
@@ -45,7 +47,7 @@ func (m Module) extismImportProblem(imp wasmmeter.Import) error {
 	switch {
 	case i < 0 && imp.Module == extism.UserModule:
 		return refusal.Unsupported("it imports %q %q, a function of another host", imp.Module, guesttext.Clean(imp.Name)).
-			WithHint("this host offers agenthost_call; see pdk/ABI.md")
+			WithHint("this host offers %s; see pdk/ABI.md", functionNames(offered))
 	case i < 0:
 		return refusal.Unsupported("it imports %q %q, which this host does not offer to plugins", imp.Module, guesttext.Clean(imp.Name)).
 			WithHint("it is for hosts, or of another version of Extism; 1.x is known here")
@@ -57,6 +59,15 @@ func (m Module) extismImportProblem(imp wasmmeter.Import) error {
 		return refusal.Invalid("it imports %q %q with the type %s, not %s", imp.Module, imp.Name, sig, want).WithHint("update its Extism kit")
 	}
 	return nil
+}
+
+func functionNames(list []extism.Function) string {
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = f.Name
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 func extismSignature(f extism.Function) string {

@@ -30,7 +30,10 @@ const (
 
 // Module is a module as the calling conventions see it: which of them it has, and
 // why no call can be made to it.
-type Module struct{ Wasm *wasmmeter.Module }
+type Module struct {
+	Wasm *wasmmeter.Module
+	User []extism.Function // that this host offers to Extism plugins; nil: the contract's
+}
 
 // Convention returns the module's calling convention.
 func (m Module) Convention() Convention {

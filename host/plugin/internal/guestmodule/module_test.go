@@ -15,7 +15,7 @@ func read(t *testing.T, text string) Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Module{m}
+	return Module{Wasm: m}
 }
 
 func TestConventionFollowsFromImportsAndManifest(t *testing.T) {

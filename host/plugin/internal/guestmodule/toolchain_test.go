@@ -19,7 +19,7 @@ func TestManyForeignImportsAreOneShortProblem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := Module{s}.importProblems()
+	list := Module{Wasm: s}.importProblems()
 	if len(list) != 1 || len(list[0].Error()) > 1000 || !strings.Contains(list[0].Error(), "and 297 more: 300 functions") {
 		t.Errorf("%d problems: %.2000v", len(list), list)
 	}

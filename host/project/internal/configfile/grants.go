@@ -34,6 +34,8 @@ type Grants struct {
 	Queue    bool          `yaml:"queue"`
 	Clock    bool          `yaml:"clock"`
 	Random   bool          `yaml:"random"`
+
+	Operations []string `yaml:"operations"` // of the program that embeds the host
 }
 
 type SecretGrant struct {
@@ -60,6 +62,7 @@ func (c *Config) permissions(at KeyPath, g Grants) (plugin.Permissions, error) {
 	for _, h := range g.HTTP {
 		p.HTTP = append(p.HTTP, plugin.HTTPAccess(h))
 	}
+	p.Operations = g.Operations
 	for _, s := range g.Secrets {
 		p.Secrets = append(p.Secrets, plugin.SecretAccess{Name: s.Name, Hosts: s.Hosts})
 	}

@@ -96,6 +96,9 @@ func grantEntries(p plugin.Permissions) (list []grantEntry) {
 		}
 		list = append(list, e)
 	}
+	if len(p.Operations) > 0 {
+		list = append(list, grantEntry{key: "operations", items: p.Operations})
+	}
 	return list
 }
 

@@ -394,6 +394,8 @@ func keyDocs() map[string]keyDoc {
 		"Grants.clock":    say("Read the clock."),
 		"Grants.random":   say("Read random numbers."),
 
+		"Grants.operations": say("Operations of the program that embeds the host, by name."),
+
 		"SecretGrant.name":  need("The secret's name."),
 		"SecretGrant.hosts": need("The hosts that requests with it may go to."),
 	}

@@ -136,7 +136,7 @@ func (g *granting) checkAsked(word string, p plugin.Permissions) error {
 	}
 	given := grantwords.Words(g.plugin.Granted())
 	asks := strings.Join(grantwords.Asked(g.plugin.Manifest().Permissions), ", ")
-	isList := len(p.HTTP)+len(p.Secrets) > 0 // the plugin may ask for a part of a list
+	isList := len(p.HTTP)+len(p.Secrets)+len(p.Operations) > 0 // the plugin may ask for a part of a list
 	if len(given) > 0 && (isList || slices.Equal(given, grantwords.Words(p))) {
 		return nil
 	}
