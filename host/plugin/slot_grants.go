@@ -40,10 +40,45 @@ func (s *Slot) hold(v *version) (VersionState, error) {
 // permission_denied if a version stays held back, invalid_argument for
 // permissions that make no sense.
 func (s *Slot) Grant(ctx context.Context, granted Permissions) error {
-	if err := s.begin(ctx, false); err != nil {
+	change, err := s.PrepareGrant(ctx, granted)
+	if err != nil {
 		return err
 	}
-	defer s.end()
+	return change.Commit()
+}
+
+// GrantChange is a grant that has been checked and is not made yet. Other changes of its slot
+// wait until it is committed or canceled, one of which its owner must do, once.
+type GrantChange struct {
+	slot    *Slot
+	granted Permissions
+}
+
+// PrepareGrant checks a grant and waits until no other change of the slot is made, so that the
+// grants of several slots are made all or none. Code invalid_argument for permissions that make
+// no sense; that of ctx; that of a slot that is closed.
+func (s *Slot) PrepareGrant(ctx context.Context, granted Permissions) (*GrantChange, error) {
+	if err := granted.Check(); err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "grants of plugin %q: %w", s.id, err)
+	}
+	if err := s.begin(ctx, false); err != nil {
+		return nil, err
+	}
+	return &GrantChange{s, granted.Clone()}, nil
+}
+
+// Cancel leaves the grants of the slot.
+func (c *GrantChange) Cancel() { c.slot.end() }
+
+// Commit makes the grant. It fails as [Slot.Grant] does where a version stays held back; the
+// permissions are granted all the same.
+func (c *GrantChange) Commit() error {
+	defer c.slot.end()
+	return c.slot.grant(c.granted)
+}
+
+// grant is Grant for the caller whose turn it is.
+func (s *Slot) grant(granted Permissions) error {
 	held, err := s.setGrants(granted)
 	if held == nil || err != nil {
 		return err
@@ -70,10 +105,6 @@ func (s *Slot) Granted() Permissions {
 // setGrants grants something to every version that serves or may, and returns
 // the one that is held back.
 func (s *Slot) setGrants(granted Permissions) (held *version, err error) {
-	granted = granted.Clone()
-	if err := granted.Check(); err != nil {
-		return nil, host.Errorf(host.InvalidArgument, "grants of plugin %q: %w", s.id, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.granted = granted

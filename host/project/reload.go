@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/share"
@@ -33,13 +32,13 @@ type Reloader struct {
 	changing sync.Mutex             // held while plugins change, until the old versions' calls have ended
 	trees    map[string]*watch.Tree // nil entries are not watched
 	config   *watch.Tree
-	mcpLock  *watch.Tree     // the accepted definitions of MCP servers
-	building map[string]bool // plugins whose saved sources Poll builds, by id
-	shared   *deployments    // nil without a database; set by Follow
-	gone     map[string]int  // consecutive polls that did not find a plugin's source, by id
+	mcpLock  *watch.Tree    // the accepted definitions of MCP servers
+	shared   *deployments   // nil without a database; set by Follow
+	gone     map[string]int // consecutive polls that did not find a plugin's source, by id
+
+	builds runningBuilds
 
 	mu             sync.Mutex
-	builds         map[string]chan struct{}  // full while a plugin is built and read, by id
 	sources        map[string]string         // the files of plugins' modules, by id
 	versionSources map[string]map[int]string // the files of their versions, by number
 }
@@ -47,7 +46,7 @@ type Reloader struct {
 // NewReloader returns a reloader for a project that was opened with Replaceable. It
 // reports the reloading of saved files with say, whose arguments include errors.
 func NewReloader(p *Project, say func(format string, args ...any)) *Reloader {
-	r := &Reloader{project: p, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}, building: map[string]bool{}, builds: map[string]chan struct{}{}}
+	r := &Reloader{project: p, say: say, sources: map[string]string{}, versionSources: map[string]map[int]string{}, trees: map[string]*watch.Tree{}, gone: map[string]int{}}
 	for _, s := range p.plugins.slots() {
 		r.sources[s.ID()] = p.plugins.path(s.ID())
 		r.recordSource(s.ID(), 1, r.sources[s.ID()])
@@ -202,9 +201,9 @@ func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 }
 
 // read reads the module at a plugin's path.
-func (r *Reloader) read(ctx context.Context, id, path string, progress func(string)) ([]byte, error) {
+func (r *Reloader) read(ctx context.Context, id, path string) ([]byte, error) {
 	if !share.IsReference(path) {
-		return r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, path, progress)
+		return r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, path, r.sayStep)
 	}
 	m, err := r.project.plugins.shared(ctx, id, path)
 	if err != nil {
@@ -217,20 +216,24 @@ func (r *Reloader) read(ctx context.Context, id, path string, progress func(stri
 // plugin if the module differs. Other changes wait for the reading only. Code conflict if
 // the plugin has changed meanwhile.
 func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) {
-	progress := func(what string) { r.say("%s ...", what) }
 	id, path := s.ID(), r.sourcePaths()[s.ID()]
 	if r.project.plugins.buildDir(id, path) == "" {
 		r.changing.Lock()
 		defer r.changing.Unlock()
-		return r.replace(ctx, s, progress)
+		return r.replace(ctx, s)
 	}
-	end, err := r.beginBuild(ctx, id)
+	end, err := r.builds.begin(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	before := servingDigest(s)
-	built, err := r.project.plugins.buildSource(ctx, id, true, progress)
+	return r.build(ctx, s, path)
+}
+
+// build is reload of a plugin that has a command, by the caller whose build of it runs.
+func (r *Reloader) build(ctx context.Context, s *plugin.Slot, path string) (*Change, error) {
+	id, before := s.ID(), servingDigest(s)
+	built, err := r.project.plugins.buildSource(ctx, id, true, r.sayStep)
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if tree := r.trees[id]; tree != nil && built != nil {
@@ -243,24 +246,7 @@ func (r *Reloader) reload(ctx context.Context, s *plugin.Slot) (*Change, error) 
 		return nil, host.Errorf(host.Conflict, "plugin %q was loaded, rolled back or unloaded while it was built", id).
 			WithHint("reload it to use what was built: agenthost plugin reload %s", termtext.ShellWord(id))
 	}
-	return r.replace(ctx, s, progress)
-}
-
-// beginBuild waits until no other build of a plugin runs. end lets the next one run.
-func (r *Reloader) beginBuild(ctx context.Context, id string) (end func(), err error) {
-	r.mu.Lock()
-	one := r.builds[id]
-	if one == nil {
-		one = make(chan struct{}, 1)
-		r.builds[id] = one
-	}
-	r.mu.Unlock()
-	select {
-	case one <- struct{}{}:
-		return func() { <-one }, nil
-	case <-ctx.Done():
-		return nil, fault.ContextError(ctx)
-	}
+	return r.replace(ctx, s)
 }
 
 // servingDigest returns the digest of a plugin's module that serves, "" if none does.
@@ -273,9 +259,9 @@ func servingDigest(s *plugin.Slot) string {
 
 // replace reads a plugin's module and replaces the plugin if the module differs. r.changing is
 // held.
-func (r *Reloader) replace(ctx context.Context, s *plugin.Slot, progress func(string)) (*Change, error) {
+func (r *Reloader) replace(ctx context.Context, s *plugin.Slot) (*Change, error) {
 	path := r.sourcePaths()[s.ID()]
-	wasm, err := r.read(ctx, s.ID(), path, progress)
+	wasm, err := r.read(ctx, s.ID(), path)
 	if err != nil {
 		return nil, ofPlugin(s.ID(), err)
 	}
@@ -371,7 +357,7 @@ func (r *Reloader) Watch() {
 // are reported with say, and the version before stays.
 func (r *Reloader) Refresh(ctx context.Context) {
 	for _, id := range r.look(ctx) {
-		r.reloadSaved(ctx, id)
+		r.reloadSaved(ctx, id, r.reload)
 	}
 }
 
@@ -392,7 +378,7 @@ func (r *Reloader) look(ctx context.Context) (saved []string) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.trees)) {
 		switch {
-		case r.building[id]:
+		case r.builds.runs(id): // it looks at the source itself
 		case r.trees[id].Changed():
 			saved = append(saved, id)
 		default:
@@ -402,12 +388,12 @@ func (r *Reloader) look(ctx context.Context) (saved []string) {
 	return saved
 }
 
-// reloadSaved reloads a plugin whose source was saved.
-func (r *Reloader) reloadSaved(ctx context.Context, id string) {
+// reloadSaved reloads a plugin whose source was saved, with reload.
+func (r *Reloader) reloadSaved(ctx context.Context, id string, reload func(context.Context, *plugin.Slot) (*Change, error)) {
 	s, err := r.slot(id)
 	var c *Change
 	if err == nil {
-		c, err = r.reload(ctx, s)
+		c, err = reload(ctx, s)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -437,6 +423,8 @@ func (r *Reloader) lookForSource(id string) {
 		r.sayFailed(id, host.Errorf(host.NotFound, "plugin %q: %s is gone", id, path))
 	}
 }
+
+func (r *Reloader) sayStep(what string) { r.say("%s ...", what) }
 
 func (r *Reloader) sayFailed(id string, err error) {
 	r.say("%s", err)
@@ -477,48 +465,13 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 	r.say("%s: grants, tenants, prices and MCP servers are taken", next.Name)
 }
 
+// regrant has the changes of a configuration count that need no restart.
 func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
-	priced := *next
-	priced.Models = r.project.config.Models // the prices are those of the models that serve, by their names at their providers
-	settings, err := readTenantSettings(&priced)
+	change, err := readReconfiguration(r.project, next)
 	if err != nil {
 		return err
 	}
-	granted := map[string]plugin.Permissions{}
-	for id := range next.Plugins {
-		p, err := next.Granted(id)
-		if err != nil {
-			return err
-		}
-		granted[id] = p
-	}
-	servers, err := r.project.builder.mcp.read(next)
-	if err != nil {
-		return err
-	}
-	if err := r.project.tenants.take(next, settings); err != nil {
-		return err
-	}
-	for _, s := range r.project.plugins.slots() {
-		p, configured := granted[s.ID()]
-		if !configured {
-			continue
-		}
-		switch err := s.Grant(ctx, p); {
-		case host.CodeOf(err) == host.PermissionDenied: // the grants apply, and a version still lacks approval
-			r.say("%s", err)
-		case err != nil:
-			return next.Wrap(err, configfile.Keys("plugins", s.ID(), "grant"))
-		}
-	}
-	if err := r.project.builder.mcp.take(servers); err != nil { // the last: it ends sessions and processes
-		return err
-	}
-	r.project.config.Tenants, r.project.config.Prices, r.project.config.MCP = next.Tenants, next.Prices, next.MCP
-	if r.project.retention != nil {
-		r.project.retention.take(next)
-	}
-	return nil
+	return change.take(ctx, r.say)
 }
 
 // withoutGrants returns a configuration without the parts that can change while it is
@@ -545,14 +498,20 @@ func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 	wg.Go(func() {
 		watch.Poll(ctx, pollInterval, func() time.Duration {
 			for _, id := range r.look(ctx) {
-				if r.project.plugins.buildDir(id, r.sourcePaths()[id]) == "" {
-					r.reloadSaved(ctx, id)
+				path := r.sourcePaths()[id]
+				if r.project.plugins.buildDir(id, path) == "" {
+					r.reloadSaved(ctx, id, r.reload)
 					continue
 				}
-				r.setBuilding(id, true)
+				end, free := r.builds.tryBegin(id)
+				if !free { // a build that has begun meanwhile builds what was saved
+					continue
+				}
 				wg.Go(func() {
-					r.reloadSaved(ctx, id)
-					r.setBuilding(id, false)
+					defer end()
+					r.reloadSaved(ctx, id, func(ctx context.Context, s *plugin.Slot) (*Change, error) {
+						return r.build(ctx, s, path)
+					})
 				})
 			}
 			return pollInterval
@@ -562,11 +521,4 @@ func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 		cancel()
 		wg.Wait()
 	}
-}
-
-// setBuilding records whether Poll builds a plugin, whose source it does not look at then.
-func (r *Reloader) setBuilding(id string, building bool) {
-	r.changing.Lock()
-	defer r.changing.Unlock()
-	r.building[id] = building
 }

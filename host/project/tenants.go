@@ -114,11 +114,26 @@ func (s *tenantSet) ResetTenant(id string) error {
 }
 
 // take applies the settings of a saved configuration to the tenants without records, and
-// its prices to the next calls of models.
+// its prices to the next calls of models. If it fails the settings before stay.
 func (s *tenantSet) take(c *configfile.Config, next *tenantSettings) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.configured
+	if err := s.apply(c, before, next); err != nil {
+		return errors.Join(err, s.apply(c, next, before))
+	}
+	return nil
+}
+
+// settings returns the settings that count.
+func (s *tenantSet) settings() *tenantSettings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.configured
+}
+
+// apply replaces settings. s.mu is held.
+func (s *tenantSet) apply(c *configfile.Config, before, next *tenantSettings) error {
 	s.configured = next
 	if err := s.ledger.SetPrices(next.prices); err != nil {
 		return c.Wrap(err, configfile.Keys("prices"))
