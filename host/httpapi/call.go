@@ -71,7 +71,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, of *route) (*call, c
 }
 
 // tenant returns whose data or rights the request is about: the tenant in an
-// administrator's path, or that of the credential. It is "" for what is the host's.
+// administrator's path, or that of the credential. It is "" for a thing of the host's.
 func (c *call) tenant() string {
 	if of := c.r.PathValue("tenant"); of != "" || c.route.admin && c.principal.Admin {
 		return of

@@ -149,7 +149,7 @@ func (h *responseHandlers) create(c *call) error {
 	return h.answerKept(c, n, run, result, &opts)
 }
 
-// before returns what is known of the response that the same request has made or begun before:
+// before returns the record of the response that the same request has made or begun before:
 // its record, or one with the thread alone while it is made. It is nil for the first request.
 func (h *responseHandlers) before(c *call, n *newResponse) (*responses.Record, error) {
 	if !n.key.given() {

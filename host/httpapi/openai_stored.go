@@ -48,7 +48,7 @@ func (h *responseHandlers) get(c *call) error {
 	return h.answerStored(c, r, c.query.text("stream") == "true", from)
 }
 
-// answerStored answers with a stored response: as it is now, or its events from a number on.
+// answerStored answers with a stored response: its state at this moment, or its events from a number on.
 func (h *responseHandlers) answerStored(c *call, r *responses.Record, streamed bool, from int64) error {
 	if r.Ended && !streamed {
 		return c.answer(r.Response)

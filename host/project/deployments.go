@@ -411,7 +411,7 @@ func (r *Reloader) announceDeployments(ctx context.Context, err error, what stri
 	return nil
 }
 
-// read returns the record of a plugin, at revision 0 if there is none.
+// read returns the record of a plugin, at revision 0 if the store has no record.
 func (d *deployments) read(ctx context.Context, id string) (rec deployment, revision uint64, err error) {
 	revision, err = d.get(ctx, deploymentKeys.With(id), &rec)
 	return rec, revision, err

@@ -156,7 +156,7 @@ var scriptSuffixes = []string{".js", ".mjs"}
 func IsScript(name string) bool { return slices.Contains(scriptSuffixes, filepath.Ext(name)) }
 
 // PackScript returns the plugin that a script makes by pack, which is of pdk/js. Code
-// invalid_argument for what is no script.
+// invalid_argument for text that is no script.
 func PackScript(name string, text []byte, pack func([]byte) ([]byte, error)) ([]byte, error) {
 	wasm, err := pack(text)
 	if err != nil {

@@ -114,7 +114,7 @@ type liveRun struct {
 	last *host.Event // that of the run's end, which another host may have to produce; of the run's goroutine
 }
 
-// snapshot returns the run as it is now.
+// snapshot returns the run at this moment.
 func (l *liveRun) snapshot() *Run {
 	next := l.events.next()
 	l.mu.Lock()

@@ -90,7 +90,7 @@ type threadKeeper interface {
 	ContentOf(ctx context.Context, tenant, thread, run string) (string, error)
 }
 
-// threadsOf returns the threads beside a journal; nil if there are none.
+// threadsOf returns the threads beside a journal; nil if the store keeps no threads.
 func threadsOf(journal host.Journal) threadKeeper {
 	if j, ok := journal.(*Journal); ok {
 		keeper, _ := j.store.(threadKeeper)
