@@ -47,7 +47,7 @@ func (c *call) takeKey(body any) (requestKey, error) {
 	if err != nil {
 		return k, err
 	}
-	return k, c.rememberKey(&k, body)
+	return k, k.remember(c, body)
 }
 
 // readKey reads the idempotency key of a call.
@@ -63,8 +63,8 @@ func (c *call) readKey() (requestKey, error) {
 	return k, nil
 }
 
-// rememberKey remembers the key of a call with the request, whose body is body.
-func (c *call) rememberKey(k *requestKey, body any) error {
+// remember remembers the key of a call with the request, whose body is body.
+func (k *requestKey) remember(c *call, body any) error {
 	store := c.api.options.Idempotency
 	if store == nil || !k.given() {
 		return nil

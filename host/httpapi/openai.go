@@ -172,7 +172,7 @@ func (a *ask) readKey(c *call, raw []byte) (err error) {
 
 // rememberKey remembers the key with the request, when all that it names has been found.
 func (a *ask) rememberKey(c *call, raw []byte) error {
-	return c.rememberKey(&a.key, json.RawMessage(raw))
+	return a.key.remember(c, json.RawMessage(raw))
 }
 
 // attempt returns the id of a run that a request starts in place of first, when it was sent

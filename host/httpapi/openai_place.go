@@ -31,7 +31,7 @@ func (h *responseHandlers) place(c *call, n *newResponse) error {
 
 // findPrevious reads the response that a request continues. A request that names an unknown one
 // is refused before its idempotency key is taken.
-func (h *responseHandlers) findPrevious(c *call, n *newResponse) error {
+func (n *newResponse) findPrevious(c *call, h *responseHandlers) error {
 	if n.in.PreviousResponse == "" {
 		return nil
 	}

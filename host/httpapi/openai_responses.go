@@ -89,7 +89,7 @@ func (h *responseHandlers) create(c *call) error {
 		return err
 	}
 	if before == nil {
-		if err := h.findPrevious(c, n); err != nil {
+		if err := n.findPrevious(c, h); err != nil {
 			return err
 		}
 	}
@@ -149,8 +149,8 @@ func (h *responseHandlers) create(c *call) error {
 	return h.answerKept(c, n, run, result, &opts)
 }
 
-// before returns the record of the response that the same request has made or begun before:
-// its record, or one with the thread alone while it is made. It is nil for the first request.
+// before returns the record of the response that the same request has made or begun before;
+// while it is made, one with the thread alone. It is nil for the first request.
 func (h *responseHandlers) before(c *call, n *newResponse) (*responses.Record, error) {
 	if !n.key.given() {
 		return nil, nil

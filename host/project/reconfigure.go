@@ -22,7 +22,8 @@ type reconfiguration struct {
 }
 
 // readReconfiguration reads what a saved configuration changes, and checks it.
-func readReconfiguration(p *Project, next *configfile.Config) (_ *reconfiguration, err error) {
+func (r *Reloader) readReconfiguration(next *configfile.Config) (_ *reconfiguration, err error) {
+	p := r.project
 	c := &reconfiguration{project: p, config: next, grants: map[string]plugin.Permissions{}}
 	priced := *next
 	priced.Models = p.config.Models // the prices are those of the models that serve, by their names at their providers

@@ -68,7 +68,7 @@ func TestAReloadWhoseLaterGrantFailsChangesNothing(t *testing.T) {
 // A name of an MCP server that a program has set is refused last, when tenants have been taken.
 func TestAReloadWhoseServersAreRefusedKeepsTheTenants(t *testing.T) {
 	l := steerable(t, func(string, ...any) {})
-	change, err := readReconfiguration(l.project, l.project.config)
+	change, err := l.readReconfiguration(l.project.config)
 	if err != nil {
 		t.Fatal(err)
 	}

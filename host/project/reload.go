@@ -467,7 +467,7 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 
 // regrant has the changes of a configuration count that need no restart.
 func (r *Reloader) regrant(ctx context.Context, next *configfile.Config) error {
-	change, err := readReconfiguration(r.project, next)
+	change, err := r.readReconfiguration(next)
 	if err != nil {
 		return err
 	}
