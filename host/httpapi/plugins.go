@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -19,7 +20,7 @@ import (
 // Plugins are the uploaded plugins of tenants, and those of tenant "", which are shared with
 // all of them. *library.Library is one.
 type Plugins interface {
-	Upload(ctx context.Context, tenant, id string, module io.Reader) (*library.Version, error)
+	Upload(ctx context.Context, tenant, id string, module io.Reader, signatures ...[]byte) (*library.Version, error)
 	List(ctx context.Context, tenant, after string, limit int) (page []*library.Plugin, next string, err error)
 	Shared(ctx context.Context, tenant, after string, limit int) (page []*library.Plugin, next string, err error)
 	Get(ctx context.Context, tenant, id string) (*library.Plugin, error)
@@ -44,6 +45,12 @@ type PluginPage struct {
 
 // sharedParam has a tenant see what it has beside its own plugins.
 var sharedParam = param{name: "shared", kind: "boolean", doc: "true lists the plugins of the host that serve the tenant in place of its own: each with its version that serves, and without what it may do"}
+
+// signatureParam has the signature of an upload, for hosts that ask for one.
+var signatureParam = param{name: "Plugin-Signature", kind: "string", doc: "a signature of the module, in the form of minisign: the content of FILE.minisig in base64. A host may ask for one by a key that it trusts; the header may come more than once"}
+
+// maxPluginSignatures bounds those of one upload.
+const maxPluginSignatures = 8
 
 // wasmType is the media type of modules.
 const wasmType = "application/wasm"
@@ -95,7 +102,7 @@ func (h *pluginHandlers) routes() []*route {
 	return []*route{
 		{method: "GET", path: pathOfPlugins, id: "listPlugins", group: "plugins", scope: ReadPlugins, query: pages,
 			summary: "List the tenant's own plugins, by their ids.", answer: PluginPage{}, handle: h.listPlugins},
-		{method: "POST", path: one + "/versions", id: "uploadPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.upload", takes: wasmType,
+		{method: "POST", path: one + "/versions", id: "uploadPlugin", group: "plugins", scope: WritePlugins, audit: "plugin.upload", takes: wasmType, headers: []param{signatureParam},
 			summary: "Upload a WebAssembly module as a version of a plugin, which is made if it does not exist. It is checked and described, and serves when it is activated. A module that the plugin has is answered with its version.",
 			status:  http.StatusCreated, answer: library.Version{}, handle: h.uploadPlugin},
 		{method: "GET", path: one, id: "getPlugin", group: "plugins", scope: ReadPlugins,
@@ -234,16 +241,35 @@ func (h *pluginHandlers) uploadPlugin(c *call) error {
 	if err := c.bodyIs(wasmType, octets); err != nil {
 		return err
 	}
+	signatures, err := pluginSignatures(c.r.Header)
+	if err != nil {
+		return err
+	}
 	if err := c.audit.record(); err != nil {
 		return err
 	}
 	file := c.upload(c.api.options.Bounds.MaxModuleBytes)
-	v, err := h.plugins.Upload(c.ctx, h.owner(c), id, file)
+	v, err := h.plugins.Upload(c.ctx, h.owner(c), id, file, signatures...)
 	if err != nil {
 		return file.fault(err)
 	}
 	c.w.Header().Set("Location", strings.TrimSuffix(c.route.path, "{plugin}/versions")+url.PathEscape(id))
 	return c.answer(v)
+}
+
+// pluginSignatures returns the signatures that come with an upload.
+func pluginSignatures(h http.Header) (list [][]byte, err error) {
+	for _, text := range h.Values(signatureParam.name) {
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil, host.Errorf(host.InvalidArgument, "the header %s is not base64", signatureParam.name).WithHint("send the content of FILE.minisig in base64, in one line")
+		}
+		list = append(list, raw)
+	}
+	if len(list) > maxPluginSignatures {
+		return nil, host.Errorf(host.InvalidArgument, "the upload has %d signatures, more than %d", len(list), maxPluginSignatures)
+	}
+	return list, nil
 }
 
 func (h *pluginHandlers) deletePlugin(c *call) error {

@@ -37,7 +37,10 @@ var _ erasure.Part = (*lateLibrary)(nil)
 func (p *Project) openLibrary(ctx context.Context) error {
 	l := &p.plugins.library
 	l.open = func(ctx context.Context) (*library.Library, error) {
-		return library.Open(ctx, p.data.Driver, p.plugins.runtime, &library.Options{Plans: p.tenants.store, Logger: p.logger})
+		trusts := func(tenant string, module []byte, signatures [][]byte) error {
+			return p.tenants.settings().uploads.check(tenant, module, signatures)
+		}
+		return library.Open(ctx, p.data.Driver, p.plugins.runtime, &library.Options{Plans: p.tenants.store, Trusts: trusts, Logger: p.logger})
 	}
 	p.closers.add(l.close) // before the runtime
 	if !p.live {

@@ -171,8 +171,21 @@ func (s *pluginSet) source(ctx context.Context, name string, progress func(strin
 		if _, err := s.buildSource(ctx, name, false, progress); err != nil {
 			return nil, err
 		}
+		return s.readFile(ctx, name, where, progress)
 	}
 	return s.modules.Read(ctx, s.runtime, where, progress)
+}
+
+// readFile reads the module of a plugin from a file or a directory, if it is trusted.
+func (s *pluginSet) readFile(ctx context.Context, id, where string, progress func(string)) (*Module, error) {
+	from, err := s.modules.Read(ctx, s.runtime, where, progress)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(where, configfile.BuiltinPrefix) {
+		return from, nil
+	}
+	return from, checkFile(s.config, id, where, from.Wasm)
 }
 
 // embedded reads a plugin that was built into the binary: the module beside the

@@ -108,7 +108,7 @@ func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Pe
 	if id == "" || path == "" {
 		return nil, host.Errorf(host.InvalidArgument, "a load needs an id and a path")
 	}
-	from, err := r.project.plugins.modules.Read(ctx, r.project.plugins.runtime, path, nil)
+	from, err := r.project.plugins.readFile(ctx, id, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,11 @@ func (r *Reloader) Reload(ctx context.Context, id string) ([]*Change, error) {
 // read reads the module at a plugin's path.
 func (r *Reloader) read(ctx context.Context, id, path string) ([]byte, error) {
 	if !share.IsReference(path) {
-		return r.project.plugins.modules.ReadModule(ctx, r.project.plugins.runtime, path, r.sayStep)
+		from, err := r.project.plugins.readFile(ctx, id, path, r.sayStep)
+		if err != nil {
+			return nil, err
+		}
+		return from.Wasm, nil
 	}
 	m, err := r.project.plugins.shared(ctx, id, path)
 	if err != nil {

@@ -12,9 +12,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/share"
-	"github.com/agenthost/agenthost/host/plugin/signature"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
@@ -100,48 +98,10 @@ func (s *sharing) reference(source string) (share.Reference, error) {
 	return ref, err
 }
 
-// trusts are the policies that a plugin of the configuration is held to: that of the
-// project, and that of each tenant that has the plugin.
-func (s *sharing) trusts(id string) (map[string]*share.Policy, error) {
-	all := map[string]*share.Policy{}
-	add := func(whose string, t *configfile.Trust, at configfile.KeyPath) error {
-		if t == nil {
-			return nil
-		}
-		p := &share.Policy{From: t.From, Keys: map[string]signature.PublicKey{}}
-		for name, text := range t.Keys {
-			key, err := signature.ParsePublicKey(text)
-			if err != nil {
-				return s.config.Wrap(err, at.To("keys", name))
-			}
-			p.Keys[name] = key
-		}
-		all[whose] = p
-		return nil
-	}
-	if err := add("the project", s.config.Share.Trust, configfile.Keys("share", "trust")); err != nil {
-		return nil, err
-	}
-	only := s.config.Plugins[id].Tenants
-	for _, name := range slices.Sorted(maps.Keys(s.config.Tenants)) {
-		t := s.config.Tenants[name]
-		if len(only) > 0 && !slices.Contains(only, name) || t.Plugins != nil && !slices.Contains(t.Plugins, id) {
-			continue
-		}
-		if err := add("tenant "+name, t.Trust, configfile.Keys("tenants", name, "trust")); err != nil {
-			return nil, err
-		}
-	}
-	if len(only) > 0 || s.config.AnyTenant.Plugins != nil && !slices.Contains(s.config.AnyTenant.Plugins, id) {
-		return all, nil
-	}
-	return all, add("any tenant", s.config.AnyTenant.Trust, configfile.Keys("any_tenant", "trust"))
-}
-
 // checked pulls a plugin and holds it to every policy that it is under, before a byte of
 // it is read as a module.
 func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (a *share.Artifact, signer string, err error) {
-	policies, err := s.trusts(id)
+	policies, err := trustsOf(s.config, id)
 	if err != nil {
 		return nil, "", err
 	}
@@ -155,7 +115,7 @@ func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (
 		return nil, "", err
 	}
 	for _, whose := range names {
-		by, err := policies[whose].CheckSigned(a)
+		by, err := policies[whose].CheckSigned(ref, a)
 		if err != nil {
 			return nil, "", trustError(whose, err)
 		}
@@ -164,12 +124,6 @@ func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (
 		}
 	}
 	return a, signer, nil
-}
-
-func trustError(whose string, err error) error {
-	e := *fault.AsError(err)
-	e.Message, e.Err = "by the trust of "+whose+": "+e.Message, err
-	return &e
 }
 
 // module returns the module of a plugin that the configuration names by a reference: the

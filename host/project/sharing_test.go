@@ -250,3 +250,104 @@ func TestAProjectPullsFromARegistryAndStartsWithoutIt(t *testing.T) {
 		t.Errorf("a start without the registry and the cache: %v, want code unavailable", err)
 	}
 }
+
+func TestFilesAreSignedWhereTheTrustAsksForIt(t *testing.T) {
+	public, private, err := signature.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stranger, err := signature.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := "trust: {files: signed, keys: {acme: " + public.String() + "}}"
+	for name, row := range map[string]struct {
+		more string
+		by   *signature.PrivateKey
+		want host.Code
+	}{
+		"unsigned, by default":             {"", nil, ""},
+		"unsigned":                         {"share: {" + trust + "}", nil, host.PermissionDenied},
+		"signed":                           {"share: {" + trust + "}", &private, ""},
+		"signed by a stranger":             {"share: {" + trust + "}", &stranger, host.PermissionDenied},
+		"unsigned, for a tenant":           {"tenants: {globex: {" + trust + "}}", nil, host.PermissionDenied},
+		"no key is trusted":                {"share: {trust: {files: signed}}", nil, host.InvalidArgument},
+		"a choice that there is not":       {"share: {trust: {files: maybe}}", nil, host.InvalidArgument},
+		"repositories of an unknown key":   {"share: {trust: {repositories: {acme: [ghcr.io/acme]}}}", nil, host.InvalidArgument},
+		"signed, and uploads are not said": {"share: {" + strings.Replace(trust, "files: signed", "files: signed, uploads: allow", 1) + "}", &private, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write := func(name, text string) {
+				t.Helper()
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("agenthost.yaml", "version: 1\nmodels: {m: {provider: scripted}}\nplugins: {tool: {path: tool.wasm}}\nagents: {clerk: {model: m, tools: [tool]}}\n"+row.more)
+			write("tool.wasm", string(goodGuest(t)))
+			if row.by != nil {
+				sig, err := row.by.Sign(goodGuest(t), "tool")
+				if err != nil {
+					t.Fatal(err)
+				}
+				write("tool.wasm.minisig", string(sig))
+			}
+			if err := openShared(t, dir); row.want == "" && err != nil || row.want != "" && host.CodeOf(err) != row.want {
+				t.Errorf("open = %v, want code %q", err, row.want)
+			}
+		})
+	}
+}
+
+func TestUploadsAreSignedWhereTheTrustAsksForIt(t *testing.T) {
+	public, private, err := signature.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, _ := sharedProject(t, "share: {}\ntenants: {acme: {trust: {uploads: signed, keys: {acme: "+public.String()+"}}}}\n", &share.Artifact{Module: goodGuest(t)})
+	text, err := os.ReadFile(filepath.Join(dir, "agenthost.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), "plugins: {tool: {path: \"oci-layout:dist:1\"}}\n", "", 1))
+	if err := os.WriteFile(filepath.Join(dir, "agenthost.yaml"), []byte(strings.Replace(string(text), ", tools: [tool]", "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	getenv := func(name string) string {
+		return map[string]string{"AGENTHOST_CACHE": filepath.Join(dir, "cache")}[name]
+	}
+	p, err := project.Load(t.Context(), dir, &project.Options{Getenv: getenv, Modules: project.NewModules(&project.ModulesOptions{Getenv: getenv})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	lib, err := p.Library(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := private.Sign(goodGuest(t), "tool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload := func(tenant, module string, signatures ...[]byte) host.Code {
+		_, err := lib.Upload(t.Context(), tenant, "tool", strings.NewReader(module), signatures...)
+		return host.CodeOf(err)
+	}
+	if code := upload("acme", "no module"); code != host.PermissionDenied {
+		t.Errorf("an unsigned upload: %q, want permission_denied before it is read", code)
+	}
+	if code := upload("acme", string(goodGuest(t))+"x", sig); code != host.PermissionDenied {
+		t.Errorf("an upload with the signature of another module: %q", code)
+	}
+	if code := upload("acme", string(goodGuest(t)), sig); code != "" {
+		t.Errorf("a signed upload: %q", code)
+	}
+	if code := upload("globex", string(goodGuest(t))); code != "" {
+		t.Errorf("an unsigned upload of a tenant without such a trust: %q", code)
+	}
+}

@@ -35,12 +35,13 @@ func (p *Project) Tenants() *tenants.Store { return p.tenants.store }
 // Audit returns the audit log of the project's data.
 func (p *Project) Audit() *audit.Log { return p.tenants.log }
 
-// tenantSettings are the settings of a configuration's tenants, by id, and the prices that
-// budgets of money count with.
+// tenantSettings are the settings of a configuration's tenants, by id, the prices that budgets of
+// money count with, and the trust in uploads.
 type tenantSettings struct {
 	plugins map[string]*plugin.Tenant
 	budgets map[string]*usage.Plan
 	prices  *usage.PriceTable
+	uploads *uploadTrust
 }
 
 func readTenantSettings(c *configfile.Config) (*tenantSettings, error) {
@@ -49,7 +50,8 @@ func readTenantSettings(c *configfile.Config) (*tenantSettings, error) {
 	if err := errors.Join(c.RuntimeTenants(&sandbox), c.Usage(&ledger)); err != nil {
 		return nil, err
 	}
-	return &tenantSettings{plugins: sandbox.Tenants, budgets: ledger.Tenants, prices: ledger.Prices}, nil
+	uploads, err := readUploadTrust(c)
+	return &tenantSettings{plugins: sandbox.Tenants, budgets: ledger.Tenants, prices: ledger.Prices, uploads: uploads}, err
 }
 
 // tenantSet sets the ledger and the sandbox to the plans of tenants that have records, and

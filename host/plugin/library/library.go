@@ -68,6 +68,11 @@ type Options struct {
 	// Plans has the grants of tenants' plugins. nil is plans that name no plugins.
 	Plans Plans
 
+	// Trusts, if set, refuses the upload of a tenant, or of the host (tenant ""), that its
+	// signatures are not enough for. It is called before anything of the module is read, and
+	// not for versions that are kept already.
+	Trusts func(tenant string, module []byte, signatures [][]byte) error
+
 	// Limits are those of every plugin of the library, over those of the runtime.
 	// ModuleBytes bounds an upload.
 	Limits plugin.Limits

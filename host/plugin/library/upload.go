@@ -17,6 +17,9 @@ import (
 // it as a version of a plugin, which is made if it does not exist. The version does not
 // serve until [Library.Activate]. Uploading a module that the plugin has returns its version.
 //
+// The signatures are those of the module for Options.Trusts, which is asked before anything of
+// the module is read.
+//
 // After an error nothing is kept. Codes:
 //
 //   - invalid_argument for bytes that are no module or beyond a limit, and for a manifest
@@ -24,7 +27,8 @@ import (
 //   - failed_precondition for a module that is made for another kind of host;
 //   - those of a call of a plugin, for a module that fails or breaks a limit when it
 //     describes itself;
-//   - permission_denied if the plan of the tenant does not have the plugin;
+//   - permission_denied if the plan of the tenant does not have the plugin, and that of
+//     Options.Trusts;
 //   - already_exists if the id is that of a shared plugin or, for a shared one, in use by a
 //     tenant;
 //   - resource_exhausted, which names the limit, for more versions, plugins or bytes than
@@ -32,7 +36,7 @@ import (
 //     on this host;
 //   - conflict if the same module is uploaded or removed by another request at the same
 //     time.
-func (l *Library) Upload(ctx context.Context, tenant, id string, module io.Reader) (*Version, error) {
+func (l *Library) Upload(ctx context.Context, tenant, id string, module io.Reader, signatures ...[]byte) (*Version, error) {
 	n, err := newName(tenant, id)
 	if err != nil {
 		return nil, err
@@ -47,6 +51,11 @@ func (l *Library) Upload(ctx context.Context, tenant, id string, module io.Reade
 	wasm, err := readModule(module, min(l.opts.Limits.ModuleBytes, modulekv.MaxBytes))
 	if err != nil {
 		return nil, err
+	}
+	if l.opts.Trusts != nil {
+		if err := l.opts.Trusts(tenant, wasm, signatures); err != nil {
+			return nil, err
+		}
 	}
 	u := &upload{name: n, wasm: wasm, digest: modulekv.Digest(wasm)}
 	if present, err := l.checkRoom(ctx, u); present != nil || err != nil {

@@ -117,10 +117,13 @@ func (r Reference) String() string {
 	return s
 }
 
+// repository returns HOST/REPOSITORY.
+func (r Reference) repository() string { return r.Registry + "/" + r.Repository }
+
 // Place returns the reference without its tag and digest: oci://HOST/REPOSITORY.
 func (r Reference) Place() string {
 	if r.Dir != "" {
 		return LayoutPrefix + r.Dir
 	}
-	return RegistryPrefix + r.Registry + "/" + r.Repository
+	return RegistryPrefix + r.repository()
 }

@@ -13,8 +13,19 @@ type ShareRegistry struct {
 	Addresses []string `yaml:"addresses"`
 }
 
-// Trust says which shared plugins are trusted.
+// Trust says which plugins are trusted.
 type Trust struct {
 	From []string          `yaml:"from"` // registries, and repositories of them; absent: any
 	Keys map[string]string `yaml:"keys"` // public keys, by name; absent: no signature is asked for
+
+	Repositories map[string][]string `yaml:"repositories"` // that a key may sign, by its name; absent: those that its signatures name
+
+	Files   string `yaml:"files"`   // of modules; allow (default) or signed
+	Uploads string `yaml:"uploads"` // of plugins; allow (default) or signed
 }
+
+// The choices of [Trust] for plugins that do not come from a registry.
+const (
+	TrustAllows = "allow"
+	TrustSigned = "signed"
+)

@@ -88,7 +88,7 @@ func (s *sharing) push() *cobra.Command {
 		Long: `Push a plugin to a registry (oci://HOST/NAME:TAG) or to a folder in the layout of OCI
 (oci-layout:DIR:TAG), and print its digest. The credentials are those of docker login.
 
-With --key it is signed. A signature in FILE.minisig, as minisign writes it, goes with it
+With --key it is signed for that repository: elsewhere the signature does not count. A signature in FILE.minisig, as minisign writes it, goes with it
 too.`,
 		Example: "  agenthost plugin push orders.wasm oci://ghcr.io/acme/orders:1.2.0 --key acme.key",
 		Args:    cli.Args(cobra.ExactArgs(2)),
@@ -237,7 +237,7 @@ func (s *sharing) signatures(file string, wasm []byte, ref share.Reference, m *p
 		if m != nil {
 			comment = strings.TrimSpace("plugin " + ui.OneLine(m.Name) + " " + ui.OneLine(m.Version))
 		}
-		sig, err := key.Sign(wasm, comment)
+		sig, err := key.Sign(wasm, share.SignedComment(ref, comment))
 		if err != nil {
 			return nil, err
 		}
