@@ -287,8 +287,8 @@ func newToolSet(tools []*Tool) (toolSet, error) {
 				WithHint("leave one out, or give one another name: a plugin's tools take a prefix or are renamed (prefix and rename of the plugin in agenthost.yaml, PartOptions in Go)")
 		}
 		s.byName[t.Name] = t
-		if t.foundBy != "" {
-			s.hidden = append(s.hidden, llm.FoundTool{ToolSpec: t.ToolSpec, By: t.foundBy})
+		if t.ways.foundBy != "" {
+			s.hidden = append(s.hidden, llm.FoundTool{ToolSpec: t.ToolSpec, By: t.ways.foundBy})
 		} else {
 			s.specs = append(s.specs, t.ToolSpec)
 		}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -134,11 +133,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	}
 	if err == nil && result.FinishReason == chat.FinishInterrupted {
 		out.inside = &replay.Inside{Agent: agent.name, Input: n.conv.input, Result: result, Calls: n.journal.openCalls}
-		for _, call := range replay.Asking(n.journal.openCalls) {
-			q := *call.Question
-			q.Via = slices.Insert(slices.Clone(q.Via), 0, c.ID)
-			call.Question = &q
-		}
+		replay.Lead(c.ID, n.journal.openCalls)
 	}
 	return out, err
 }

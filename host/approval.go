@@ -69,7 +69,7 @@ func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall
 		return nil, err
 	}
 	c.checked = true
-	if tool.client && tc.events.depth > 0 && tc.clientAnswers {
+	if tool.client && (tc.events.depth > 0 || c.caller != nil) && tc.clientAnswers {
 		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client, which cannot be asked here.", tool.Name)
 	}
 	if tool.client {

@@ -31,16 +31,15 @@ type Call struct {
 	emit    func(EventData) error
 	mention func(any)  // says that something changed or was made; nil outside a batch
 	before  []Artifact // of the run
-	steps   *replay.Steps
-	spent   *spent // of the run
-	branch  *run   // for a tool that is an agent
+	steps   replay.CallSteps
+	spent   *spent       // of the run
+	branch  *run         // for a tool that is an agent
+	nest    *nestedCalls // of the attempt; nil for a tool that calls no others
 
 	earlier *earlierArtifacts // nil outside a run
 
-	mu        sync.Mutex
-	out       callOutput
-	begun     map[string]*replay.Step // by name
-	stepsOver bool
+	mu  sync.Mutex
+	out callOutput
 }
 
 // again returns the call for another attempt, without the artifacts and schedule of
@@ -48,7 +47,7 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, SoFar: c.SoFar, Resumed: c.Resumed, limits: c.limits, emit: c.emit, mention: c.mention, before: c.before, steps: c.steps, spent: c.spent, branch: c.branch, earlier: c.earlier,
+		Scope: c.Scope, State: c.State, SoFar: c.SoFar, Resumed: c.Resumed, limits: c.limits, emit: c.emit, mention: c.mention, before: c.before, steps: c.steps.Again(), spent: c.spent, branch: c.branch, earlier: c.earlier,
 	}
 }
 
@@ -74,7 +73,7 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	limits := Limits{}.WithDefaults()
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,
-		limits: &limits, emit: func(EventData) error { return nil }, steps: replay.NewSteps(), spent: &spent{},
+		limits: &limits, emit: func(EventData) error { return nil }, steps: replay.CallSteps{Of: replay.NewSteps(), Tool: tool}, spent: &spent{},
 	}
 }
 
@@ -141,7 +140,7 @@ func (c *Call) AddArtifact(a Artifact) error {
 // see [Call.Artifact] and [Call.EarlierArtifacts].
 func (c *Call) Artifacts() []Artifact {
 	list := slices.Clone(c.before)
-	for _, a := range c.made() {
+	for _, a := range slices.Concat(c.nestedArtifacts(), c.made()) {
 		list = chat.PutArtifact(list, a)
 	}
 	return list

@@ -95,23 +95,60 @@ func (tc *toolCalls) recordCallBegun(ctx context.Context, tool *Tool, c *toolCal
 	if tc.recorder == nil || tool.repeatable() {
 		return tc.recorder.Err()
 	}
-	return tc.recorder.Commit(ctx, replay.Entry{In: tc.stepsIn, Call: &replay.CallStep{ID: c.part.ID, Attempt: c.attempt.Attempt}})
+	return tc.recorder.Commit(ctx, replay.Entry{In: tc.stepsIn, Call: c.step(nil, false)})
+}
+
+// step returns the step of a call: its beginning, or its outcome. calls says that it has
+// made calls of its own.
+func (c *toolCall) step(done *replay.CallDone, calls bool) *replay.CallStep {
+	step := &replay.CallStep{ID: c.part.ID, Attempt: c.attempt.Attempt, Done: done}
+	if calls {
+		step.Key = c.attempt.IdempotencyKey
+	}
+	if c.caller != nil {
+		step.Of, step.At, step.Name, step.Arguments = c.caller.key, c.at, c.kept.Name, c.kept.Arguments
+	}
+	return step
 }
 
 // repeatable reports whether a call may be made again when its outcome is unknown.
 // That of an agent is: its own steps are written down.
 func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent != nil }
 
-// recordCallDone writes a call's outcome down.
-func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
-	if tc.recorder == nil || c.replayed {
-		return
-	}
-	done := &replay.CallDone{Message: c.message, Open: c.open, Artifacts: c.attempt.made(), Cost: c.output.Cost, Usage: c.output.Usage, Joined: tc.agent.opts.JoinResults}
+// outcome returns what a call leaves: its message or question, and its effects with those
+// of the calls that it has made. A call that waits for these starts again, so that only
+// theirs count.
+func (c *toolCall) outcome() *replay.CallDone {
+	done := &replay.CallDone{Message: c.message, Open: c.open, Artifacts: c.attempt.made(), Cost: c.output.Cost, Usage: c.output.Usage}
 	if c.err == nil {
 		done.Schedule = append(c.attempt.scheduled(), c.output.Schedule...)
 	}
-	step := &replay.CallStep{ID: c.part.ID, Attempt: c.attempt.Attempt, Done: done}
+	c.effects.AddTo(done, c.err == nil, c.asksNested())
+	return done
+}
+
+// recordCallDone writes a call's outcome down.
+func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
+	if c.replayed {
+		return
+	}
+	if tc.recorder == nil && c.caller == nil {
+		if c.message != nil {
+			tc.nested.Drop(c.attempt.IdempotencyKey)
+		}
+		return
+	}
+	done := c.outcome()
+	if c.caller != nil {
+		done.Code = CodeOf(c.err)
+		tc.nested.End(c.kept, done)
+	} else {
+		done.Joined = tc.agent.opts.JoinResults
+	}
+	step := c.step(done, tc.nested.Has(c.attempt.IdempotencyKey))
+	if c.message != nil {
+		tc.nested.Drop(c.attempt.IdempotencyKey)
+	}
 	_ = tc.recorder.Commit(ctx, replay.Entry{In: tc.stepsIn, Call: step}) // the recorder keeps the failure
 }
 

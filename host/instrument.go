@@ -154,7 +154,7 @@ func (tc *toolCalls) callToOutput(ctx context.Context, c *toolCall) {
 	}
 	_, _ = instrument.Do(ctx, g, op, func(ctx context.Context) (struct{}, error) {
 		tc.runToOutput(ctx, c)
-		op.Attempts, op.Result, op.Interrupted = c.attempt.Attempt, c.output.Content, c.output.Interrupt != nil || c.output.inside != nil
+		op.Attempts, op.Result, op.Interrupted = c.attempt.Attempt, c.output.Content, c.output.Interrupt != nil || c.output.inside != nil || c.asksNested()
 		return struct{}{}, c.err
 	})
 }

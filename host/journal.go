@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/agenthost/agenthost/host/internal/journalguard"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/runlog"
 )
@@ -46,21 +47,21 @@ const (
 const MaxWaitingRuns = runlog.MaxWaitingRuns
 
 // journalOf returns the journal of a network's runs, or nil: the host's, or its
-// history's. It is guarded: see [guardedJournal].
-func (h *Host) journalOf(history *History) *guardedJournal {
-	if g := h.guardJournal(history); g.journal != nil {
+// history's. It is guarded: see [journalguard.Guard].
+func (h *Host) journalOf(history *History) *journalguard.Guard {
+	if g := h.guardJournal(history); g.Journal != nil {
 		return &g
 	}
 	return nil
 }
 
 // guardJournal is journalOf without an allocation for a host without a journal.
-func (h *Host) guardJournal(history *History) guardedJournal {
+func (h *Host) guardJournal(history *History) journalguard.Guard {
 	j := h.opts.Journal
 	if j == nil && history != nil {
 		j = history.journal
 	}
-	return guardedJournal{j, &h.opts.Limits, h.opts.Logger}
+	return journalguard.Guard{Journal: j, Limits: &h.opts.Limits, Logger: h.opts.Logger}
 }
 
 // KeepsRuns reports whether interrupted runs of a target are in a journal, the

@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/callbatch", "host/internal/foreign", "host/internal/jsondoc", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/callbatch", "host/internal/foreign", "host/internal/journalguard", "host/internal/jsondoc", "host/internal/nesting", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/nested", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -56,10 +56,16 @@ var layers = []layer{
 		"numbers and their defaults: stores, plans and configurations name them without the loop"},
 	{"host/runlog", []string{"host/fault", "host/internal/jsondoc"},
 		"the contract of journals: a store that implements it needs nothing of the loop"},
-	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/statedoc", "host/llm", "host/runlog"},
+	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/callbatch", "host/internal/jsondoc", "host/internal/statedoc", "host/llm", "host/nested", "host/runlog"},
 		"steps in, a run out: the stored form of runs knows no agents and tools"},
 	{"host/agentthread", []string{"host/chat", "host/fault", "host/internal/foreign", "host/internal/jsondoc", "host/internal/replay", "host/internal/statedoc", "host/llm", "host/runlog"},
 		"a conversation that the caller holds: runs use it through a few calls and it knows none of them"},
+	{"host/nested", []string{"host/chat", "host/fault"},
+		"calls in, answers out: tools, journals and kits name them without the loop"},
+	{"host/internal/journalguard", []string{"host/fault", "host/internal/foreign", "host/runlimit", "host/runlog"},
+		"a journal in, the same one within limits out; it knows no run"},
+	{"host/internal/nesting", []string{"host/fault", "host/internal/replay", "host/nested"},
+		"lists of calls in, the order and the bounds of them out; it knows no tool"},
 	{"host/internal/callbatch", []string{"host/fault"},
 		"reports in, reports out, in order and within bounds: it knows no tool, run or event"},
 	{"host/internal/toolfault", []string{"host/fault", "host/internal/redact"},

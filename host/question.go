@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -249,29 +248,4 @@ func (h *Host) eachWaiting(ctx context.Context, target Target, tenant string, fi
 			return nil
 		}
 	}
-}
-
-var _ QuestionKeeper = (*guardedJournal)(nil)
-
-// LeaveRun stores the questions too, if the journal keeps them.
-func (g *guardedJournal) LeaveRun(ctx context.Context, ref RunRef, rest json.RawMessage, asks []AskedQuestion) error {
-	keeper, ok := g.journal.(QuestionKeeper)
-	if !ok {
-		return g.EndRun(ctx, ref, RunInterrupted, rest)
-	}
-	_, err := callJournal(ctx, g, "LeaveRun", ref.Run, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, keeper.LeaveRun(ctx, ref, rest, asks)
-	})
-	return err
-}
-
-func (g *guardedJournal) WaitingRuns(ctx context.Context, tenant string, filter WaitingFilter) ([]*RunRecord, error) {
-	keeper, ok := g.journal.(QuestionKeeper)
-	if !ok {
-		return nil, Errorf(FailedPrecondition, "the journal finds no questions by their keys or times").
-			WithHint("use one that is a QuestionKeeper, such as a threads.Store")
-	}
-	return callJournal(ctx, g, "WaitingRuns", "", func(ctx context.Context) ([]*RunRecord, error) {
-		return keeper.WaitingRuns(ctx, tenant, filter)
-	})
 }

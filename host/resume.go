@@ -122,6 +122,9 @@ func (r *run) resumeInterrupted(ctx context.Context, rec *RunRecord) error {
 	branches := map[string]*replay.SavedTurn{}
 	replay.AddBranches(branches, c.Calls)
 	r.journal.branches = replay.NewBranches(branches)
+	nested := map[string][]*replay.NestedCall{}
+	replay.AddNested(nested, c.Calls)
+	r.journal.nested.Restore(nested)
 	if r.journal.store() == nil || r.resume.fromClient() { // the client has it, and can answer again
 		return nil
 	}
@@ -220,6 +223,7 @@ func (r *run) applyReplay(p *replay.Run) error {
 		r.ledger.spent.artifactBytes.Add(int64(len(p.Made[i].AppendJSON(nil))))
 	}
 	r.journal.steps.Restore(p.Named)
+	r.journal.nested.Restore(p.Nested)
 	r.journal.branches = replay.NewBranches(p.Branches)
 	r.service.answered, r.service.id = p.Answered, p.Service
 	names := slices.Clone(p.Stack)
@@ -349,12 +353,12 @@ func (r *run) restoreCheckpoint(c *replay.Checkpoint) error {
 func checkAnswers(ctx context.Context, limits *Limits, agent *Agent, calls []*replay.OpenCall) error {
 	for _, call := range calls {
 		tool := agent.set.current(ctx).byName[call.Part.Name]
-		var err error
+		err := checkAnswers(ctx, limits, agent, call.OpenNested())
 		switch {
-		case tool == nil:
+		case tool == nil || err != nil:
 		case call.Inside != nil && tool.agent != nil:
 			err = checkAnswers(ctx, limits, tool.agent, call.Inside.Calls)
-		case call.Inside == nil && call.Answer.Decision == Approve:
+		case call.Answer != nil && call.Answer.Decision == Approve:
 			err = checkEditedArguments(ctx, limits, tool, call)
 		}
 		if err != nil {
@@ -457,6 +461,11 @@ func (t *turn) savedCalls(open []*replay.OpenCall) []*toolCall {
 			c.restoreOutcome(o.Done)
 		case o.Inside != nil:
 			c.continueInside(o)
+		case o.Answer == nil && o.Nested != nil:
+			c.continueInside(o)
+			if o.Begun > 0 {
+				t.calls.repeatUnfinished(c, o)
+			}
 		case !c.settled && t.run.journal.continuesRun():
 			t.calls.repeatUnfinished(c, o)
 		}
@@ -491,9 +500,10 @@ func (c *toolCall) restoreOutcome(d *replay.CallDone) {
 	c.output = &ToolOutput{Schedule: d.Schedule, Cost: d.Cost, Usage: d.Usage}
 }
 
-// continueInside continues a call of an agent where the agent asked.
+// continueInside continues a call of an agent where the agent asked, and starts one again
+// that has made calls which asked.
 func (c *toolCall) continueInside(o *replay.OpenCall) {
-	c.attempt.IdempotencyKey, c.attempt.Attempt, c.admitted = o.Key, o.Attempt, true
+	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed, c.admitted = o.Key, o.Attempt, o.Resumed, true
 }
 
 // applyAnswer applies an answer to its call.

@@ -65,7 +65,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		host: h, net: n, req: req, resume: resume, started: time.Now(), limits: h.limitsOf(tenant),
 		scope:   Scope{Tenant: tenant, Thread: req.Thread, Run: cmp.Or(req.Run, NewID()), Network: n.name},
 		thread:  runThread{history: h.historyOf(n), branch: req.Branch},
-		journal: runJournal{steps: replay.NewSteps()},
+		journal: runJournal{steps: replay.NewSteps(), nested: replay.NewNested()},
 		ledger:  runLedger{spent: &spent{}},
 	}
 	r.connect()

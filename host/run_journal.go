@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/journalguard"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -15,7 +16,7 @@ import (
 type runJournal struct {
 	scope   *Scope
 	resume  *resumption
-	guarded guardedJournal // without a journal if the host has none
+	guarded journalguard.Guard // without a journal if the host has none
 
 	storesResults bool // the run's results are stored in a thread after its end is written down
 
@@ -23,6 +24,7 @@ type runJournal struct {
 	steps      *replay.Steps
 	resumes    string               // the id of the run that this one resumes
 	saved      *replay.SavedTurn    // the agent's turn to continue
+	nested     *replay.Nested       // calls that tools make of others
 	branches   *replay.Branches     // agents used as tools that had begun; nil if none had
 	openCalls  []*replay.OpenCall   // the calls that wait for an answer
 	checkpoint *runevent.Checkpoint // of an interrupted run that no journal keeps
@@ -30,8 +32,8 @@ type runJournal struct {
 }
 
 // store returns the journal of the run, or nil.
-func (j *runJournal) store() *guardedJournal {
-	if j.guarded.journal == nil {
+func (j *runJournal) store() *journalguard.Guard {
+	if j.guarded.Journal == nil {
 		return nil
 	}
 	return &j.guarded
@@ -74,7 +76,7 @@ func (j *runJournal) endRun(ctx context.Context) {
 		return
 	}
 	if err := j.store().EndRun(context.WithoutCancel(ctx), j.recorder.Ref(), RunEnded, nil); err != nil {
-		j.guarded.logger.ErrorContext(ctx, "run has ended and stays in the journal", "tenant", j.scope.Tenant, "run", j.scope.Run, "thread", j.scope.Thread, "error", err)
+		j.guarded.Logger.ErrorContext(ctx, "run has ended and stays in the journal", "tenant", j.scope.Tenant, "run", j.scope.Run, "thread", j.scope.Thread, "error", err)
 	}
 }
 

@@ -114,8 +114,13 @@ func (l *runLedger) admitToolCalls(ctx context.Context, n int) error {
 
 // addCost adds the usage of sandboxed code.
 func (l *runLedger) addCost(c *Cost) {
+	l.cost.Add(c)
+	l.spend(c)
+}
+
+// spend counts the instructions of sandboxed code.
+func (l *runLedger) spend(c *Cost) {
 	if c != nil {
-		l.cost.Add(c)
 		l.spent.instructions.Add(c.Instructions)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -43,11 +44,17 @@ type Tool struct {
 	client     bool   // the client executes it
 	agent      *Agent // that the tool runs, if it is one
 	provider   string // the context provider that has added it, if one has
-	foundBy    string // the tool whose results offer it; empty: it is always offered
+	ways       toolWays
 	schema     *schema.Schema
 	wrapped    bool // the schema was not an object: {"value": ...} on the wire
 	live       func(context.Context) *Tool
 	mistake    error // of a tool that cannot be used
+}
+
+// toolWays are the ways to a tool and from there to others.
+type toolWays struct {
+	foundBy string   // the tool whose results offer it; empty: it is always offered
+	calls   []string // the tools that it may call
 }
 
 // ToolOptions are the optional parts of a tool.
@@ -76,8 +83,13 @@ type ToolOptions struct {
 	Schema *Schema
 
 	// FoundBy names the tool that finds this one: it is offered to models only once a
-	// result of that, an [llm.Findings], names it.
+	// result of that, an [llm.Findings], names it. Tools that call others may call it.
 	FoundBy string
+
+	// Calls names the tools that the tool may call, of those that its agent has: see
+	// [Call.CallTools]. [nested.EveryTool] is each of them, nil none. [Tool.With] does
+	// not look at it.
+	Calls []string
 }
 
 // MaxToolRetries is the most that [ToolOptions].Retries can be.
@@ -236,7 +248,7 @@ func newTool(spec llm.ToolSpec, checked json.RawMessage, handler ToolHandler, op
 		return nil, err
 	}
 	t = &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
-		approve: opts.Approve, terms: opts.Terms, handler: handler, foundBy: opts.FoundBy}
+		approve: opts.Approve, terms: opts.Terms, handler: handler, ways: toolWays{foundBy: opts.FoundBy, calls: slices.Clone(opts.Calls)}}
 	if opts.Schema != nil {
 		t.schema = opts.Schema.schema
 	} else if t.schema, err = schema.Compile(context.Background(), checked); err != nil {

@@ -13,7 +13,7 @@ import (
 // ended.
 const toolGrace = 2 * time.Second
 
-// awaitHandler runs the handler, and passes on the events of c.pumped. A handler that
+// awaitHandler runs the handler, and passes on the events of a call that is pumped. A handler that
 // does not return after its context has ended is abandoned: it would hold the run, and
 // the thread, forever.
 func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, c *toolCall) (*ToolOutput, error) {
@@ -23,8 +23,8 @@ func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, c *toolCall) 
 	answer := make(chan toolAnswer, 1)
 	go tc.runHandler(ctx, tool, c.attempt, answer)
 	var events <-chan any
-	if c.pumped != nil {
-		events = c.pumped.Events()
+	if c.pumped {
+		events = c.batch.Events()
 	}
 	ended := ctx.Done()
 	var late <-chan time.Time
@@ -33,7 +33,7 @@ func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, c *toolCall) 
 		case a := <-answer:
 			return a.out, a.err
 		case ev := <-events:
-			tc.deliver(c.pumped, ev)
+			tc.deliver(c.batch, ev)
 		case <-ended:
 			ended = nil
 			grace := time.NewTimer(toolGrace)

@@ -13,16 +13,9 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
-// runTools runs the calls of one answer in parallel and adds their results in
-// the order of the calls. Only a failure that must end the run is an error.
-func (t *turn) runTools(ctx context.Context, parts []*ToolCall) error {
-	if err := t.run.ledger.admitToolCalls(ctx, len(parts)); err != nil {
-		return err
-	}
-	return t.runCalls(ctx, t.newCalls(parts))
-}
-
-// runCalls runs the calls that no person must agree to.
+// runCalls runs calls of one answer in parallel and adds their results in the order of
+// the calls: those that no person must agree to. Only a failure that must end the run is
+// an error.
 func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 	t.calls.askPersons(ctx, calls)
 	for _, c := range calls {
@@ -49,18 +42,23 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 }
 
 func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
-	calls, soFar := make([]*toolCall, len(parts)), t.soFar()
+	calls, soFar, before := make([]*toolCall, len(parts)), t.soFar(), t.run.ledger.madeBefore()
 	for i, part := range parts {
-		calls[i] = &toolCall{part: part, attempt: &Call{
-			ID: part.ID, Tool: part.Name, Attempt: 1,
-			IdempotencyKey: fmt.Sprintf("%s/%d/%d/%d", t.run.keyPrefix, t.run.routes.iterations, t.result.Rounds, i),
-			Arguments:      part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: t.run.journal.steps, spent: t.run.ledger.spent, before: t.run.ledger.madeBefore(), earlier: &t.run.services.earlier,
-		}}
-		if tool := t.calls.toolNamed(part.Name); tool != nil && tool.agent != nil {
-			calls[i].attempt.branch = t.branch()
-		}
+		calls[i] = t.newCall(part, fmt.Sprintf("%s/%d/%d/%d", t.run.keyPrefix, t.run.routes.iterations, t.result.Rounds, i), soFar, before)
 	}
 	return calls
+}
+
+// newCall makes a call, in the run's goroutine. before are the artifacts that it sees.
+func (t *turn) newCall(part *ToolCall, key string, soFar *SoFar, before []Artifact) *toolCall {
+	c := &toolCall{part: part, attempt: &Call{
+		ID: part.ID, Tool: part.Name, Attempt: 1, IdempotencyKey: key,
+		Arguments: part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: replay.CallSteps{Of: t.run.journal.steps, Agent: t.run.scope.Agent, Tool: part.Name}, spent: t.run.ledger.spent, before: before, earlier: &t.run.services.earlier,
+	}}
+	if tool := t.calls.toolNamed(part.Name); tool != nil && tool.agent != nil {
+		c.attempt.branch = t.branch()
+	}
+	return c
 }
 
 // parallelCalls is how many calls of the agent's tools may run at once.
@@ -117,6 +115,8 @@ func (tc *toolCalls) deliver(b *callbatch.Batch, said any) {
 		if said.call.open == nil {
 			tc.events.emit(said.call.finished())
 		}
+	case *callbatch.Job:
+		said.Run()
 	case EventData:
 		tc.events.emit(said)
 	}
@@ -167,7 +167,7 @@ func (tc *toolCalls) runsHere(c *toolCall) bool {
 // runHere runs the only call of a batch; awaitHandler passes on its events.
 func (tc *toolCalls) runHere(ctx context.Context, b *callbatch.Batch, c *toolCall) {
 	tc.beginCall(ctx, b, c)
-	c.pumped = b
+	c.pumped = true
 	tc.answerCall(ctx, c)
 	for len(b.Events()) > 0 {
 		tc.deliver(b, <-b.Events())
@@ -177,9 +177,19 @@ func (tc *toolCalls) runHere(ctx context.Context, b *callbatch.Batch, c *toolCal
 
 // beginCall tells the call where its events go, and the reader that it begins.
 func (tc *toolCalls) beginCall(ctx context.Context, b *callbatch.Batch, c *toolCall) {
+	c.connect(ctx, b)
+	tc.events.emit(c.started(tc.providerOf(c.part.Name)))
+}
+
+// connect tells the call where its events go.
+func (c *toolCall) connect(ctx context.Context, b *callbatch.Batch) {
+	c.batch = b
 	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.Emit(ctx, ev) }, b.Mention
 	c.sendEvent = func(ev EventData) { b.Send(ev) }
-	tc.events.emit(&runevent.ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: tc.providerOf(c.part.Name)})
+}
+
+func (c *toolCall) started(provider string) *runevent.ToolStarted {
+	return &runevent.ToolStarted{ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Arguments: c.part.Arguments, Provider: provider, Parent: c.parentID()}
 }
 
 // answerCall runs the call up to its answer in the conversation.
@@ -200,17 +210,20 @@ func (tc *toolCalls) runToOutput(ctx context.Context, c *toolCall) {
 // startCall runs the call in a goroutine of its own, which says on done that it has ended.
 func (tc *toolCalls) startCall(ctx context.Context, b *callbatch.Batch, c *toolCall, done chan<- struct{}) {
 	tc.beginCall(ctx, b, c)
-	go func() {
-		defer func() {
-			if c.output == nil { // a hook left by runtime.Goexit
-				c.err = fault.Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
-				c.ensureOutput(tc.events.scope.Run)
-				tc.concludeCall(ctx, c)
-			}
-			done <- struct{}{}
-		}()
-		growStack(0)
-		tc.answerCall(ctx, c)
-		b.Send(finished{c})
+	go tc.runAside(ctx, c, func() { done <- struct{}{} })
+}
+
+// runAside runs a call that has begun, in a goroutine of its own, and then calls ended.
+func (tc *toolCalls) runAside(ctx context.Context, c *toolCall, ended func()) {
+	defer func() {
+		if c.output == nil { // a hook left by runtime.Goexit
+			c.err = fault.Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
+			c.ensureOutput(tc.events.scope.Run)
+			tc.concludeCall(ctx, c)
+		}
+		ended()
 	}()
+	growStack(0)
+	tc.answerCall(ctx, c)
+	c.batch.Send(finished{c})
 }

@@ -36,7 +36,7 @@ func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
 	} else if jsondoc.Check(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
-	if out.Interrupt != nil && tc.events.depth > 0 && tc.clientAnswers {
+	if out.Interrupt != nil && tc.clientAnswers && (tc.events.depth > 0 || c.caller != nil || c.attempt.lists().HasCalled()) {
 		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
 	}
 	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && jsondoc.Check(ask.Data) != nil {
@@ -85,24 +85,22 @@ func (c *toolCall) ensureOutput(run string) {
 func (c *toolCall) finished() *runevent.ToolFinished {
 	return &runevent.ToolFinished{
 		ID: c.part.ID, Key: c.clientKey(), Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil, Unknown: c.unknown,
-		DurationUS: c.duration.Microseconds(), Cost: c.output.Cost,
+		DurationUS: c.duration.Microseconds(), Cost: c.output.Cost, Parent: c.parentID(),
 	}
 }
 
 // addResult joins one call's result to the conversation and the run.
 func (t *turn) addResult(c *toolCall) {
-	if c.attempt.branch == nil {
-		t.run.ledger.addCost(c.output.Cost)
-	} else {
-		t.run.ledger.cost.Add(c.output.Cost) // the agent has counted it as it went
+	done := c.outcome()
+	t.run.ledger.cost.Add(done.Cost)
+	if c.attempt.branch == nil { // an agent, and calls that the call has made, have counted theirs
+		t.run.ledger.spend(c.output.Cost)
 	}
-	if c.output.Usage != nil {
-		t.result.Usage = t.result.Usage.Add(*c.output.Usage)
+	if done.Usage != nil {
+		t.result.Usage = t.result.Usage.Add(*done.Usage)
 	}
-	if c.err == nil {
-		t.run.routes.stack = slices.Concat(t.run.routes.stack, c.attempt.scheduled(), c.output.Schedule)
-	}
-	for _, a := range c.attempt.made() {
+	t.run.routes.stack = slices.Concat(t.run.routes.stack, done.Schedule)
+	for _, a := range done.Artifacts {
 		t.run.ledger.artifacts = chat.PutArtifact(t.run.ledger.artifacts, a)
 	}
 	c.attempt.release()
@@ -147,6 +145,8 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	}
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
+	case c.asksNested():
+		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Resumed: c.attempt.Resumed}
 	case c.output.inside != nil:
 		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
 	case c.question != nil:
@@ -159,6 +159,9 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	default:
 		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil, Media: c.output.Media})
 		c.message.Agent = tc.agent.name
+	}
+	if c.open != nil && !c.replayed {
+		c.open.Nested = tc.nested.Kept(c.attempt.IdempotencyKey, c.part.ID, c.effects.Add)
 	}
 	tc.recordCallDone(ctx, c)
 }

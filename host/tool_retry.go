@@ -21,6 +21,9 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 	for wait := firstToolWait; ; wait = min(2*wait, longestToolWait) {
 		c.attempt.hold(c.attempt.Attempt <= tool.Retries)
 		out, timedOut, err := tc.runAttempt(ctx, tool, c)
+		if c.asksNested() { // the call starts again when there is an answer
+			return &ToolOutput{Cost: out.own().Cost, Usage: out.own().Usage}, nil
+		}
 		if err == nil || c.attempt.Attempt > tool.Retries || !tool.mayPass(err, timedOut) {
 			return out, err
 		}
@@ -34,7 +37,7 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 			timer.Stop()
 			return out, err
 		}
-		c.attempt.endSteps()
+		c.attempt.steps.GiveUp()
 		c.attempt.State.view().EndCall()
 		c.attempt = c.attempt.again()
 		c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))
@@ -50,23 +53,31 @@ func (t *Tool) mayPass(err error, timedOut bool) bool {
 	return e.Retryable || e.Code == Unavailable
 }
 
+// timeout is the time of one attempt.
+func (t *Tool) timeout(l *Limits) time.Duration {
+	timeout := l.ToolTimeout
+	if t.agent != nil {
+		timeout = l.RunTimeout
+	}
+	if t.Timeout > 0 {
+		timeout = min(timeout, t.Timeout)
+	}
+	return timeout
+}
+
 // runAttempt runs the handler once, within its time.
 func (tc *toolCalls) runAttempt(ctx context.Context, tool *Tool, c *toolCall) (_ *ToolOutput, timedOut bool, _ error) {
-	timeout := tc.limits.ToolTimeout
-	if tool.agent != nil {
-		timeout = tc.limits.RunTimeout
-	}
-	if tool.Timeout > 0 {
-		timeout = min(timeout, tool.Timeout)
-	}
-	toolCtx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	toolCtx, end := tc.timeCall(ctx, tool, c)
+	defer end()
 	out, err := tc.awaitHandler(toolCtx, tool, c)
+	if failed := c.attempt.lists().Failure(); failed != nil {
+		return out, false, failed
+	}
 	switch {
 	case err == nil || !foreign.EndedBy(toolCtx, err):
 		return out, false, err
 	case ctx.Err() != nil:
 		return out, false, Errorf(Canceled, "The tool %s was stopped.", tool.Name)
 	}
-	return out, true, Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, timeout)
+	return out, true, Errorf(DeadlineExceeded, "The tool %s took longer than %s.", tool.Name, tool.timeout(tc.limits))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/nested"
 )
 
 // toolCalls runs the calls of an agent's tools. Handlers run in goroutines of their own,
@@ -23,6 +24,10 @@ type toolCalls struct {
 	limits *Limits
 	events *runEvents
 	routes *routing
+	ledger *runLedger
+	turn   callMaker
+	nested *replay.Nested
+	slots  [nested.MaxDepth]chan struct{} // of nested calls, at each depth; made when the first runs
 
 	recorder      *replay.Recorder // nil if the run is not in the journal
 	stepsIn       string           // the key of the call whose agent takes the steps; empty in the run itself
@@ -33,9 +38,10 @@ type toolCalls struct {
 // toolCall is one call of a batch on its way.
 type toolCall struct {
 	part      *ToolCall
-	attempt   *Call            // of the last attempt
-	sendEvent func(EventData)  // sends an event of the host's
-	pumped    *callbatch.Batch // whose events the call's goroutine passes on; nil if another does
+	attempt   *Call           // of the last attempt
+	sendEvent func(EventData) // sends an event of the host's
+	batch     *callbatch.Batch
+	pumped    bool // the call's goroutine passes on the batch's events
 	output    *ToolOutput
 	err       error
 	duration  time.Duration
@@ -49,6 +55,11 @@ type toolCall struct {
 	replayed bool             // it ran in another process
 	unknown  bool             // there is no tool of its name
 	key      string           // by which clients know it, if that is not its idempotency key
+
+	caller  *nestedCalls       // of the call that makes this one; nil if the model does
+	at      int                // the position among those of its caller
+	kept    *replay.NestedCall // likewise
+	effects replay.Effects     // of the calls that this one makes
 }
 
 // clientKey names the call in events.
@@ -80,9 +91,9 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(tc.tools.specs))
 	}
 	c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))
-	defer func() { c.attempt.endSteps(); c.attempt.State.view().EndCall() }()
+	defer func() { c.attempt.steps.GiveUp(); c.attempt.State.view().EndCall() }()
 	out, err := tc.runCall(ctx, tool, c)
-	if err != nil {
+	if err != nil || c.asksNested() {
 		c.attempt.State.view().TakeBack()
 	}
 	return out, err

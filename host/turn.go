@@ -52,7 +52,8 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 	}
 	t := &turn{run: r, agent: a, client: r.content.clientTermsAt(r.events.depth), model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
-			routes: &r.routes, recorder: r.journal.recorder, stepsIn: stepsIn, clientAnswers: r.clientAnswers, unstored: r.content.client.unstored()}}
+			routes: &r.routes, ledger: &r.ledger, recorder: r.journal.recorder, nested: r.journal.nested, stepsIn: stepsIn, clientAnswers: r.clientAnswers, unstored: r.content.client.unstored()}}
+	t.calls.turn = t
 	if t.result == nil {
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: chat.FinishStop}
 	}
@@ -325,7 +326,10 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	}
 	t.run.events.emit(&runevent.MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
-		return answer, t.runTools(ctx, calls)
+		if err := t.run.ledger.admitToolCalls(ctx, len(calls)); err != nil {
+			return answer, err
+		}
+		return answer, t.runCalls(ctx, t.newCalls(calls))
 	}
 	if len(answer.Parts) == 0 {
 		t.run.events.log(ctx, slog.LevelWarn, "model answered nothing", "model", t.model.Name(), "agent", t.agent.name)

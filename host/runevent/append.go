@@ -47,6 +47,7 @@ func appendData(dst []byte, data Data) ([]byte, error) {
 		w.text("name", d.Name)
 		w.raw("arguments", d.Arguments)
 		w.optionalText("provider", d.Provider)
+		w.optionalText("parent", d.Parent)
 	case *ToolFinished:
 		w.text("id", d.ID)
 		w.optionalText("key", d.Key)
@@ -58,6 +59,7 @@ func appendData(dst []byte, data Data) ([]byte, error) {
 		if d.Cost != nil {
 			w.cost("cost", d.Cost)
 		}
+		w.optionalText("parent", d.Parent)
 	case *AgentFinished:
 		w.text("finish_reason", string(d.FinishReason))
 		w.number("rounds", int64(d.Rounds))

@@ -155,6 +155,7 @@ type (
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 		Provider  string          `json:"provider,omitempty"` // that has added the tool
+		Parent    string          `json:"parent,omitempty"`   // the ID of the call of the tool that calls this one; empty if the model does
 	}
 
 	// ToolProgress is an event that a running tool emits.
@@ -184,6 +185,7 @@ type (
 		Unknown    bool            `json:"unknown,omitempty"` // there is no tool of the name, which the model invented
 		DurationUS int64           `json:"duration_us"`
 		Cost       *chat.Cost      `json:"cost,omitempty"`
+		Parent     string          `json:"parent,omitempty"` // as of ToolStarted
 	}
 
 	// StatePatched tells how the state changed: RFC 6902 operations. The first of

@@ -111,3 +111,32 @@ func (b *Batch) Send(what any) {
 	case <-b.over:
 	}
 }
+
+// Job is something for the reader to do.
+type Job struct {
+	do   func()
+	done chan struct{}
+}
+
+// Do has the reader run fn, and returns when it has: code failed_precondition once the
+// batch is over. With an error fn may still run.
+func (b *Batch) Do(ctx context.Context, fn func()) error {
+	j := &Job{do: fn, done: make(chan struct{})}
+	if err := b.Emit(ctx, j); err != nil {
+		return err
+	}
+	select {
+	case <-j.done:
+		return nil
+	case <-ctx.Done():
+		return fault.ContextError(ctx)
+	case <-b.over:
+		return ErrCallEnded()
+	}
+}
+
+// Run does the job, in the reader's goroutine.
+func (j *Job) Run() {
+	defer close(j.done)
+	j.do()
+}

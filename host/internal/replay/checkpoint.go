@@ -2,11 +2,13 @@ package replay
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -41,12 +43,13 @@ type Checkpoint struct {
 
 // OpenCall is a call that waits for an answer.
 type OpenCall struct {
-	Question *runlog.Question    `json:"question,omitempty"` // nil if it is an agent's, which waits itself
+	Question *runlog.Question    `json:"question,omitempty"` // nil if an agent or a nested call of it waits
 	Part     *CallPart           `json:"call"`
 	Key      string              `json:"key"`
 	Attempt  int                 `json:"attempt"` // the last one; 0 before the first
 	Resumed  []runlog.Resumption `json:"resumed,omitempty"`
 	Inside   *Inside             `json:"inside,omitempty"`
+	Nested   []*NestedCall       `json:"nested,omitempty"` // calls of other tools that it has made
 
 	// Answer is that of the resuming run. Of a run that did not end, Begun is the
 	// attempt that began and Done the outcome. None of them is stored here.
@@ -79,17 +82,21 @@ func AddBranches(byKey map[string]*SavedTurn, calls []*OpenCall) {
 			byKey[call.Key] = call.Inside.Turn()
 			AddBranches(byKey, call.Inside.Calls)
 		}
+		AddBranches(byKey, openNested(call.Nested))
 	}
 }
 
-// Asking returns the calls that ask something: those behind agents used as tools,
-// and not the agents'.
+// Asking returns the calls that ask something: those behind agents used as tools and
+// behind tools that call others, and not the agents' and the callers'.
 func Asking(calls []*OpenCall) []*OpenCall {
 	var out []*OpenCall
 	for _, call := range calls {
-		if call.Inside != nil {
+		switch {
+		case call.Inside != nil:
 			out = append(out, Asking(call.Inside.Calls)...)
-		} else {
+		case call.Question == nil:
+			out = append(out, Asking(openNested(call.Nested))...)
+		default:
 			out = append(out, call)
 		}
 	}
@@ -166,16 +173,27 @@ func (c *Checkpoint) check() error {
 	return checkOpen(c.Calls, 0)
 }
 
+// maxOpenDepth bounds how deep calls that wait stand within each other.
+const maxOpenDepth = (MaxAgentDepth + 1) * nested.MaxDepth
+
 func checkOpen(calls []*OpenCall, depth int) error {
 	for _, call := range calls {
 		switch {
 		case call == nil || call.Part == nil:
 			return fault.Errorf(fault.DataLoss, "a call is missing")
-		case call.Inside == nil && call.Question == nil:
+		case slices.Contains(call.Nested, nil) || depth > maxOpenDepth:
+			return fault.Errorf(fault.DataLoss, "the calls that a call has made are damaged")
+		}
+		waiting := openNested(call.Nested)
+		if err := checkOpen(waiting, depth+1); err != nil {
+			return err
+		}
+		switch {
+		case call.Inside == nil && call.Question == nil && len(waiting) == 0:
 			return fault.Errorf(fault.DataLoss, "a call asks nothing")
 		case call.Inside == nil:
 			continue
-		case depth >= MaxAgentDepth || call.Inside.Result == nil || len(call.Inside.Calls) == 0:
+		case call.Inside.Result == nil || len(call.Inside.Calls) == 0:
 			return fault.Errorf(fault.DataLoss, "an agent used as a tool is damaged")
 		}
 		if err := checkOpen(call.Inside.Calls, depth+1); err != nil {

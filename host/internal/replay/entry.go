@@ -90,6 +90,14 @@ type (
 		ID      string    `json:"id"`
 		Attempt int       `json:"attempt,omitempty"`
 		Done    *CallDone `json:"done,omitempty"`
+		Key     string    `json:"key,omitempty"` // beside Done, of a call that has made others
+
+		// Of is the key of the call that makes this one, which is the call At of Name
+		// with Arguments among those that it makes; empty for a call of the model.
+		Of        string          `json:"of,omitempty"`
+		At        int             `json:"at,omitempty"`
+		Name      string          `json:"name,omitempty"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
 	}
 
 	// CallDone is the outcome of a call: a message or a question.
@@ -100,6 +108,7 @@ type (
 		Schedule  []string        `json:"schedule,omitempty"`
 		Cost      *chat.Cost      `json:"cost,omitempty"`
 		Usage     *chat.Usage     `json:"usage,omitempty"`
+		Code      fault.Code      `json:"code,omitempty"`   // of a nested call that failed
 		Joined    bool            `json:"joined,omitempty"` // Message is one with those of the answer's other calls
 	}
 

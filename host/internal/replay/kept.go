@@ -75,7 +75,7 @@ func (c *Kept) ForClient() *Kept {
 		left.Input = nil
 	}
 	for _, call := range c.Left.Calls {
-		own := &OpenCall{Question: call.Question, Part: call.Part, Key: call.Key, Attempt: min(max(call.Attempt, 0), MaxToolRetries), Resumed: call.Resumed, Inside: call.Inside}
+		own := &OpenCall{Question: call.Question, Part: call.Part, Key: call.Key, Attempt: min(max(call.Attempt, 0), MaxToolRetries), Resumed: call.Resumed, Inside: call.Inside, Nested: call.Nested}
 		left.Calls = append(left.Calls, own)
 	}
 	return &Kept{Run: c.Run, Target: c.Target, Left: left, Unowned: true}
@@ -93,8 +93,9 @@ func (c *Kept) ForAnyone() bool {
 	return c != nil && !slices.ContainsFunc(c.Left.Calls, func(call *OpenCall) bool { return !call.ForAnyone() })
 }
 
+// ForAnyone reports whether a client that had the call may answer it.
 func (c *OpenCall) ForAnyone() bool {
-	return c.Inside == nil && (c.Question.Kind == runlog.AskResult || c.Question.Kind == runlog.AskInput)
+	return c.Inside == nil && c.Question != nil && len(c.Nested) == 0 && (c.Question.Kind == runlog.AskResult || c.Question.Kind == runlog.AskInput)
 }
 
 // CheckClientCalls checks that the calls of a client's checkpoint ask only what

@@ -25,9 +25,10 @@ type Run struct {
 	Tokens     int64
 	ToolCalls  int64
 	Answered   bool
-	Service    string                // the conversation that a model's service keeps
-	Current    *SavedTurn            // the agent at work
-	Branches   map[string]*SavedTurn // agents used as tools, by the key of the call
+	Service    string                   // the conversation that a model's service keeps
+	Current    *SavedTurn               // the agent at work
+	Branches   map[string]*SavedTurn    // agents used as tools, by the key of the call
+	Nested     map[string][]*NestedCall // calls that tools have made, by the key of the caller
 	Named      map[string]*NamedStep
 	Patches    [][]jsondoc.Op
 	Waiting    []*OpenCall // of an agent's run that has ended
@@ -37,7 +38,7 @@ type Run struct {
 // Read rebuilds a run that did not end from its steps. Code data_loss for steps that
 // cannot be read, failed_precondition for those of another version.
 func Read(rec *runlog.Record) (*Run, error) {
-	p := &Run{Branches: map[string]*SavedTurn{}, Named: map[string]*NamedStep{}}
+	p := &Run{Branches: map[string]*SavedTurn{}, Nested: map[string][]*NestedCall{}, Named: map[string]*NamedStep{}}
 	for i, raw := range rec.Steps {
 		var e Entry
 		err := json.Unmarshal(raw, &e)
@@ -54,6 +55,7 @@ func Read(rec *runlog.Record) (*Run, error) {
 	if p.Begin == nil {
 		return nil, fault.Errorf(fault.DataLoss, "run %q has no beginning in the journal", rec.Run)
 	}
+	p.addNestedArtifacts()
 	return p, nil
 }
 
@@ -109,6 +111,7 @@ func (p *Run) beginning(b *Begin, run string) error {
 		p.Stack, p.Iterations, p.Tokens, p.ToolCalls = c.Stack, c.Iterations, c.Tokens, c.ToolCalls
 		p.Current = c.Turn(fmt.Sprintf("%s/%d", run, c.Iterations))
 		AddBranches(p.Branches, c.Calls)
+		AddNested(p.Nested, c.Calls)
 	}
 	return nil
 }
@@ -158,6 +161,9 @@ func (p *Run) answer(in string, a *AnswerStep, run string) error {
 }
 
 func (p *Run) call(in string, c *CallStep) error {
+	if c.Of != "" {
+		return p.addNested(c)
+	}
 	t := p.turnIn(in)
 	if t != nil {
 		for _, o := range t.Calls {
@@ -168,6 +174,7 @@ func (p *Run) call(in string, c *CallStep) error {
 				o.Begun = c.Attempt
 			} else {
 				o.Done = c.Done
+				delete(p.Nested, c.Key)
 				if in == "" { // an agent's, as a tool, are those of its call
 					p.Made = append(p.Made, c.Done.Artifacts...)
 				}

@@ -1,0 +1,249 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/nested"
+)
+
+// NestedCall is a call that a tool has made of another, at its position among all calls
+// that the tool makes.
+type NestedCall struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // as the caller wrote them
+	Done      *CallDone       `json:"done,omitempty"`      // its outcome; nil if it has none
+	Open      *OpenCall       `json:"open,omitempty"`      // it waited for an answer when a run was interrupted
+
+	Begun   int  `json:"-"` // the attempt that began in a process that has ended
+	Applied bool `json:"-"` // its effects on the run are made
+}
+
+// asks reports whether the call waits for an answer.
+func (n *NestedCall) asks() *OpenCall {
+	if n.Done != nil {
+		return n.Done.Open
+	}
+	return n.Open
+}
+
+// Nested remembers the calls that the tools of one run make of others, by the key of the
+// calling call. Safe for concurrent use.
+type Nested struct {
+	mu    sync.Mutex
+	byKey map[string][]*NestedCall
+	calls int
+	bytes int
+}
+
+// NewNested returns the calls of a run that has made none.
+func NewNested() *Nested { return &Nested{byKey: map[string][]*NestedCall{}} }
+
+// Restore takes over the calls of an interrupted run, or of one whose process has ended.
+func (s *Nested) Restore(byKey map[string][]*NestedCall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, list := range byKey {
+		s.byKey[key] = list
+		for _, n := range list {
+			if n != nil {
+				s.calls++
+				s.bytes += n.size()
+			}
+		}
+	}
+}
+
+// size is the part of a call that is counted in the bounds.
+func (n *NestedCall) size() int {
+	size := len(n.Arguments)
+	if n.Done != nil && n.Done.Message != nil {
+		bytes, _ := n.Done.Message.Size()
+		size += bytes
+	}
+	return size
+}
+
+// Find returns the call at a position that a caller has reached before, nil at one that it
+// has not. Code conflict if it made another call there.
+func (s *Nested) Find(key string, at int, c *nested.Call) (*NestedCall, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.byKey[key]
+	if at >= len(list) || list[at] == nil {
+		return nil, nil
+	}
+	n := list[at]
+	if n.Name != c.Name || !bytes.Equal(n.Arguments, c.Arguments) {
+		return nil, fault.Errorf(fault.Conflict, "call %d of another tool is of %q, and was of %q with other arguments when the run got there before", at, c.Name, n.Name).
+			WithHint("a tool that calls others must make the same calls when it starts again: in its order, names and arguments nothing may come from time, randomness or other state")
+	}
+	return n, nil
+}
+
+// Add adds a call at a position that its caller has not reached before. Code
+// resource_exhausted if the run keeps too many, or too large ones.
+func (s *Nested) Add(key string, at int, c *nested.Call) (*NestedCall, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := &NestedCall{Name: c.Name, Arguments: c.Arguments}
+	if s.calls >= nested.MaxRunCalls || s.bytes+n.size() > nested.MaxRunBytes {
+		return nil, fault.Errorf(fault.ResourceExhausted, "the tools of the run have made %d calls of others, of %d bytes: there may be %d, of %d bytes",
+			s.calls, s.bytes, nested.MaxRunCalls, nested.MaxRunBytes)
+	}
+	s.calls++
+	s.bytes += n.size()
+	s.byKey[key] = putNested(s.byKey[key], at, n)
+	return n, nil
+}
+
+// putNested puts a call at a position, also one behind a gap: the calls of a list end in
+// any order.
+func putNested(list []*NestedCall, at int, n *NestedCall) []*NestedCall {
+	for len(list) <= at {
+		list = append(list, nil)
+	}
+	list[at] = n
+	return list
+}
+
+// End keeps the outcome of a call.
+func (s *Nested) End(n *NestedCall, done *CallDone) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= n.size()
+	n.Done = done
+	s.bytes += n.size()
+}
+
+// Apply reports whether the effects of a call on the run are still to be made, and notes
+// that they are.
+func (s *Nested) Apply(n *NestedCall) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !n.Applied
+	n.Applied = true
+	return first
+}
+
+// Drop forgets the calls of a caller that has its outcome.
+func (s *Nested) Drop(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.byKey[key] {
+		if n != nil {
+			s.calls--
+			s.bytes -= n.size()
+		}
+	}
+	delete(s.byKey, key)
+}
+
+// Has reports whether a caller has made calls.
+func (s *Nested) Has(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byKey[key]) > 0
+}
+
+// Kept returns the calls of a caller that waits, for a checkpoint. via is the id of its
+// call, which leads to the questions behind it. apply is called for the outcomes whose
+// effects on the run are still to be made.
+func (s *Nested) Kept(key, via string, apply func(*CallDone)) []*NestedCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var kept []*NestedCall
+	for _, n := range s.byKey[key] {
+		if n == nil { // the caller has not got there again
+			break
+		}
+		if n.Done != nil && !n.Applied {
+			n.Applied = true
+			apply(n.Done)
+		}
+		own := &NestedCall{Name: n.Name, Arguments: n.Arguments, Done: n.Done}
+		if open := n.asks(); open != nil {
+			o := *open
+			own.Done, own.Open = nil, &o
+			Lead(via, []*OpenCall{&o})
+		}
+		kept = append(kept, own)
+	}
+	return kept
+}
+
+// Lead adds the id of a call to the way to the questions behind it.
+func Lead(via string, calls []*OpenCall) {
+	for _, call := range Asking(calls) {
+		q := *call.Question
+		q.Via = slices.Insert(slices.Clone(q.Via), 0, via)
+		call.Question = &q
+	}
+}
+
+// AddNested adds the nested calls of calls that wait, and of those behind them, to byKey.
+// Their effects are part of the run that was interrupted.
+func AddNested(byKey map[string][]*NestedCall, calls []*OpenCall) {
+	for _, call := range calls {
+		if call.Inside != nil {
+			AddNested(byKey, call.Inside.Calls)
+		}
+		for _, n := range call.Nested {
+			n.Applied = n.Done != nil
+			if n.Open != nil {
+				AddNested(byKey, []*OpenCall{n.Open})
+			}
+		}
+		if len(call.Nested) > 0 {
+			byKey[call.Key] = call.Nested
+		}
+	}
+}
+
+// OpenNested returns the calls behind a call that wait for an answer.
+func (c *OpenCall) OpenNested() []*OpenCall { return openNested(c.Nested) }
+
+// openNested returns the nested calls that wait for an answer.
+func openNested(calls []*NestedCall) []*OpenCall {
+	var open []*OpenCall
+	for _, n := range calls {
+		if n.Open != nil {
+			open = append(open, n.Open)
+		}
+	}
+	return open
+}
+
+// addNested notes a step of a nested call.
+func (p *Run) addNested(c *CallStep) error {
+	if c.At < 0 || c.At >= nested.MaxRunCalls {
+		return fault.Errorf(fault.DataLoss, "%q has no nested call %d", c.Of, c.At)
+	}
+	list := p.Nested[c.Of]
+	if c.At >= len(list) || list[c.At] == nil {
+		list = putNested(list, c.At, &NestedCall{Name: c.Name, Arguments: c.Arguments})
+		p.Nested[c.Of] = list
+		p.ToolCalls++
+	}
+	if n := list[c.At]; c.Done == nil {
+		n.Begun = c.Attempt
+	} else {
+		n.Done = c.Done
+		delete(p.Nested, c.Key)
+	}
+	return nil
+}
+
+// addNestedArtifacts counts the artifacts of nested calls whose caller has no outcome.
+func (p *Run) addNestedArtifacts() {
+	for _, list := range p.Nested {
+		for _, n := range list {
+			if n != nil && n.Done != nil && !n.Applied {
+				p.Made = append(p.Made, n.Done.Artifacts...)
+			}
+		}
+	}
+}
