@@ -139,8 +139,11 @@ func (c *Call) AddArtifact(a Artifact) error {
 // call's own. They must not be changed. Those of earlier turns are not among them:
 // see [Call.Artifact] and [Call.EarlierArtifacts].
 func (c *Call) Artifacts() []Artifact {
-	list := slices.Clone(c.before)
-	for _, a := range slices.Concat(c.nestedArtifacts(), c.made()) {
+	list, own := slices.Clone(c.before), c.made()
+	if c.nest != nil {
+		own = append(c.nest.call.effects.Artifacts(), own...)
+	}
+	for _, a := range own {
 		list = chat.PutArtifact(list, a)
 	}
 	return list

@@ -113,7 +113,7 @@ func (c *toolCall) step(done *replay.CallDone, calls bool) *replay.CallStep {
 
 // repeatable reports whether a call may be made again when its outcome is unknown.
 // That of an agent is: its own steps are written down.
-func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.agent != nil }
+func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.ways.alone || t.agent != nil }
 
 // outcome returns what a call leaves: its message or question, and its effects with those
 // of the calls that it has made. A call that waits for these starts again, so that only

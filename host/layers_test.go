@@ -100,7 +100,7 @@ var layers = []layer{
 		"counting tokens is text in, number out; host.TokenCounter is satisfied without importing it"},
 	{"host/egress", []string{"host/fault", "host/internal/cache", "host/internal/defaults"},
 		"the guard of requests knows nothing of who is guarded: it can be judged and tested alone"},
-	{"host/plugin", []string{"host", "host/chat", "host/egress", "host/fault", "host/instrument", "host/internal/jsondoc", "host/llm", "host/plugin/hostfunc", "host/plugin/internal/...", "host/plugin/permission", "host/usage"},
+	{"host/plugin", []string{"host", "host/chat", "host/egress", "host/fault", "host/instrument", "host/internal/jsondoc", "host/llm", "host/nested", "host/plugin/hostfunc", "host/plugin/internal/...", "host/plugin/permission", "host/usage"},
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
 	{"host/plugin/internal/abi", []string{"host", "host/chat", "host/fault", "host/internal/jsondoc", "host/llm", "host/plugin/internal/callmeter", "host/plugin/internal/guesttext", "host/plugin/internal/refusal", "host/plugin/permission"},
 		"the contract is bytes in and values out: who runs guests and who grants is elsewhere"},

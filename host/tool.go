@@ -55,6 +55,7 @@ type Tool struct {
 type toolWays struct {
 	foundBy string   // the tool whose results offer it; empty: it is always offered
 	calls   []string // the tools that it may call
+	alone   bool     // it has no other effects than its calls
 }
 
 // ToolOptions are the optional parts of a tool.
@@ -90,6 +91,10 @@ type ToolOptions struct {
 	// [Call.CallTools]. [nested.EveryTool] is each of them, nil none. [Tool.With] does
 	// not look at it.
 	Calls []string
+
+	// OnlyCalls says that the tool has no effects but its calls: where its process
+	// ended it starts again, as if it were Idempotent, and no person is asked.
+	OnlyCalls bool
 }
 
 // MaxToolRetries is the most that [ToolOptions].Retries can be.
@@ -248,7 +253,7 @@ func newTool(spec llm.ToolSpec, checked json.RawMessage, handler ToolHandler, op
 		return nil, err
 	}
 	t = &Tool{ToolSpec: spec, ReadOnly: opts.ReadOnly, Idempotent: opts.Idempotent, Timeout: opts.Timeout, Retries: opts.Retries,
-		approve: opts.Approve, terms: opts.Terms, handler: handler, ways: toolWays{foundBy: opts.FoundBy, calls: slices.Clone(opts.Calls)}}
+		approve: opts.Approve, terms: opts.Terms, handler: handler, ways: toolWays{foundBy: opts.FoundBy, calls: slices.Clone(opts.Calls), alone: opts.OnlyCalls}}
 	if opts.Schema != nil {
 		t.schema = opts.Schema.schema
 	} else if t.schema, err = schema.Compile(context.Background(), checked); err != nil {

@@ -26,14 +26,14 @@ import (
 // a tool must make the same calls in the same order. So it is for another attempt, and when
 // a durable run continues in another process.
 //
-// Code permission_denied for a tool that is not named, failed_precondition for one that the
-// call is made by and while another list runs, invalid_argument for no calls and for
+// Code permission_denied for a tool that is not named, failed_precondition without Calls,
+// outside a run, for a tool that the call is made by, and while another list runs, invalid_argument for no calls and for
 // arguments above [Limits].ArgumentBytes, resource_exhausted past the limits MaxToolCalls
 // and those of package nested: none of the list runs then. Code conflict if a call differs
 // from what the tool called at its position before; the tool's call then fails.
 func (c *Call) CallTools(ctx context.Context, calls []nested.Call) ([]nested.Answer, error) {
 	if c.nest == nil {
-		return nil, Errorf(PermissionDenied, "The tool %s may call no other tools", c.Tool).
+		return nil, Errorf(FailedPrecondition, "The tool %s can call no other tools here", c.Tool).
 			WithHint("name them in the tool's option Calls, or grant its plugin the permission tools; outside a run no tool can be called")
 	}
 	return c.nest.callTools(ctx, calls)
@@ -56,8 +56,6 @@ func (c *Call) Tools() []llm.ToolSpec {
 type callMaker interface {
 	newCall(part *ToolCall, key string, soFar *SoFar, before []Artifact) *toolCall
 }
-
-var _ callMaker = (*turn)(nil)
 
 // nestedCalls are the calls that one attempt of a call makes of other tools.
 type nestedCalls struct {
@@ -257,12 +255,4 @@ func (c *toolCall) parentID() string {
 		return ""
 	}
 	return c.caller.call.part.ID
-}
-
-// nestedArtifacts are those of the calls that have been made.
-func (c *Call) nestedArtifacts() []Artifact {
-	if c.nest == nil {
-		return nil
-	}
-	return c.nest.call.effects.Artifacts()
 }

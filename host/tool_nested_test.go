@@ -151,7 +151,7 @@ func TestNestedCallsHaveTheOutcomesOfCalls(t *testing.T) {
 		"a failure beside a result":         {nil, []string{`fails`, `look {"order":1}`}, "error unavailable \"The shop is closed.\"\nresult \"order 1\""},
 		"a name that is no tool's":          {nil, []string{`invented`}, `error not_found "There is no tool \"invented\"; the tools are: look, fails, pay, refund, asks, script."`},
 		"a name that is not granted":        {[]string{"look"}, []string{`look {"order":1}`, `pay {"order":1}`}, `permission_denied: The tool script may not call the tool "pay".`},
-		"none granted":                      {[]string{}, []string{`look {"order":1}`}, `permission_denied: The tool script may call no other tools; name them in the tool's option Calls, or grant its plugin the permission tools; outside a run no tool can be called`},
+		"none granted":                      {[]string{}, []string{`look {"order":1}`}, `failed_precondition: The tool script can call no other tools here; name them in the tool's option Calls, or grant its plugin the permission tools; outside a run no tool can be called`},
 		"itself":                            {nil, []string{`script`}, `failed_precondition: The tool script is called within itself: script, script.`},
 		"no calls":                          {nil, nil, `invalid_argument: The tool script calls a list of no tools.`},
 		"a flood":                           {nil, slices.Repeat([]string{`look {"order":1}`}, nested.MaxCalls+1), `resource_exhausted: The tool script calls 1025 tools in one list, more than 1024.`},
@@ -468,7 +468,7 @@ func TestNestedCallsOfADurableRunHaveTheirEffectsOnce(t *testing.T) {
 				}
 				more, err := call.CallTools(ctx, listOf(`pay {"order":9}`))
 				return told(append(answers, more...)), err
-			}, host.ToolOptions{Idempotent: true})
+			}, host.ToolOptions{OnlyCalls: true})
 			s.opts.Journal = &mortal{s.journal, lives}
 			r, err := s.run(agent, &host.Request{Run: "r1", Thread: "T1", Text: "go", Durable: true})
 			if err == nil {

@@ -45,7 +45,8 @@ var written = map[reflect.Type]json.RawMessage{
 		"kv":{"type":"string","enum":["none","read","write"]},"state":{"type":"string","enum":["none","read","write"]},
 		"secrets":{"type":"array","items":{"type":"object","required":["name","hosts"],"properties":{"name":{"type":"string"},"hosts":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}},"model":{"type":"boolean"},"messages":{"type":"boolean"},
 		"queue":{"type":"boolean"},"clock":{"type":"boolean"},"random":{"type":"boolean"},
-		"operations":{"type":"array","items":{"type":"string"},"description":"operations of the program that embeds the host"}},"additionalProperties":false}`),
+		"operations":{"type":"array","items":{"type":"string"},"description":"operations of the program that embeds the host"},
+		"tools":{"type":"array","items":{"type":"string"},"description":"tools of the agent at work that it may call"}},"additionalProperties":false}`),
 	reflect.TypeFor[sessions.Session](): json.RawMessage(`{"type":"object","description":"a whole session, as clients may see it or keep it","properties":{
 		"version":{"type":"integer"},"kind":{"type":"string"},"session":{"type":"string"},"agent":{"type":"string"},"custom":{},
 		"messages":{"type":"array","items":{"type":"object","additionalProperties":true}},"first":{"type":"integer"},

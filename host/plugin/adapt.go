@@ -96,7 +96,8 @@ func (p *Plugin) wrapTool(info *ToolInfo, part *PartOptions, handler host.ToolHa
 	if err != nil {
 		return nil, err
 	}
-	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent, Schema: made.Parameters}
+	opts := &host.ToolOptions{ReadOnly: info.Annotations.ReadOnly, Idempotent: info.Annotations.Idempotent, Schema: made.Parameters,
+		Calls: p.manifest.Permissions.Tools, OnlyCalls: p.manifest.Permissions.OnlyCalls()}
 	if info.Annotations.NeedsApproval {
 		reason := "plugin " + p.id + " wants each call approved"
 		if info.Annotations.Destructive {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/usage"
@@ -254,6 +256,9 @@ func (c *call) perform(op string, req []byte) ([]byte, error) {
 	defer cancel()
 	defer c.hidePanic(o, op)
 	response, err := c.ops.operate(o, op, req)
+	if errors.Is(err, nested.ErrInterrupted) { // the call starts again when there is an answer
+		c.meter.StopBlameless(err)
+	}
 	if late := o.End(); late != nil { // the guest does not see this error
 		c.meter.Stop(late)
 	}

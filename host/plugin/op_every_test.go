@@ -97,6 +97,9 @@ func everyOperation() []everyOp {
 		{op: "tokens.count", export: "route", needs: Permissions{Messages: true}, ok: `{"texts":["one","two"]}`, answer: `"tokens":[3,3]`, grant: "messages",
 			over: `{"texts":["` + strings.Repeat("x", 2000) + `"]}`, limits: Limits{ResponseBytes: 1000}, overBy: "ResponseBytes of 1000",
 			bad: []string{`{"texts":["a"],"encoding":"none"}`, `{"texts":"a"}`, `{"texts":[1]}`}},
+		{op: "tool.call", needs: Permissions{Tools: []string{"look"}}, ok: `{"calls":[{"name":"look"}]}`, answer: `"failed_precondition"`, grant: "tools=look",
+			over: `{"calls":[{"name":"look","arguments":"` + strings.Repeat("x", 2000) + `"}]}`, limits: Limits{ResponseBytes: 1000}, overBy: "ResponseBytes of 1000",
+			bad: []string{`{}`, `{"calls":[]}`, `{"calls":{}}`, `{"calls":[{}]}`, `{"calls":[{"name":1}]}`}},
 	}
 }
 

@@ -46,7 +46,7 @@ type opRow struct {
 	says    string    // in the error
 }
 
-const everyPermission = `{"abi":1,"name":"ops","tools":[{"name":"t","description":"","parameters":{}}],"permissions":{"kv":"write","state":"write","model":true,"messages":true,"queue":true,"http":[{"host":"*"},{"scheme":"http","host":"*"},{"scheme":"http","host":"127.0.0.1","port":%PORT%}],"secrets":[{"name":"KEY","hosts":["http://127.0.0.1"]},{"name":"GONE","hosts":["http://127.0.0.1"]}]}}`
+const everyPermission = `{"abi":1,"name":"ops","tools":[{"name":"t","description":"","parameters":{}}],"permissions":{"kv":"write","state":"write","model":true,"messages":true,"queue":true,"tools":["*"],"http":[{"host":"*"},{"scheme":"http","host":"*"},{"scheme":"http","host":"127.0.0.1","port":%PORT%}],"secrets":[{"name":"KEY","hosts":["http://127.0.0.1"]},{"name":"GONE","hosts":["http://127.0.0.1"]}]}}`
 
 // opsGuest assembles a guest whose tool, processor and router run their input,
 // operation, space and request, and answer with what that answers, and with its

@@ -180,6 +180,8 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 		return o.beginStep(ctx, req)
 	case "step.end":
 		return o.endStep(ctx, req)
+	case "tool.call":
+		return o.callTools(ctx, req)
 	case "artifact.read":
 		return o.artifacts.read(ctx, req, o.binding.rights().limits.ResponseBytes)
 	}

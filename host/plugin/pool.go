@@ -110,10 +110,12 @@ type waiter struct {
 type pool struct {
 	tenant  string
 	binding *binding
-	calls   int         // running and waiting
-	running int         // at most the limit Instances
-	queue   []*waiter   // calls that wait for one to end
-	idle    []*instance // the last used at the end
+	calls   int // running and waiting
+	running int // at most the limit Instances, and as many more as were suspended
+
+	suspended int         // calls that wait for the tools that they call
+	queue     []*waiter   // calls that wait for one to end
+	idle      []*instance // the last used at the end
 }
 
 // sparePools bounds the empty pools that a plugin keeps to use again.
@@ -228,7 +230,7 @@ func (ip *instancePools) crowded(pl *pool) error {
 // next lets the next call in line run in place of one that has ended. ip.mu
 // is held.
 func (ip *instancePools) next(pl *pool) {
-	if len(pl.queue) == 0 {
+	if len(pl.queue) == 0 || pl.running > pl.binding.rights().limits.Instances { // a call that was suspended runs again beside the others
 		pl.running--
 		return
 	}
@@ -236,6 +238,26 @@ func (ip *instancePools) next(pl *pool) {
 	pl.queue = slices.Delete(pl.queue, 0, 1)
 	w.taken = true
 	w.ready <- struct{}{}
+}
+
+// suspend lets another call of the tenant run in the place of one that calls other tools:
+// they may need an instance of the same plugin. As many calls as may run can be suspended,
+// so that a tenant has at most twice the limit Instances; those beyond keep their places.
+func (ip *instancePools) suspend(tenant string) (resume func()) {
+	ip.mu.Lock()
+	defer ip.mu.Unlock()
+	pl := ip.byTenant[tenant]
+	if pl == nil || pl.suspended >= pl.binding.rights().limits.Instances {
+		return func() {}
+	}
+	pl.suspended++
+	ip.next(pl)
+	return func() {
+		ip.mu.Lock()
+		defer ip.mu.Unlock()
+		pl.suspended--
+		pl.running++
+	}
 }
 
 // leave ends what enter began, but for the place among those running. ip.mu

@@ -18,7 +18,7 @@ import (
 )
 
 // Syntax describes the form of permissions on the command line.
-const Syntax = "state=read|write, kv=read|write, http='[METHODS ]URL[ at ADDRESSES]', secret=NAME@HOST,HOST, messages, model, queue, clock, random, operation=NAMESPACE.NAME"
+const Syntax = "state=read|write, kv=read|write, http='[METHODS ]URL[ at ADDRESSES]', secret=NAME@HOST,HOST, messages, model, queue, clock, random, tools=NAME|*, operation=NAMESPACE.NAME"
 
 // Parse reads the permissions of --grant flags. One flag may hold several, separated by
 // commas, also in the form that inspect prints.
@@ -52,7 +52,7 @@ func splitGrants(list string) (grants []string) {
 func beginsGrant(piece string) bool {
 	word, found := strings.CutPrefix(piece, " ")
 	name, _, _ := strings.Cut(word, "=")
-	return found && slices.Contains([]string{"http", "secret", "state", "kv", "messages", "model", "queue", "clock", "random", "operation"}, name)
+	return found && slices.Contains([]string{"http", "secret", "state", "kv", "messages", "model", "queue", "clock", "random", "tools", "operation"}, name)
 }
 
 // Add adds one permission in the form of the command line.
@@ -86,8 +86,11 @@ func Add(p *plugin.Permissions, grant string) (err error) {
 			return err
 		}
 		p.Secrets = append(p.Secrets, access)
+	case name == "tools" && hasValue:
+		p.Tools = append(p.Tools, value)
+		return p.Check()
 	default:
-		if near := termtext.Nearest(name, append(slices.Sorted(maps.Keys(flags)), append(slices.Sorted(maps.Keys(levels)), "http", "secret", "operation")...)); near != "" && near != name {
+		if near := termtext.Nearest(name, append(slices.Sorted(maps.Keys(flags)), append(slices.Sorted(maps.Keys(levels)), "http", "secret", "tools", "operation")...)); near != "" && near != name {
 			return fmt.Errorf("there is no such permission; did you mean %s?", near)
 		}
 		return errors.New("it is none of " + Syntax)

@@ -55,6 +55,8 @@ export interface Permissions {
   clock?: boolean;
   random?: boolean;
   state?: "none" | "read" | "write";
+  /** Tools of the agent at work that the plugin's tools may call; "*" is each of them. */
+  tools?: string[];
   /** Operations of the host's own program, which `call` runs by name. */
   operations?: string[];
 }

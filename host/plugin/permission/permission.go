@@ -3,6 +3,7 @@ package permission
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 
 	"github.com/agenthost/agenthost/host/egress"
@@ -21,6 +22,7 @@ type Set struct {
 	Clock    bool     `json:"clock,omitempty"`  // the real time, instead of a virtual one
 	Random   bool     `json:"random,omitempty"` // real randomness, instead of a fixed seed
 	State    Access   `json:"state,omitempty"`
+	Tools    []string `json:"tools,omitempty"` // tools of the agent at work that it may call; "*" is each of them
 
 	// Operations are the names of operations that the program has added to those of the
 	// contract: see package host/plugin/hostfunc.
@@ -31,12 +33,53 @@ type Set struct {
 const (
 	maxHTTP    = 64
 	maxSecrets = 64
+	maxTools   = 256
 )
+
+// everyTool, in a list of tools, is each tool that the agent at work has.
+const everyTool = "*"
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// MayCall reports whether a tool of a name may be called.
+func (p *Set) MayCall(tool string) bool {
+	return slices.Contains(p.Tools, tool) || slices.Contains(p.Tools, everyTool)
+}
+
+// OnlyCalls reports whether calls of tools are all that code with the permissions can do to
+// the world outside.
+func (p *Set) OnlyCalls() bool {
+	return len(p.Tools) > 0 && len(p.HTTP) == 0 && len(p.Secrets) == 0 && p.KV.or(None) != Write && p.State.or(None) != Write && !p.Model && !p.Queue
+}
+
+// bothTools returns the tools that two lists allow.
+func bothTools(a, b []string) (both []string) {
+	switch {
+	case slices.Contains(b, everyTool):
+		return slices.Clone(a)
+	case slices.Contains(a, everyTool):
+		return slices.Clone(b)
+	}
+	for _, name := range a {
+		if slices.Contains(b, name) {
+			both = append(both, name)
+		}
+	}
+	return both
+}
 
 // Check refuses permissions that are ambiguous or never match.
 func (p *Set) Check() error {
 	if len(p.HTTP) > maxHTTP || len(p.Secrets) > maxSecrets {
 		return fmt.Errorf("%d http and %d secret permissions, more than %d and %d", len(p.HTTP), len(p.Secrets), maxHTTP, maxSecrets)
+	}
+	if len(p.Tools) > maxTools {
+		return fmt.Errorf("%d tools permissions, more than %d", len(p.Tools), maxTools)
+	}
+	for _, name := range p.Tools {
+		if name != everyTool && !toolName.MatchString(name) {
+			return fmt.Errorf("tools permission %q is no name of a tool, nor %s for each", name, everyTool)
+		}
 	}
 	for _, h := range p.HTTP {
 		if err := h.check(); err != nil {
@@ -90,6 +133,7 @@ func (p Set) intersect(granted Set, addresses func(asked, granted []netip.Prefix
 		Model: p.Model && granted.Model, Messages: p.Messages && granted.Messages, Queue: p.Queue && granted.Queue,
 		Clock: p.Clock && granted.Clock, Random: p.Random && granted.Random,
 		Operations: operationsInBoth(p.Operations, granted.Operations),
+		Tools: bothTools(p.Tools, granted.Tools),
 	}
 	for _, h := range p.HTTP {
 		for _, g := range granted.HTTP {
@@ -132,6 +176,9 @@ func (p Set) Widens(others ...Set) []string {
 	asks("queue", p.Queue, func(o Set) bool { return o.Queue })
 	asks("clock", p.Clock, func(o Set) bool { return o.Clock })
 	asks("random", p.Random, func(o Set) bool { return o.Random })
+	for _, name := range p.Tools {
+		asks(guesttext.Clean("tools="+name), true, func(o Set) bool { return o.MayCall(name) })
+	}
 	for _, h := range p.HTTP {
 		asks(guesttext.Clean("http="+h.String()), true, func(o Set) bool { return slices.ContainsFunc(o.HTTP, h.within) })
 	}
@@ -169,6 +216,9 @@ func (p Set) Words() []string {
 	for _, name := range p.Operations {
 		add(true, "operation="+name)
 	}
+	for _, name := range p.Tools {
+		add(true, "tools="+name)
+	}
 	return words
 }
 
@@ -180,6 +230,7 @@ func (p Set) Clone() Set {
 		p.HTTP[i].Addresses = slices.Clone(p.HTTP[i].Addresses)
 	}
 	p.Operations = slices.Clone(p.Operations)
+	p.Tools = slices.Clone(p.Tools)
 	p.Secrets = slices.Clone(p.Secrets)
 	for i := range p.Secrets {
 		p.Secrets[i].Hosts = slices.Clone(p.Secrets[i].Hosts)

@@ -75,7 +75,7 @@ func (s *sandbox) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, e
 // differ in the next call, also of a new instance.
 func (s *sandbox) reachesOut() bool {
 	p := s.plugin.Granted()
-	return p.Clock || p.Random || p.Model || p.KV != "" && p.KV != plugin.None || len(p.HTTP) > 0
+	return p.Clock || p.Random || p.Model || p.KV != "" && p.KV != plugin.None || len(p.HTTP) > 0 || len(p.Tools) > 0
 }
 
 // varies reports whether such an input makes a call's answers differ: they are then not

@@ -27,6 +27,7 @@ var prices = map[string]int64{
 	"step.begin":     20_000,
 	"step.end":       20_000,
 	"tokens.count":   20_000,
+	"tool.call":      50_000,
 }
 
 // bytePrices are the further prices of operations for each byte of the request, if

@@ -136,6 +136,26 @@ func WhileBlocked(ctx context.Context, wait func(context.Context)) {
 	o.block(wait)
 }
 
+// WhileCalling is [WhileBlocked] for an operation that calls other code, whose time has
+// limits of its own: it does not count for the call, and wait is given the lifetime of the
+// call's caller, without the call's deadline.
+func WhileCalling(ctx context.Context, wait func(context.Context)) {
+	o, ok := ctx.(*Operation)
+	if !ok || o.meter.Unscheduled() {
+		wait(ctx)
+		return
+	}
+	began := time.Now()
+	o.meter.BeginBlocking()
+	defer func() {
+		took := time.Since(began)
+		o.meter.deadline.at = o.meter.deadline.at.Add(took)
+		o.meter.EndBlocking()
+		o.since = o.since.Add(time.Since(began))
+	}()
+	wait(o.meter.deadline.caller)
+}
+
 // Yield lets other calls run, if ctx is an operation's, and returns an error if the call
 // has ended.
 func Yield(ctx context.Context) error {

@@ -34,6 +34,7 @@ type Grants struct {
 	Queue    bool          `yaml:"queue"`
 	Clock    bool          `yaml:"clock"`
 	Random   bool          `yaml:"random"`
+	Tools    []string      `yaml:"tools"` // names, or "*"
 
 	Operations []string `yaml:"operations"` // of the program that embeds the host
 }
@@ -57,6 +58,11 @@ func (c *Config) permissions(at KeyPath, g Grants) (plugin.Permissions, error) {
 		case "", plugin.None, plugin.Read, plugin.Write:
 		default:
 			return p, c.ErrorAt(at.To(level.name), "grant of %s is %q", level.name, level.value).WithHint("use none, read or write")
+		}
+	}
+	if p.Tools = g.Tools; len(p.Tools) > 0 {
+		if err := (&plugin.Permissions{Tools: p.Tools}).Check(); err != nil {
+			return p, c.ErrorAt(at.To("tools"), "%w", err)
 		}
 	}
 	for _, h := range g.HTTP {

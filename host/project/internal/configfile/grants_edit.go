@@ -78,6 +78,13 @@ func grantEntries(p plugin.Permissions) (list []grantEntry) {
 		}
 		list = append(list, grantEntry{key: key, value: value})
 	}
+	if len(p.Tools) > 0 {
+		e := grantEntry{key: "tools"}
+		for _, name := range p.Tools {
+			e.items = append(e.items, strconv.Quote(name))
+		}
+		list = append(list, e)
+	}
 	if len(p.HTTP) > 0 {
 		e := grantEntry{key: "http"}
 		for _, h := range p.HTTP {

@@ -396,6 +396,7 @@ func keyDocs() map[string]keyDoc {
 		"Grants.queue":    say("Send to the queue."),
 		"Grants.clock":    say("Read the clock."),
 		"Grants.random":   say("Read random numbers."),
+		"Grants.tools":    say("Tools of the agent at work that its tools may call, by their names; * is each of them."),
 
 		"Grants.operations": say("Operations of the program that embeds the host, by name."),
 
