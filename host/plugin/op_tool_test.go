@@ -64,7 +64,6 @@ type callerCase struct {
 	limits  Limits
 	opts    host.Options
 	more    []*host.Tool
-	plugins []*Plugin
 }
 
 func (c *callerCase) agent(t testing.TB, rt *Runtime) *host.Agent {

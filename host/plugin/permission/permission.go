@@ -49,7 +49,7 @@ func (p *Set) MayCall(tool string) bool {
 // OnlyCalls reports whether calls of tools are all that code with the permissions can do to
 // the world outside.
 func (p *Set) OnlyCalls() bool {
-	return len(p.Tools) > 0 && len(p.HTTP) == 0 && len(p.Secrets) == 0 && p.KV.or(None) != Write && p.State.or(None) != Write && !p.Model && !p.Queue
+	return len(p.Tools) > 0 && len(p.HTTP) == 0 && len(p.Secrets) == 0 && p.KV.or(None) != Write && p.State.or(None) != Write && !p.Model && !p.Queue && len(p.Operations) == 0
 }
 
 // bothTools returns the tools that two lists allow.
@@ -133,7 +133,7 @@ func (p Set) intersect(granted Set, addresses func(asked, granted []netip.Prefix
 		Model: p.Model && granted.Model, Messages: p.Messages && granted.Messages, Queue: p.Queue && granted.Queue,
 		Clock: p.Clock && granted.Clock, Random: p.Random && granted.Random,
 		Operations: operationsInBoth(p.Operations, granted.Operations),
-		Tools: bothTools(p.Tools, granted.Tools),
+		Tools:      bothTools(p.Tools, granted.Tools),
 	}
 	for _, h := range p.HTTP {
 		for _, g := range granted.HTTP {
