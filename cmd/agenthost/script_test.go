@@ -29,13 +29,20 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 func TestMain(m *testing.M) {
+	if longtest.Race { // a process would sleep for a second at its end, in case that others race still
+		_ = os.Setenv(raceOptions, strings.TrimSpace(os.Getenv(raceOptions)+" atexit_sleep_ms=0"))
+	}
 	testscript.Main(m, map[string]func(){"agenthost": main, "mcpgreeter": serveGreeter})
 }
+
+// raceOptions is the environment variable of the race detector's options.
+const raceOptions = "GORACE"
 
 var update = flag.Bool("update", false, "write what commands print into the scripts")
 
@@ -76,7 +83,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[scriptValues{}] = map[any]any{}
-			env.Vars = append(env.Vars, "AGENTHOST_CACHE="+cache, "REPO="+root, "LONG="+strings.Repeat("x", 1000))
+			env.Vars = append(env.Vars, "AGENTHOST_CACHE="+cache, raceOptions+"="+os.Getenv(raceOptions), "REPO="+root, "LONG="+strings.Repeat("x", 1000))
 			env.Vars = append(env.Vars, toolchain...)
 			bin, _, _ := strings.Cut(env.Getenv("PATH"), string(os.PathListSeparator))
 			env.Setenv("BIN", bin) // holds agenthost and nothing else
