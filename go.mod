@@ -93,4 +93,7 @@ require (
 	honnef.co/go/tools v0.8.2 // indirect
 )
 
-tool honnef.co/go/tools/cmd/staticcheck
+tool (
+	golang.org/x/tools/cmd/stress
+	honnef.co/go/tools/cmd/staticcheck
+)
