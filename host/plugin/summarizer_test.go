@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/summarizer"
 )
 
@@ -79,7 +80,7 @@ func TestSummarizerInRuns(t *testing.T) {
 func TestSummarizerKeepsTheContract(t *testing.T) {
 	repeats := longtest.Alone(5, longtest.Rounds(50, 1000))
 	for r := range plugintest.Check(t.Context(), summarizer.Wasm, &plugintest.Options{
-		Repeats: repeats, Calls: []plugintest.Call{{Export: "process", Input: `{"processor":"summarizer","config":5,"scope":{},"outline":{"count":1,"roles":"u","bytes":[1],"chars":[1],"parts":[1],"keep":[],"tools":[]}}`}},
+		Runtime: &plugin.Options{CacheDir: testcode.Dir()}, Repeats: repeats, Calls: []plugintest.Call{{Export: "process", Input: `{"processor":"summarizer","config":5,"scope":{},"outline":{"count":1,"roles":"u","bytes":[1],"chars":[1],"parts":[1],"keep":[],"tools":[]}}`}},
 	}) {
 		if !r.OK() {
 			t.Errorf("%s: %v", r.Rule, r.Problems)

@@ -405,7 +405,7 @@ func TestPruneHeadsIsInterruptedBetweenTurns(t *testing.T) {
 		threadtest.Rewind(t, s, "t1", threads.At{Message: stays.ID})
 	}
 	want := threadtest.IDs(threadtest.Load(t, s, "t1").Messages)
-	failing, step := 1, longtest.Alone(101, testdriver.Rounds(longtest.Rounds(23, 5), 61)) // each is a call that reads the whole thread
+	failing, step := 1, longtest.Alone(101, testdriver.Rounds(longtest.Rounds(61, 5), 61)) // each is a call that reads the whole thread
 	for failed := true; failed; failing += step {
 		commits := 0
 		_, err := threads.New(&spy{Driver: d, before: func(kv.Tx) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/trace"
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // storeTrace keeps a short run and returns its file.
@@ -60,7 +61,8 @@ func TestAChangedBitOfATraceIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at := range text {
-		for bit := range 8 {
+		for n := range longtest.Rounds(1, 8) {
+			bit := (at + n) % 8
 			changed := bytes.Clone(text)
 			changed[at] ^= 1 << bit
 			if err := os.WriteFile(path, changed, 0o600); err != nil {

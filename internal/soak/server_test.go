@@ -76,7 +76,7 @@ func soakServer(t *testing.T, device string) {
 	}
 	opts := &ServerOptions{
 		Program: program, Dir: project, Data: filepath.Join(device, "data"), Device: device, Clients: 8,
-		Duration: time.Duration(longtest.Rounds(8, 60)) * time.Second, Every: time.Second, Logf: t.Logf,
+		Duration: time.Duration(longtest.Rounds(4, 60)) * time.Second, Every: time.Second, Logf: t.Logf,
 	}
 	if opts.Seed = uint64(number(t, seedVariable)); opts.Seed == 0 {
 		opts.Seed = uint64(time.Now().UnixNano())

@@ -39,11 +39,12 @@ func Line(begin, element, end string) string {
 // CheckLines reports each answer whose reading allocates more than a fixed multiple
 // of its length. Answers come in pieces of 4 kB. newModel makes a model that asks with
 // client and does not repeat a question; the answers are whole streams by the name of
-// their long part. Under the race detector one answer in four is read: one goroutine reads
-// each of them, and the detector makes 4 MiB take seconds.
+// their long part. Unless tests do all of their work one answer in three is read, and under
+// the race detector one in four: one goroutine reads each of them, and the detector makes
+// 4 MiB take seconds.
 func CheckLines(t *testing.T, newModel func(client *http.Client) llm.Model, answers map[string]string) {
 	t.Helper()
-	every := longtest.Alone(4, 1)
+	every := longtest.Alone(4, longtest.Rounds(3, 1))
 	for i, name := range slices.Sorted(maps.Keys(answers)) {
 		if i%every != 0 {
 			continue

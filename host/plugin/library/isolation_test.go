@@ -22,9 +22,21 @@ import (
 func TestTenantsNeverSeeEachOthersPlugins(t *testing.T) {
 	owners := []string{"", "acme", "acm", "umbrella"}
 	ids := []string{"p", "pp", "q"}
-	module := func(owner string, n int) []byte {
-		return marked("echo", fmt.Sprintf("secret of %s %d", owner, n))
+	modules, digests := map[string][2][]byte{}, map[string][2]string{}
+	for _, owner := range owners {
+		var wasm [2][]byte
+		var digest [2]string
+		for n := range wasm {
+			wasm[n] = marked("echo", fmt.Sprintf("secret of %s %d", owner, n))
+			in, err := plugin.Inspect(wasm[n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			digest[n] = in.Digest
+		}
+		modules[owner], digests[owner] = wasm, digest
 	}
+	module := func(owner string, n int) []byte { return modules[owner][n] }
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHost(t, testdriver.New(t), nil)
 		defer h.stop(t)
@@ -43,9 +55,8 @@ func TestTenantsNeverSeeEachOthersPlugins(t *testing.T) {
 				text += err.Error()
 			}
 			for _, other := range owners {
-				for n := range 2 {
-					in, _ := plugin.Inspect(module(other, n))
-					if other != owner && strings.Contains(text, in.Digest) {
+				for _, digest := range digests[other] {
+					if other != owner && strings.Contains(text, digest) {
 						rt.Fatalf("%q sees the digest of a module of %q: %s", owner, other, text)
 					}
 				}

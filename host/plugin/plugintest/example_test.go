@@ -4,13 +4,21 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
+// compiled is a directory that outlives the process.
+var compiled = testcode.Dir()
+
 // A command asks for the rules one by one. A test calls TestGuest.
 func ExampleCheck() {
-	opts := &plugintest.Options{Repeats: 100} // a plugin's own test leaves it at 10,000
+	opts := &plugintest.Options{
+		Repeats: 100,                                 // a plugin's own test leaves it at 10,000
+		Runtime: &plugin.Options{CacheDir: compiled}, // so that it is compiled once, which takes seconds
+	}
 	for r := range plugintest.Check(context.Background(), toolcallfilter.Wasm, opts) {
 		switch {
 		case !r.OK():
