@@ -188,12 +188,12 @@ func (n *nestedCalls) runCalls(ctx context.Context, calls []*toolCall) {
 			took = true
 		case <-ctx.Done(): // the call ends at once
 		}
+		c.batch.Send(c.started(tc.providerOf(c.part.Name)))
 		leave := func() {
 			if took {
 				<-slot
 			}
 		}
-		c.batch.Send(c.started(tc.providerOf(c.part.Name)))
 		if len(calls) == 1 {
 			tc.runAside(ctx, c, leave)
 			return

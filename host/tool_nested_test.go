@@ -156,6 +156,7 @@ func TestNestedCallsHaveTheOutcomesOfCalls(t *testing.T) {
 		"no calls":                          {nil, nil, `invalid_argument: The tool script calls a list of no tools.`},
 		"a flood":                           {nil, slices.Repeat([]string{`look {"order":1}`}, nested.MaxCalls+1), `resource_exhausted: The tool script calls 1025 tools in one list, more than 1024.`},
 		"more than the run may call":        {nil, slices.Repeat([]string{`look {"order":1}`}, 1000), `resource_exhausted: run calls more tools than the limit MaxToolCalls of 1000`},
+		"arguments that are no JSON":        {nil, []string{`look {`}, `invalid_argument: The arguments of the call of look are not valid JSON.`},
 		"huge arguments":                    {nil, []string{`look {"order":1,"x":"` + long + `"}`}, `invalid_argument: The arguments of the call of look are 1048594 bytes long, more than the 1048576 that are allowed.`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/nested"
 )
 
 // TranscriptNetwork is the section network.json of a transcript. One agent
@@ -82,6 +83,12 @@ type TranscriptTool struct {
 	Approval    string          `json:"approval"`  // the reason why each call needs one
 	Client      bool            `json:"client"`    // executed by the client
 	Emit        json.RawMessage `json:"emit"`      // as an event of kind "progress"
+
+	// Calls are calls of other tools, one after the other: their answers are the result.
+	Calls []struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"calls"`
 }
 
 // newStage builds the network of a transcript. An error of the configuration may be the
@@ -160,6 +167,9 @@ func (b *builder) makeTools() error {
 		if def.Approval != "" {
 			opts.Approve = host.ApproveAlways(def.Approval)
 		}
+		for _, c := range def.Calls {
+			opts.Calls = append(opts.Calls, c.Name)
+		}
 		tool, err := host.NewRawTool(spec, def.run, opts)
 		if def.Client {
 			tool, err = host.NewClientTool(spec)
@@ -172,7 +182,7 @@ func (b *builder) makeTools() error {
 	return nil
 }
 
-func (def *TranscriptTool) run(_ context.Context, call *host.Call) (*host.ToolOutput, error) {
+func (def *TranscriptTool) run(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
 	if len(def.Emit) > 0 {
 		if err := call.Emit("progress", def.Emit); err != nil {
 			return nil, err
@@ -184,11 +194,27 @@ func (def *TranscriptTool) run(_ context.Context, call *host.Call) (*host.ToolOu
 	case def.Error != "":
 		return nil, fmt.Errorf("%s", def.Error)
 	}
+	if len(def.Calls) > 0 {
+		return def.callTools(ctx, call)
+	}
 	out := &host.ToolOutput{Content: def.Result, State: def.State, Schedule: def.Schedule}
 	if len(call.Resumed) == 0 {
 		out.Interrupt = def.Interrupt
 	}
 	return out, nil
+}
+
+func (def *TranscriptTool) callTools(ctx context.Context, call *host.Call) (*host.ToolOutput, error) {
+	var results []json.RawMessage
+	for _, c := range def.Calls {
+		answers, err := call.CallTools(ctx, []nested.Call{{Name: c.Name, Arguments: c.Arguments}})
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, answers[0].Content)
+	}
+	content, err := json.Marshal(results)
+	return &host.ToolOutput{Content: content}, err
 }
 
 func (b *builder) target() (host.Target, error) {

@@ -203,7 +203,9 @@ func TestGuestsTimeStandsStillWhileItCallsTools(t *testing.T) {
 	}
 }
 
-// BenchmarkToolCall has a guest call a tool in Go 1,000 times, and a tool in Go do the same.
+// BenchmarkToolCall has a guest call a tool in Go 1,000 times, one after the other and in
+// one list, and a tool in Go do the same. Beside them a model makes the calls in one answer,
+// and the function is called as it stands.
 func BenchmarkToolCall(b *testing.B) {
 	const times = 1000
 	var looked atomic.Int64
@@ -217,6 +219,16 @@ func BenchmarkToolCall(b *testing.B) {
 	}
 	defer p.Close()
 	guest, err := p.Tool("guest", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	lists, err := rt.Load(b.Context(), "lists", callingGuest(b, []string{"guests_list"}, `{"tools":["look"]}`,
+		`{"calls":[`+strings.Repeat(`{"name":"look","arguments":{"at":"a"}},`, times-1)+`{"name":"look","arguments":{"at":"a"}}]}`, 1), &LoadOptions{Granted: Permissions{Tools: []string{"look"}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer lists.Close()
+	guestsList, err := lists.Tool("guests_list", nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -236,24 +248,48 @@ func BenchmarkToolCall(b *testing.B) {
 		_, err := call.CallTools(ctx, calls)
 		return "", err
 	}, &host.ToolOptions{Calls: []string{"look"}})
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{look, guest, inGo, list}})
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{look, guest, guestsList, inGo, list}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, name := range []string{"guest", "go", "list"} {
-		b.Run(name, func(b *testing.B) {
+	model := hosttest.Say("")
+	for range times {
+		model = model.Call("look", `{"at":"a"}`)
+	}
+	for _, from := range []struct {
+		name  string
+		reply hosttest.Reply
+	}{
+		{"guest", hosttest.Call("guest", "{}")}, {"guest list", hosttest.Call("guests_list", "{}")}, {"go", hosttest.Call("go", "{}")}, {"go list", hosttest.Call("list", "{}")}, {"model", model},
+	} {
+		b.Run(from.name, func(b *testing.B) {
 			for b.Loop() {
-				h, err := host.New(&host.Options{SingleTenant: true, Limits: limits, Model: hosttest.NewModel(hosttest.Call(name, "{}"), hosttest.Say("done"))})
+				h, err := host.New(&host.Options{SingleTenant: true, Limits: limits, Model: hosttest.NewModel(from.reply, hosttest.Say("done"))})
 				if err != nil {
 					b.Fatal(err)
 				}
 				looked.Store(0)
-				r, err := h.Run(b.Context(), agent, &host.Request{Text: "go"})
+				_, err = h.Run(b.Context(), agent, &host.Request{Text: "go"})
 				if err != nil || looked.Load() != times {
-					b.Fatalf("%v, %d calls of %v", err, looked.Load(), r.Results[0].ToolResults()[0].ContentText())
+					b.Fatalf("%v, %d calls", err, looked.Load())
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/times, "ns/call")
 		})
 	}
+	b.Run("function", func(b *testing.B) {
+		var in struct{ At string }
+		for b.Loop() {
+			for range times {
+				if err := json.Unmarshal([]byte(`{"at":"a"}`), &in); err != nil {
+					b.Fatal(err)
+				}
+				looked.Add(1)
+				if _, err := json.Marshal("seen " + in.At); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/times, "ns/call")
+	})
 }

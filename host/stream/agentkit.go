@@ -150,7 +150,9 @@ func (k *agentKit) Encode(dst []Frame, ev host.Event) ([]Frame, error) {
 		}
 		k.messageDone(d.Message)
 	case *runevent.ToolFinished:
-		k.output(d)
+		if d.Parent == "" { // AgentKit knows the calls of models alone
+			k.output(d)
+		}
 	case *runevent.Interrupted:
 		k.asked(d)
 	case *runevent.AgentFinished:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/nested"
 )
@@ -24,6 +25,8 @@ type Caller struct {
 	names []string // that it may call
 	chain []string // the tools that are called within each other, down to this one
 	clock *nested.Deadline
+	ctx   context.Context // the lifetime of the attempt, which ends with clock
+	leave context.CancelFunc
 
 	mu      sync.Mutex
 	next    int // the position of the next call
@@ -38,6 +41,7 @@ type Caller struct {
 // attempt ends with End.
 func New(ctx context.Context, timeout time.Duration, tool string, names []string, around *Caller) *Caller {
 	c := &Caller{tool: tool, names: names, chain: []string{tool}, clock: nested.WithTimeout(ctx, timeout)}
+	c.ctx, c.leave = context.WithCancel(c.clock) // each call would have to follow clock by itself
 	if around != nil {
 		c.chain = append(slices.Clone(around.chain), tool)
 	}
@@ -45,7 +49,7 @@ func New(ctx context.Context, timeout time.Duration, tool string, names []string
 }
 
 // Context returns the context of the attempt.
-func (c *Caller) Context() context.Context { return c.clock }
+func (c *Caller) Context() context.Context { return c.ctx }
 
 // Depth returns how deep the caller's calls are nested, from 0.
 func (c *Caller) Depth() int { return len(c.chain) - 1 }
@@ -55,6 +59,7 @@ func (c *Caller) End() {
 	c.mu.Lock()
 	c.over = true
 	c.mu.Unlock()
+	c.leave()
 	c.clock.Cancel()
 }
 
@@ -91,6 +96,9 @@ func (c *Caller) Check(calls []nested.Call, maxArguments int) ([]nested.Call, er
 		}
 		if call.Arguments = slices.Clone(call.Arguments); len(call.Arguments) == 0 {
 			call.Arguments = []byte("{}")
+		}
+		if jsondoc.Check(call.Arguments) != nil {
+			return nil, fault.Errorf(fault.InvalidArgument, "The arguments of the call of %s are not valid JSON.", call.Name)
 		}
 	}
 	return own, nil

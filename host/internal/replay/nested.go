@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/nested"
 )
@@ -61,8 +62,12 @@ func (s *Nested) Restore(byKey map[string][]*NestedCall) {
 func (n *NestedCall) size() int {
 	size := len(n.Arguments)
 	if n.Done != nil && n.Done.Message != nil {
-		bytes, _ := n.Done.Message.Size()
-		size += bytes
+		for _, part := range n.Done.Message.Parts {
+			if r, ok := part.(*chat.ToolResult); ok {
+				media, _ := chat.MediaBytes(r.Media)
+				size += len(r.Content) + media
+			}
+		}
 	}
 	return size
 }
@@ -77,11 +82,22 @@ func (s *Nested) Find(key string, at int, c *nested.Call) (*NestedCall, error) {
 		return nil, nil
 	}
 	n := list[at]
-	if n.Name != c.Name || !bytes.Equal(n.Arguments, c.Arguments) {
+	if n.Name != c.Name || !sameJSON(n.Arguments, c.Arguments) {
 		return nil, fault.Errorf(fault.Conflict, "call %d of another tool is of %q, and was of %q with other arguments when the run got there before", at, c.Name, n.Name).
 			WithHint("a tool that calls others must make the same calls when it starts again: in its order, names and arguments nothing may come from time, randomness or other state")
 	}
 	return n, nil
+}
+
+// sameJSON compares what a caller wrote with what it wrote before, which the journal keeps
+// in encoding/json's way: without white space, and with other escapes.
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // Add adds a call at a position that its caller has not reached before. Code
