@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what tests need beside Go: clang and lld for plugins in C, Debian's Rust with the
-# target of plugins, and AssemblyScript. Node.js and npm also run AgentKit's own client and a client that is
+# target of plugins, AssemblyScript and Zig. Node.js and npm also run AgentKit's own client and a client that is
 # generated from the OpenAPI document, with a linter of it, and clients of MCP, which the
 # tests of host/stream, host/httpapi and host/mcpbridge install themselves, the last with a
 # Node.js 22 of their own. Without them these tests skip themselves.
@@ -20,5 +20,6 @@ if [ ${#missing[@]} -gt 0 ]; then
   $root apt-get install -q -y --no-install-recommends "${missing[@]}"
 fi
 
-cd examples/extism/assemblyscript
-npm ci --no-audit --no-fund
+(cd examples/extism/assemblyscript && npm ci --no-audit --no-fund)
+# npm writes no lock of this package that has every platform; its version is exact.
+(cd pdk/zig/toolchain && npm install --no-package-lock --no-audit --no-fund)

@@ -42,7 +42,7 @@ function textIn(v: Json): string {
 	}
 }
 
-// assemblyScriptClass writes a class. What is absent is null, or the value that such a
+// assemblyScriptClass writes a class. Absent members are null, or the value that such a
 // field begins with: numbers and booleans have a flag beside them.
 func assemblyScriptClass(out *strings.Builder, name string, fields []memberType) {
 	fmt.Fprintf(out, "export class %s {\n", name)

@@ -51,7 +51,7 @@ func newPlain(d *dialect) *plainWriter {
 	return &plainWriter{declarations: newDeclarations(d.reserved), lang: d, lowering: lowering{}, pointers: map[*node]bool{}, within: map[*node]bool{}}
 }
 
-// text returns what was written.
+// text returns the declarations.
 func (w *plainWriter) text() string {
 	for d, ok := w.next(); ok; d, ok = w.next() {
 		w.declare(d)
@@ -163,7 +163,7 @@ func (w *plainWriter) expr(l lowered, name string) string {
 	return w.lang.dict(w.standalone(l.node.rest, name+"Value"))
 }
 
-// plainIdentifier matches what is an identifier in every language.
+// plainIdentifier matches identifiers of every language.
 var plainIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // quotedWith returns a text as a literal in double quotes, in printable ASCII, with escape

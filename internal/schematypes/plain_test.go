@@ -69,6 +69,10 @@ func TestCompilersAcceptDeclarations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	zig, err := filepath.Abs("../../pdk/zig/toolchain/node_modules/.bin/zig")
+	if err != nil {
+		t.Fatal(err)
+	}
 	asc, err := filepath.Abs("../../examples/extism/assemblyscript/node_modules/.bin/asc")
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +86,7 @@ func TestCompilersAcceptDeclarations(t *testing.T) {
 		{schematypes.C, "s%d.h", "clang-19", "for f in s*.h; do clang-19 --target=wasm32 -std=c11 -Wall -Werror -Wno-unused-function -fsyntax-only -nostdlib -I" + kits + "/c -x c $f || exit 1; done"},
 		{schematypes.Rust, "s%d.rs", "/usr/bin/rustc", "for f in s*.rs; do echo \"mod ${f%.rs};\"; done > lib.rs; /usr/bin/rustc --edition 2021 --crate-type lib --emit metadata -A warnings lib.rs"},
 		{schematypes.AssemblyScript, "s%d.ts", asc, "ln -s " + kits + "/assemblyscript/agenthost agenthost; " + asc + " s*.ts --noEmit --use abort=agenthost/host/abort"},
+		{schematypes.Zig, "s%d.zig", zig, "for f in s*.zig; do sed -n \"s/^pub const \\([A-Za-z0-9_]*\\) = .*/comptime { _ = @sizeOf(@import(\\\"$f\\\").\\1); }/p\" $f; done > all.zig; " + zig + " build-obj -fno-emit-bin --dep agenthost -Mroot=all.zig -Magenthost=" + kits + "/zig/agenthost/agenthost.zig"},
 	} {
 		t.Run(string(tt.lang), func(t *testing.T) {
 			if _, err := exec.LookPath(tt.program); err != nil {

@@ -113,7 +113,7 @@ func (w *typeScript) text() string {
 	return w.out.String()
 }
 
-// expr returns a type as it is written where it is used. An object that is declared
+// expr returns the text of a type at the place that uses it. An object that is declared
 // gets the name.
 func (w *typeScript) expr(n *node, name string, indent int) string {
 	switch {

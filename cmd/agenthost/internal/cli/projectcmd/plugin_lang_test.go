@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
@@ -23,7 +24,7 @@ func TestNewPluginsOfEveryLanguageKeepTheContract(t *testing.T) {
 		for _, kind := range pluginKinds() {
 			t.Run(lang.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				if lang.name == "rust" || lang.name == "assemblyscript" || kind.name != "tool" {
+				if slices.Contains([]string{"rust", "assemblyscript", "zig"}, lang.name) || kind.name != "tool" {
 					longtest.Need(t, "compilers take seconds")
 				}
 				dir := filepath.Join(t.TempDir(), "weather")
@@ -53,9 +54,11 @@ func buildNew(t *testing.T, dir, command string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = dir
-	if asc, err := filepath.Abs("../../../../../examples/extism/assemblyscript/node_modules/.bin/asc"); err == nil {
-		if _, err := os.Stat(asc); err == nil {
-			cmd.Env = append(os.Environ(), "ASC="+asc)
+	cmd.Env = os.Environ()
+	for variable, program := range map[string]string{"ASC": "examples/extism/assemblyscript/node_modules/.bin/asc", "ZIG": "pdk/zig/toolchain/node_modules/.bin/zig"} {
+		installed, err := filepath.Abs(filepath.Join("../../../../..", program))
+		if _, missing := os.Stat(installed); err == nil && missing == nil {
+			cmd.Env = append(cmd.Env, variable+"="+installed)
 		}
 	}
 	text, err := cmd.CombinedOutput()

@@ -1,0 +1,163 @@
+//! The guest that pdk/conformance feeds: each part answers with the members of its request that
+//! the contract names, written again as the kit has read them.
+
+const agenthost = @import("agenthost");
+
+const Call = agenthost.Call;
+const Json = agenthost.Json;
+const host = agenthost.host;
+
+pub const panic = agenthost.panic;
+
+/// Has no schema, so that the vectors reach the kit.
+const any = "{\"type\":\"object\"}";
+
+fn vector(c: *Call) !Json {
+    return Json.of(.{
+        .tool = c.tool,
+        .arguments = c.arguments,
+        .call_id = c.call_id,
+        .idempotency_key = c.idempotency_key,
+        .attempt = c.attempt,
+        .provider = c.provider,
+        .scope = c.scope,
+        .state = c.state,
+        .state_revision = c.state_revision,
+        .config = c.config,
+        .resumed = c.resumed,
+    });
+}
+
+const Integer = struct { argument: i64 };
+
+fn integer(_: *Call, args: Integer) Integer {
+    return args;
+}
+
+const Asking = struct { fails: bool = false };
+
+fn askHost(c: *Call, args: Asking) !void {
+    const absent = try host.kv.get("k") == null;
+    _ = try host.kv.put("k", "a\x00\u{e9}", .{});
+    const value = (try host.kv.get("k")).?;
+    const n = try host.state("/n");
+    const response = try host.fetch(.{
+        .method = "POST",
+        .url = "https://example.com/x",
+        .headers = &.{.{ .name = "Authorization", .prefix = "Bearer ", .secret = "KEY" }},
+        .body = "{\"a\":1}",
+    });
+    const ok = (try response.json()).get("ok");
+    if (try host.beginStep("s") == null) try host.endStep("s", try Json.parse("{\"x\":1.0}"));
+    const step = try host.beginStep("s");
+    try host.progress("half");
+    _ = try host.send("later", .{ .a = .{1} });
+    const plan = host.artifacts.read("plan");
+    if (args.fails) _ = try plan;
+    const code = if (plan) |_| "" else |err| agenthost.codeOf(err);
+    try c.content(.{ .absent = absent, .text = value.value, .n = n, .status = response.status, .ok = ok, .step = step, .code = code });
+}
+
+fn answer(c: *Call, args: Json) !void {
+    if (args.get("interrupt")) |asked| {
+        return c.ask(try asked.get("reason").?.string() orelse "", asked.get("data"));
+    }
+    try c.content(args.get("content"));
+    try each(c, args, "state", Call.patch);
+    try each(c, args, "media", Call.media);
+    try each(c, args, "artifacts", Call.artifact);
+    var agents = (args.get("schedule") orelse return).items();
+    while (agents.next()) |agent| try c.schedule(try agent.value.string() orelse "");
+}
+
+fn each(c: *Call, args: Json, name: []const u8, comptime add: anytype) !void {
+    var all = (args.get(name) orelse return).items();
+    while (all.next()) |item| try add(c, item.value);
+}
+
+const Failure = struct { code: []const u8, message: []const u8, hint: ?[]const u8 = null, retryable: bool = false };
+
+fn fail(_: *Call, args: Failure) !void {
+    return agenthost.failWith(agenthost.errorOf(args.code), .{ .message = args.message, .hint = args.hint, .retryable = args.retryable });
+}
+
+fn report(v: *agenthost.View) !void {
+    try v.report(.{ .processor = v.processor, .config = v.config, .scope = v.scope, .model = v.model, .messages = v.messages, .own_from = v.own_from });
+}
+
+fn outlineOf(o: *const agenthost.Outline) !Json {
+    var rows: agenthost.Writer = .{};
+    for (o.tools, 0..) |r, i| {
+        try rows.byte(if (i == 0) '[' else ',');
+        try rows.value(.{ r.message, r.part, if (r.is_result) "result" else "call", r.id, r.name });
+    }
+    try rows.raw(if (o.tools.len == 0) "[]" else "]");
+    return Json.of(.{
+        .count = o.count,
+        .roles = o.roles,
+        .bytes = o.bytes,
+        .chars = o.chars,
+        .tokens = o.tokens,
+        .encoding = o.encoding,
+        .parts = o.parts,
+        .keep = o.keep,
+        .own_from = o.own_from,
+        .tools = rows.json(),
+    });
+}
+
+fn reportOutline(v: *agenthost.View, o: *const agenthost.Outline) !void {
+    try v.report(.{ .processor = v.processor, .config = v.config, .scope = v.scope, .model = v.model, .outline = try outlineOf(o) });
+}
+
+fn again(v: *agenthost.View) !void {
+    try v.setMessages(v.messages);
+}
+
+fn route(r: *agenthost.Route) !void {
+    const all = try Json.of(.{
+        .config = r.config,
+        .scope = r.scope,
+        .input = r.input,
+        .call_count = r.call_count,
+        .stack = r.stack,
+        .agents = r.agents,
+        .state = r.state,
+        .last = r.last,
+        .outline = if (r.outline) |o| try outlineOf(&o) else null,
+    });
+    r.because(all.text);
+}
+
+fn provide(p: *agenthost.Provide) !void {
+    const all = try Json.of(.{ .config = p.config, .scope = p.scope, .messages = p.messages });
+    p.instruct(all.text);
+}
+
+fn observe(o: *const agenthost.Observe) !void {
+    switch (o.outcome) {
+        .responses => |list| agenthost.log.info("observed", .{ .responses = list.len }),
+        .failure => |f| agenthost.log.warn("observed", .{ .code = f.code, .message = f.message }),
+    }
+}
+
+comptime {
+    agenthost.plugin(.{
+        .name = "conformance",
+        .version = "1.0.0",
+        .tools = .{
+            agenthost.tool("vector", "Answers with its call.", .{ .parameters = any }, vector),
+            agenthost.tool("integer", "Answers with its argument.", .{ .parameters = any }, integer),
+            agenthost.tool("host", "Asks the host for things.", .{}, askHost),
+            agenthost.tool("answer", "Answers with its arguments, as a result.", .{ .parameters = any }, answer),
+            agenthost.tool("fail", "Fails with its arguments.", .{ .parameters = any }, fail),
+        },
+        .processors = .{
+            agenthost.processor("vector", .{}, report),
+            agenthost.processor("outline", .{}, reportOutline),
+            agenthost.processor("again", .{}, again),
+        },
+        .routers = .{agenthost.router("vector", .{}, route)},
+        .providers = .{agenthost.provider("vector", .{ .observe = observe }, provide)},
+    });
+}
