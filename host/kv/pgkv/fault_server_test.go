@@ -34,7 +34,7 @@ func TestServerCrashesLoseAndDoubleNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { ci(t, "stop", dir) })
 	address := ci(t, "start", dir)
-	stores := []*pgkv.Store{mustOpen(t, address, nil), mustOpen(t, address, nil)}
+	stores := []*pgkv.Store{mustOpen(t, address, enduring()), mustOpen(t, address, enduring())}
 	crashes := 0
 	runChains(t, stores, stores[0], 8*time.Second, func() {
 		time.Sleep(500 * time.Millisecond)

@@ -158,6 +158,10 @@ func wantChain(t *testing.T, d kv.Driver, partition string, chain, n uint64) {
 	}
 }
 
+// enduring are the options of a store that a busy machine may keep from its database for
+// longer than the default patience.
+func enduring() *pgkv.Options { return &pgkv.Options{Patience: 5 * time.Minute} }
+
 // runChains appends to several logs of several stores while harm is done, for a time and
 // until each log has an entry, and checks the logs. Harm is not done again before as many
 // entries were appended as there are logs, so that a slow machine gets on.
@@ -210,7 +214,7 @@ func runChains(t *testing.T, stores []*pgkv.Store, checked *pgkv.Store, forHowLo
 func TestCutConnectionsLoseAndDoubleNothing(t *testing.T) {
 	address := pgkvtest.Address(t)
 	proxy, behind := newCutter(t, address)
-	stores := []*pgkv.Store{mustOpen(t, behind, nil), mustOpen(t, behind, nil)}
+	stores := []*pgkv.Store{mustOpen(t, behind, enduring()), mustOpen(t, behind, enduring())}
 	cuts := 0
 	runChains(t, stores, mustOpen(t, address, nil), 4*time.Second, func() {
 		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
@@ -222,7 +226,7 @@ func TestCutConnectionsLoseAndDoubleNothing(t *testing.T) {
 
 func TestEndedBackendsLoseAndDoubleNothing(t *testing.T) {
 	address := pgkvtest.Address(t)
-	stores := []*pgkv.Store{mustOpen(t, address, nil), mustOpen(t, address, nil)}
+	stores := []*pgkv.Store{mustOpen(t, address, enduring()), mustOpen(t, address, enduring())}
 	conn, err := pgx.Connect(t.Context(), pgkvtest.Server(t))
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +244,7 @@ func TestEndedBackendsLoseAndDoubleNothing(t *testing.T) {
 
 func TestACommitWaitsForADatabaseThatReturns(t *testing.T) {
 	proxy, behind := newCutter(t, pgkvtest.Address(t))
-	s := mustOpen(t, behind, nil)
+	s := mustOpen(t, behind, enduring())
 	mustPut(t, s, "acme", "k", "1")
 	proxy.setRefuse(true)
 	proxy.cut(1)
