@@ -57,6 +57,7 @@ type Permissions struct {
 	Clock    bool // read the real time
 	Random   bool // read real randomness
 	State    Access
+	Tools    []string // call tools of the agent at work (tool.call), by name; "*" is each of them
 }
 
 // Access is how far a permission goes.
@@ -299,6 +300,9 @@ func (p *Permissions) append(w *Writer) {
 	w.flag("clock", p.Clock)
 	w.flag("random", p.Random)
 	w.member("state", string(p.State))
+	if len(p.Tools) > 0 {
+		w.strings("tools", p.Tools)
+	}
 	w.EndObject()
 }
 
