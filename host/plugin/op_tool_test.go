@@ -61,6 +61,7 @@ type callerCase struct {
 	asks    string   // permissions, as JSON
 	granted Permissions
 	request string
+	times   int // the request is made; 0 is once
 	limits  Limits
 	opts    host.Options
 	more    []*host.Tool
@@ -71,7 +72,7 @@ func (c *callerCase) agent(t testing.TB, rt *Runtime) *host.Agent {
 	if c.tools == nil {
 		c.tools = []string{"script"}
 	}
-	p, err := rt.Load(t.Context(), "caller", callingGuest(t, c.tools, c.asks, c.request, 1), &LoadOptions{Granted: c.granted, Limits: c.limits})
+	p, err := rt.Load(t.Context(), "caller", callingGuest(t, c.tools, c.asks, c.request, max(c.times, 1)), &LoadOptions{Granted: c.granted, Limits: c.limits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +144,35 @@ func TestGuestsCallToolsThatAreGranted(t *testing.T) {
 			_, got := run.run(t, run.agent(t, startRuntime(t, nil)), &host.Request{Text: "go"})
 			if got != c.want {
 				t.Errorf("the model reads\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// A guest that calls tools without end has no more calls than the run, and the host serves
+// the next one.
+func TestGuestThatFloodsIsHeldToTheRunsLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits Limits
+		opts   host.Limits
+		want   string
+		most   int64
+	}{
+		"calls of the run":    {Limits{HostCalls: 1 << 20}, host.Limits{MaxToolCalls: 50}, `"run calls more tools than the limit MaxToolCalls of 50"`, 49},
+		"calls of operations": {Limits{HostCalls: 20}, host.Limits{}, `"plugin \"caller\": agenthost_tool made more than the limit HostCalls of 20"`, 20},
+		"instructions":        {Limits{Instructions: 1_000_000, HostCalls: 1 << 20}, host.Limits{}, `"plugin \"caller\": agenthost_tool used up the limit Instructions of 1000000"`, 20},
+		"bytes of a request":  {Limits{ResponseBytes: 40, HostCalls: 100}, host.Limits{}, `"request of tool.call is 50 bytes, more than the limit ResponseBytes of 40"`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var looked atomic.Int64
+			run := callerCase{asks: `{"tools":["*"]}`, granted: Permissions{Tools: []string{"*"}}, request: `{"calls":[{"name":"look","arguments":{"at":"a"}}]}`,
+				times: 100, limits: c.limits, opts: host.Options{Limits: c.opts}, more: []*host.Tool{lookTool(&looked)}}
+			agent := run.agent(t, startRuntime(t, nil))
+			for range 2 {
+				looked.Store(0)
+				if _, got := run.run(t, agent, &host.Request{Text: "go"}); got != c.want || looked.Load() > c.most {
+					t.Errorf("after %d calls the model reads %s, want %s", looked.Load(), got, c.want)
+				}
 			}
 		})
 	}
