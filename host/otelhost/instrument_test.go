@@ -27,6 +27,7 @@ import (
 	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
+	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/otelhost"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -249,6 +250,36 @@ func TestSpansOfARunNest(t *testing.T) {
 }
 
 // The names are a contract with dashboards: a change of them is read in a diff.
+// A call that a tool makes of another is a child of the tool's.
+func TestSpansOfNestedCallsNest(t *testing.T) {
+	tel := newTelemetry(t, otelhost.Options{})
+	look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "seen", nil }, nil)
+	script := host.NewTool("script", "Looks twice.", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
+		_, err := call.CallTools(ctx, []nested.Call{{Name: "look"}, {Name: "look"}})
+		return "", err
+	}, &host.ToolOptions{Calls: []string{"look"}})
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{look, script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(&host.Options{Model: hosttest.NewModel(hosttest.Call("script", "{}"), hosttest.Say("done")), Instrument: tel.Instrument})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, path := range tel.tree() {
+		if _, tools, ok := strings.Cut(path, "execute_tool"); ok {
+			got = append(got, "execute_tool"+tools)
+		}
+	}
+	if diff := cmp.Diff([]string{"execute_tool script > execute_tool look", "execute_tool script > execute_tool look", "execute_tool script"}, got); diff != "" {
+		t.Errorf("spans of tools (-want +got):\n%s", diff)
+	}
+}
+
 func TestNames(t *testing.T) {
 	tel := newTelemetry(t, otelhost.Options{Content: true, Tenants: true})
 	h, n := newDesk(t, tel, &page{})

@@ -68,7 +68,7 @@ func TestParseGrants(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("parseGrants: %v (-want +got):\n%s", err, diff)
 	}
-	for _, grant := range []string{"", "state", "state=", "state=all", "messages=yes", "http", "http=", "http=ftp://x", "http=a b", "http=user@host", "http=host:99999999999", "secrets", "=read", "operation", "operation=", "operation=charge", "operation=Billing.charge"} {
+	for _, grant := range []string{"", "state", "state=", "state=all", "messages=yes", "http", "http=", "http=ftp://x", "http=a b", "http=user@host", "http=host:99999999999", "secrets", "=read", "tools", "tools=", "tools=a b", "operation", "operation=", "operation=charge", "operation=Billing.charge"} {
 		if p, err := Parse([]string{grant}); err == nil {
 			t.Errorf("parseGrants(%q) = %+v, want an error", grant, p)
 		}

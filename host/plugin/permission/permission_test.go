@@ -49,6 +49,40 @@ func TestHTTPAccessMeets(t *testing.T) {
 	}
 }
 
+func TestToolsOfPermissionsMeet(t *testing.T) {
+	for _, row := range []struct {
+		name                 string
+		asked, granted, want []string
+		missing              []string
+	}{
+		{"the same", []string{"look"}, []string{"look"}, []string{"look"}, nil},
+		{"another", []string{"look"}, []string{"pay"}, nil, []string{"tools=look"}},
+		{"one in common", []string{"look", "pay"}, []string{"pay", "send"}, []string{"pay"}, []string{"tools=look"}},
+		{"granted each", []string{"look"}, []string{"*"}, []string{"look"}, nil},
+		{"asked for each", []string{"*"}, []string{"look"}, []string{"look"}, []string{"tools=*"}},
+		{"none granted", []string{"*"}, nil, nil, []string{"tools=*"}},
+	} {
+		asked, granted := Set{Tools: row.asked}, Set{Tools: row.granted}
+		clamped := asked.Clamp(granted)
+		if diff := cmp.Diff(row.want, clamped.Tools); diff != "" {
+			t.Errorf("%s: clamp (-want +got):\n%s", row.name, diff)
+		}
+		if diff := cmp.Diff(row.missing, asked.Missing(granted)); diff != "" {
+			t.Errorf("%s: missing (-want +got):\n%s", row.name, diff)
+		}
+		for _, tool := range []string{"look", "pay", "send"} {
+			if clamped.MayCall(tool) && (!asked.MayCall(tool) || !granted.MayCall(tool)) {
+				t.Errorf("%s: %s may be called", row.name, tool)
+			}
+		}
+	}
+	for _, name := range []string{"", "a b", "**", "a.b", "ä"} {
+		if (&Set{Tools: []string{name}}).Check() == nil {
+			t.Errorf("check takes the tool %q", name)
+		}
+	}
+}
+
 func TestHostsOfPermissionsAreChecked(t *testing.T) {
 	check := func(host string) error { return (&Set{HTTP: []HTTP{{Host: host}}}).Check() }
 	for _, host := range []string{"a.example", "A.Example.", "*.a.example", "*", "127.0.0.1", "::1", "[::1]", "localhost", "xn--bcher-kva.example"} {

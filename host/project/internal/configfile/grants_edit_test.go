@@ -31,7 +31,7 @@ var comments = regexp.MustCompile(`#[^\n]*`)
 func TestGrantsAreAddedToAnyConfiguration(t *testing.T) {
 	words := []string{"state=read", "state=write", "kv=write", "messages", "clock", "random", "queue", "model",
 		"http=https://b.example.com", "http=GET,POST https://*.c.example.com:8443",
-		"http=GET http://d.internal at 10.1.0.0/16,192.168.7.1", "http=https://[fd00::7]:8443 at fd00::7", "secret=KEY@b.example.com,c.example.com", "operation=billing.charge", "operation=billing.refund"}
+		"http=GET http://d.internal at 10.1.0.0/16,192.168.7.1", "http=https://[fd00::7]:8443 at fd00::7", "secret=KEY@b.example.com,c.example.com", "operation=billing.charge", "operation=billing.refund", "tools=search", "tools=look_up"}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom(editable).Draw(t, "text")
 		grants := rapid.SliceOfNDistinct(rapid.SampledFrom(words), 1, 4, rapid.ID[string]).Draw(t, "grants")
