@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -208,7 +209,9 @@ func (h *openAIHandlers) start(c *call, a *ask) (*runs.Run, *runs.Attachment, er
 	if turn.Input == nil && !req.Client.Unstored {
 		return nil, nil, host.Errorf(host.FailedPrecondition, "no run of thread %q waits for these results", req.Thread).WithHint("send a user's message")
 	}
-	a.fill()
+	if err := a.fill(c.ctx, h.threads); err != nil {
+		return nil, nil, err
+	}
 	begin := func(id string) (*runs.Run, *runs.Attachment, error) {
 		own := *req
 		own.Run = id
@@ -221,9 +224,9 @@ func (h *openAIHandlers) start(c *call, a *ask) (*runs.Run, *runs.Attachment, er
 }
 
 // fill gives the request the messages of the turn. A message that may be sent again, by the
-// idempotency key or behind the answers that the client sends again before it, has the same id
-// each time.
-func (a *ask) fill() {
+// idempotency key, behind the answers that the client sends again before it, or after its turn
+// has failed, has the same id each time.
+func (a *ask) fill(ctx context.Context, of *threads.Store) error {
 	turn, req := a.turn, a.req
 	req.Input = turn.Input
 	switch {
@@ -235,7 +238,43 @@ func (a *ask) fill() {
 		req.Input.ID = a.key.id("message")
 	case turn.Resent:
 		req.Input.ID = "message-" + derivedID(req.Tenant, "chat", req.Thread, turn.Digest)
+	case of != nil && req.Thread != "":
+		id, err := failedInput(ctx, of.For(req.Tenant), req.Thread, req.Input)
+		if err != nil {
+			return err
+		}
+		req.Input.ID = id
 	}
+	return nil
+}
+
+// failedWindow is how many messages of a turn that failed are looked at for its input.
+const failedWindow = 64
+
+// failedInput returns the id of the input of a thread's last turn if that turn failed or was
+// canceled and its input says the same as another: the client sends it again, without a key that
+// would say so, and the model hears it once. It is "" otherwise.
+func failedInput(ctx context.Context, of *threads.Tenant, thread string, input *host.Message) (string, error) {
+	last, err := of.Show(ctx, thread, failedWindow)
+	if host.CodeOf(err) == host.NotFound || err == nil && len(last.Snapshots) == 0 {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	turn := last.Snapshots[len(last.Snapshots)-1]
+	if turn.Input == "" || turn.Status != threads.Failed && turn.Status != threads.Canceled {
+		return "", nil
+	}
+	for _, m := range slices.Backward(last.Messages) {
+		if m.Role == host.User {
+			if m.ID != turn.Input || !m.SameContent(input) {
+				return "", nil
+			}
+			return m.ID, nil
+		}
+	}
+	return "", nil
 }
 
 // attach begins a run of an id and attaches its client to it, or to the one of the id that
@@ -282,6 +321,7 @@ func (h *openAIHandlers) continueRun(c *call, a *ask) (*runs.Run, *runs.Attachme
 		return nil, nil, host.Errorf(host.Internal, "encode results: %w", err)
 	}
 	how := *a.how
+	how.Key = c.principal.Key
 	how.Run = "run-" + derivedID(tenant, "results", id, string(raw))
 	if again, attached, err := registry.Attach(c.ctx, tenant, how.Run); err == nil { // the answer to the same results was lost
 		if err := c.mayThread(again.Thread); err != nil {

@@ -349,3 +349,55 @@ func TestARunIsReadThoughManyOthersHaveEnded(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Decisions 3, 9 and 37, for clients that send no key: the input of a turn that failed stays in
+// the conversation, and the same input is its retry.
+func TestAMessageThatIsSentAgainAfterAFailureIsHeardOnce(t *testing.T) {
+	var failing atomic.Bool
+	s, _ := newListenerServer(t, func(context.Context, int32) error {
+		if failing.Load() {
+			return host.Errorf(host.Unavailable, "the model is down")
+		}
+		return nil
+	})
+	chatOf := func(thread, text string, status int) string {
+		t.Helper()
+		var got struct {
+			Choices []struct{ Message struct{ Content string } }
+		}
+		body := fmt.Sprintf(`{"model":"listener","metadata":{"thread_id":%q},"messages":[{"role":"user","content":%q}]}`, thread, text)
+		s.do("acme", "POST", "/v1/chat/completions", body, status, &got)
+		if len(got.Choices) == 0 {
+			return ""
+		}
+		return got.Choices[0].Message.Content
+	}
+	var first response
+	s.do("acme", "POST", "/v1/responses", `{"model":"listener","input":"one"}`, 200, &first)
+	next := `{"model":"listener","input":"two","previous_response_id":"` + first.ID + `"}`
+	for _, thread := range []string{"t1", "t2"} {
+		chatOf(thread, "one", 200)
+	}
+	failing.Store(true)
+	chatOf("t1", "two", 503)
+	chatOf("t1", "two", 503)
+	chatOf("t2", "two", 503)
+	chatOf("new", "one", 503)
+	s.do("acme", "POST", "/v1/responses", next, 503, nil)
+	failing.Store(false)
+	for _, row := range []struct{ name, got, want string }{
+		{"the same", chatOf("t1", "two", 200), "one,two"},
+		{"the same as one that was answered", chatOf("t1", "two", 200), "one,two,two"},
+		{"another", chatOf("t2", "three", 200), "one,two,three"},
+		{"the first of a thread", chatOf("new", "one", 200), "one"},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s message: the model heard %q, want %q", row.name, row.got, row.want)
+		}
+	}
+	var again response
+	s.do("acme", "POST", "/v1/responses", next, 200, &again)
+	if got := again.text(); got != "one,two" {
+		t.Errorf("a response that is tried again heard %q, want one,two", got)
+	}
+}

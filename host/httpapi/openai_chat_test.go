@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/host/usage"
 )
 
 // completion is a chat completion, or a chunk of one.
@@ -286,6 +288,11 @@ func TestApprovalsOfAChat(t *testing.T) {
 		if e.Actor != "key/k-acme" || !strings.HasPrefix(e.Object, "run/") || e.Outcome != "allowed" || e.Request == "" {
 			t.Errorf("an answer is written as %+v", e)
 		}
+	}
+	var records httpapi.UsageRecords
+	s.do("acme", "GET", "/v1/usage/records", "", 200, &records)
+	if n := len(records.Records); n != 8 || slices.ContainsFunc(records.Records, func(r usage.Record) bool { return r.Key != "k-acme" }) {
+		t.Errorf("the %d records are %+v, want 8 that name the key", n, records.Records)
 	}
 }
 

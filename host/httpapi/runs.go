@@ -387,7 +387,7 @@ func (h *runHandlers) answerRun(c *call) error {
 	if err := c.audit.record(); err != nil {
 		return err
 	}
-	run, attached, err := h.runs.AnswerAttached(c.ctx, c.principal.Tenant, run.ID, in.Answers, &runs.StartOptions{OnLeave: in.OnLeave})
+	run, attached, err := h.runs.AnswerAttached(c.ctx, c.principal.Tenant, run.ID, in.Answers, &runs.StartOptions{OnLeave: in.OnLeave, Key: c.principal.Key})
 	if err != nil {
 		return err
 	}

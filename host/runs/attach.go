@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -40,7 +41,7 @@ func (r *Registry) AnswerAttached(ctx context.Context, tenant, id string, answer
 		return nil, nil, err
 	}
 	if req.Answers = answers; opts != nil {
-		req.Run = opts.Run
+		req.Run, req.Key = opts.Run, cmp.Or(opts.Key, req.Key)
 	}
 	return r.StartAttached(ctx, target, req, opts)
 }

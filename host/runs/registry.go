@@ -115,6 +115,11 @@ type StartOptions struct {
 	// without knowing whether it has: see [host.Request].Run. Start has that of its request.
 	Run string
 
+	// Key names the credential of the caller whose answers the run of Answer has, so that its use
+	// is recorded by that: see [host.Request].Key. Default: that of the run which asked, as far
+	// as this registry has it. Start has that of its request.
+	Key string
+
 	// Ended is called once with the run when it has ended, in the run's goroutine and before
 	// Drain returns: not for one that was refused, nor for one that another process ends.
 	Ended func(*Run)
@@ -204,7 +209,7 @@ func (r *Registry) NewID() string {
 func newRun(o *Options, target host.Target, req *host.Request, opts *StartOptions) (*liveRun, error) {
 	l := &liveRun{target: target, begun: make(chan struct{}), over: make(chan struct{})}
 	l.events.kept = o.Kept
-	l.request = host.Request{Tenant: req.Tenant, AgentThread: req.AgentThread, Model: req.Model, Router: req.Router, Durable: req.Durable, ClientCheckpoint: req.ClientCheckpoint}
+	l.request = host.Request{Tenant: req.Tenant, Key: req.Key, AgentThread: req.AgentThread, Model: req.Model, Router: req.Router, Durable: req.Durable, ClientCheckpoint: req.ClientCheckpoint}
 	l.info = Run{Tenant: req.Tenant, ID: req.Run, Thread: req.Thread, Branch: req.Branch, Target: target.Name(), Status: Running, Durable: req.Durable, Started: time.Now().UTC()}
 	if opts == nil {
 		return l, nil
