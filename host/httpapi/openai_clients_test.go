@@ -142,6 +142,7 @@ func runClients(t *testing.T, s *server, cmd *exec.Cmd, number int) {
 	if checks != 2*number {
 		t.Errorf("the clients made %d checks, want %d", checks, 2*number)
 	}
+	s.Close() // it waits until the host has seen each client leave: the wait below is a reader as well
 	for _, tenant := range []string{"acme", "umbrella"} {
 		page, err := s.options.Runs.List(t.Context(), &runs.ListRequest{Tenant: tenant, Status: runs.Running})
 		must(t, err)
