@@ -44,8 +44,24 @@ func WithHost(h Host, f func()) {
 	f()
 }
 
-// Log writes to the plugin's log, which the host keeps and caps.
-func Log(level Level, message string) { host.Log(level, message) }
+// Log writes to the plugin's log, which the host keeps and caps. Behind the message come
+// attributes, each a name and its value:
+//
+//	pdk.Log(pdk.LevelInfo, "order is late", "order", 1042, "days", 2.5)
+//
+// writes the line
+//
+//	order is late order=1042 days=2.5
+//
+// A value is a string, an integer, a float64, a bool, a [Raw] or an error; any other is written
+// as its kind is unknown. What needs quotes to be read back has those of JSON. A name without a
+// value has the value !MISSING.
+func Log(level Level, message string, attributes ...any) {
+	if len(attributes) > 0 {
+		message = withAttributes(message, attributes)
+	}
+	host.Log(level, message)
+}
 
 // HostCall runs any host operation. An operation that this host does not have
 // fails with code [Unimplemented]. The response is valid until the handler
@@ -65,6 +81,30 @@ func Emit(kind string, data Raw) error {
 	w.BeginObject().key("kind").Str(kind).key("data").Raw(data).EndObject()
 	_, err := HostCall("emit", borrowed(&w))
 	return err
+}
+
+// KindOutput is the kind of the events of [Output].
+const KindOutput = "output"
+
+// Output sends a piece of the text that a tool is making to the run's stream, for people who wait
+// for it: an event of kind "output" with data {"text": ...}. Pieces follow each other, and clients
+// show them joined. The model is given the content of the call alone.
+func Output(text string) error {
+	var w Writer
+	return Emit(KindOutput, borrowed(w.BeginObject().key("text").Str(text).EndObject()))
+}
+
+// Progress sends how far a call is to the run's stream: an event of kind "progress". A total of 0
+// is unknown.
+func Progress(message string, done, total float64) error {
+	var w Writer
+	w.BeginObject()
+	w.member("message", message)
+	w.key("done").Float(done)
+	if total > 0 {
+		w.key("total").Float(total)
+	}
+	return Emit("progress", borrowed(w.EndObject()))
 }
 
 // State returns the value at path, a JSON pointer, in the network's state, and
