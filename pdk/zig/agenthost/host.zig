@@ -173,7 +173,7 @@ pub fn patchState(operations: anytype) Any!i64 {
 
 /// What one provider keeps in a thread; null of JSON if nothing.
 pub fn providerState() Any!Json {
-    return member(try call("provider_state.get", .{}), "value");
+    return member(try call("provider_state.get", struct {}{}), "value");
 }
 
 pub fn keepProviderState(value: anytype) Any!void {
