@@ -34,7 +34,7 @@ func TestREADMEsAreFollowedWordByWord(t *testing.T) {
 	longtest.Need(t, "compilers of other languages take seconds")
 	bin := tools(t)
 	for kit, answer := range map[string]string{
-		"js": "roll (sides 6) says: ", "c": "Hello, Ada!", "rust": "Hello, Ada!", "assemblyscript": "Hello, Ada!",
+		"js": "roll (sides 6) says: ", "c": "Hello, Ada!", "rust": "Hello, Ada!", "assemblyscript": "Hello, Ada!", "zig": "Hello, Ada!",
 	} {
 		t.Run(kit, func(t *testing.T) {
 			page, err := os.ReadFile(filepath.Join(kit, "README.md"))
