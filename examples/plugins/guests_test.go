@@ -29,6 +29,7 @@ var built = []struct {
 	{"c", "../../../pdk/c/build.sh NAME.c", "clang-19 --version | head -1", "Debian clang version 19.1.7 (3~deb12u1)"},
 	{"rust", "../../../pdk/rust/build.sh NAME", "true", ""}, // its bytes depend on where it is built
 	{"assemblyscript", "../../../pdk/assemblyscript/build.sh NAME.ts", "${ASC:-asc} --version", "Version 0.28.20"},
+	{"zig", "../../../pdk/zig/build.sh NAME.zig", "${ZIG:-zig} version", "0.16.0"},
 }
 
 func TestBuiltPluginsAreWhatTheirSourcesBuild(t *testing.T) {
@@ -60,9 +61,13 @@ func run(t *testing.T, language, command string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir, cmd.Env = language, os.Environ()
-	if asc, err := filepath.Abs("../extism/assemblyscript/node_modules/.bin/asc"); err == nil {
-		if _, err := os.Stat(asc); err == nil {
-			cmd.Env = append(cmd.Env, "ASC="+asc)
+	for variable, program := range map[string]string{"ASC": "../extism/assemblyscript/node_modules/.bin/asc", "ZIG": "../../pdk/zig/toolchain/node_modules/.bin/zig"} {
+		path, err := filepath.Abs(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			cmd.Env = append(cmd.Env, variable+"="+path)
 		}
 	}
 	text, err := cmd.CombinedOutput()

@@ -49,6 +49,7 @@ var languages = []language{
 	{"c", func(t testing.TB, name string) []byte { return file(t, "c/"+name+".wasm") }},
 	{"rust", func(t testing.TB, name string) []byte { return file(t, "rust/"+name+".wasm") }},
 	{"assemblyscript", func(t testing.TB, name string) []byte { return file(t, "assemblyscript/"+name+".wasm") }},
+	{"zig", func(t testing.TB, name string) []byte { return file(t, "zig/"+name+".wasm") }},
 }
 
 func file(t testing.TB, name string) []byte {
