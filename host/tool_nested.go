@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/agenthost/agenthost/host/internal/nesting"
 	"github.com/agenthost/agenthost/host/internal/replay"
@@ -169,39 +168,28 @@ func (n *nestedCalls) restoreCall(c *toolCall) {
 	}
 }
 
-// runCalls runs the calls of a list that are not settled, in their order, and returns when
-// all have an outcome.
+// runCalls runs the calls of a list that are not settled, and returns when all have an
+// outcome.
 func (n *nestedCalls) runCalls(ctx context.Context, calls []*toolCall) {
-	tc, slot := n.calls, n.calls.slots[n.caller.Depth()]
-	var running sync.WaitGroup
+	tc, waiting := n.calls, make([]*toolCall, 0, len(calls))
 	for _, c := range calls {
-		if c.settled {
-			tc.concludeCall(ctx, c)
-			if !c.replayed {
-				c.batch.Send(finished{c})
-			}
+		if !c.settled {
+			waiting = append(waiting, c)
 			continue
 		}
-		took := false
-		select {
-		case slot <- struct{}{}:
-			took = true
-		case <-ctx.Done(): // the call ends at once
+		tc.concludeCall(ctx, c)
+		if !c.replayed {
+			c.batch.Send(finished{c})
 		}
-		c.batch.Send(c.started(tc.providerOf(c.part.Name)))
-		leave := func() {
-			if took {
-				<-slot
-			}
-		}
-		if len(calls) == 1 {
-			tc.runAside(ctx, c, leave)
-			return
-		}
-		running.Add(1)
-		go tc.runAside(ctx, c, func() { leave(); running.Done() })
 	}
-	running.Wait()
+	if len(waiting) == 0 {
+		return
+	}
+	nesting.Each(ctx, tc.slots[n.caller.Depth()], len(waiting), func(i int) {
+		c := waiting[i]
+		c.batch.Send(c.started(tc.providerOf(c.part.Name)))
+		tc.runAside(ctx, c, func() {})
+	})
 }
 
 // answersOf returns the answers of calls, and keeps their effects with the caller's.

@@ -1,0 +1,48 @@
+package nesting
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Each calls run with the numbers from 0 to n-1, in their order, at the same time as far as
+// slots has room, and returns when all have returned. Several may share slots. Once ctx has
+// ended it waits for no slot: what is run then ends at once.
+func Each(ctx context.Context, slots chan struct{}, n int, run func(i int)) {
+	each := func(i int) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+		}
+		run(i)
+	}
+	if n == 1 {
+		each(0)
+		return
+	}
+	var next atomic.Int64
+	var working sync.WaitGroup
+	var work func()
+	work = func() {
+		defer working.Done()
+		returned := true
+		defer func() {
+			if !returned { // run has ended the goroutine, not the process: another takes over
+				working.Add(1)
+				go work()
+			}
+		}()
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			returned = false
+			each(i)
+			returned = true
+		}
+	}
+	for range min(cap(slots), n) {
+		working.Add(1)
+		go work()
+	}
+	working.Wait()
+}
