@@ -1,6 +1,9 @@
 // Package hostfunc adds operations of the embedding program to those of the plugin contract:
 // a guest calls them by name, as it calls kv.get, and as Extism user functions.
 //
+//	charge := func(ctx context.Context, scope llm.Scope, in struct{ Cents int64 }) (left int64, err error) {
+//		return 0, nil
+//	}
 //	rt, err := plugin.NewRuntime(ctx, &plugin.Options{Operations: []hostfunc.Operation{
 //		hostfunc.New("billing.charge", charge),
 //	}})
