@@ -235,6 +235,13 @@ export function textOf(message: Message): string;
 /** Runs a host operation by its name: see pdk/ABI.md, section 15. */
 export function call(operation: string, request?: unknown): any;
 
+/**
+ * Has `run` called in this call whenever its answer waits for a promise and nothing else is
+ * left to run: it settles promises, and returns whether it has. Work that the call has asked for
+ * in several places is so done together.
+ */
+export function idle(run: () => boolean): void;
+
 /** Keys and values of the plugin and the calling tenant. */
 export const kv: {
   /** The text of a key, undefined if it is not there. */

@@ -62,7 +62,7 @@ WASI(fd_write) int wasi_fd_write(u32 fd, const void *parts, u32 n, u32 *written)
 enum { badf = 8, nosys = 52 };            // WASI's errors
 enum { eval_module = 1 };                  // the engine's flags
 enum { engine_stack = 512 << 10 };         // of the 1 MiB that the engine's module has
-enum { fulfilled = 1, rejected = 2 };      // states of promises
+enum { pending = 0, fulfilled = 1, rejected = 2 };      // states of promises
 
 // The script that is packed into the engine: the packer writes where it lies and how
 // long it is. The rest is what the glue keeps. Nothing here is zero at first throughout:
@@ -136,6 +136,17 @@ static void run_jobs(void) {
   while (qjs_is_job_pending())
     if (qjs_execute_pending_job() < 0)
       qjs_free_value(take()); // the promise of the job has it
+}
+
+// idle lets the kit settle what the call's answer waits for, and returns whether it may have.
+static int idle(void) {
+  value name = qjs_new_string("idle", 4), self = qjs_get_undefined();
+  value more = checked(qjs_call(state.dispatch, self, 1, &name));
+  int some = qjs_get_float64(more) == 1;
+  qjs_free_value(more);
+  qjs_free_value(self);
+  qjs_free_value(name);
+  return some;
 }
 
 static int same(const char *a, u32 len, const char *b) {
@@ -828,6 +839,8 @@ static u32 serve(const char *export, u32 len) {
   if (qjs_is_exception(answer))
     die_of(take()); // the kit catches what a plugin throws; this is out of stack or memory
   run_jobs();
+  while (qjs_is_promise(answer) && qjs_promise_state(answer) == pending && idle())
+    run_jobs();
   log_rejections();
   if (qjs_is_promise(answer)) {
     if (qjs_promise_state(answer) != fulfilled)

@@ -624,9 +624,14 @@
   Object.defineProperty(globalThis, Symbol.for("agenthost"), {
     value: {
       plugin, tool, processor, router, provider, result, interrupt, Failure,
-      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf,
+      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, idle,
     },
   });
+
+  // whenIdle is called when a call waits for a promise and no job is left that could settle
+  // it. It returns whether there may be one now.
+  let whenIdle;
+  function idle(f) { whenIdle = f; }
 
   // rejected notes promises that a call has left rejected and that nothing handles.
   const rejected = (reason) => log(3, `a promise was rejected and nothing handles it: ${reason instanceof Error ? `${reason.name}: ${reason.message}\n${reason.stack ?? ""}` : shown(reason)}`);
@@ -638,7 +643,9 @@
   // also the reasons of rejected promises.
   return function serve(name, text, found) {
     if (name === "rejected") return rejected(text);
+    if (name === "idle") return whenIdle?.() ? 1 : 0;
     started = true;
+    whenIdle = undefined;
     seed = undefined;
     try {
       let request;
