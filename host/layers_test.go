@@ -176,6 +176,8 @@ var layers = []layer{
 		"reads and checks a file; it knows what can be configured and opens nothing"},
 	{"host/builtin", []string{"host", "host/chat", "host/llm", "host/plugin", "pdk/go/pdk", "plugins/..."},
 		"the one place below the command where the shipped plugins and the host meet: natively, or in the sandbox"},
+	{"host/codemode", []string{"host", "host/fault", "host/internal/jsondoc", "host/llm", "host/plugin", "internal/schematypes", "pdk/js"},
+		"the code of a model runs as a plugin and calls tools as any tool does: it knows no model and no project"},
 	{"host/erasure", []string{"host", "host/internal/kverror", "host/kv"},
 		"deletes tenants from a store and from parts that it knows by an interface"},
 	{"host/trace", []string{"host", "host/internal/defaults", "host/kv", "host/llm", "host/runevent"},

@@ -1,6 +1,9 @@
 package host
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // With returns the tool under other options, for a tool made elsewhere, such as a
 // plugin's. An option that is set replaces the tool's own; ReadOnly and Idempotent
@@ -49,12 +52,8 @@ func (t *Tool) under(opts ToolOptions) *Tool {
 	own := *t
 	own.ReadOnly = t.ReadOnly || opts.ReadOnly
 	own.Idempotent = t.Idempotent || opts.Idempotent
-	if opts.Timeout != 0 {
-		own.Timeout = opts.Timeout
-	}
-	if opts.Retries != 0 {
-		own.Retries = opts.Retries
-	}
+	own.Timeout, own.Retries = cmp.Or(opts.Timeout, t.Timeout), cmp.Or(opts.Retries, t.Retries)
+	own.ways.foundBy = cmp.Or(opts.FoundBy, t.ways.foundBy)
 	if opts.Terms != nil {
 		own.terms = opts.Terms
 	}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
@@ -29,6 +30,15 @@ type CallOptions struct {
 	View *host.View
 
 	Emit func(kind string, data json.RawMessage) // receives the events that a tool emits; nil drops them
+
+	// Call is the call of a run that a tool's export works for: its operations are those
+	// that the plugin's own tools have there. nil is a call outside a run. State is then
+	// not looked at.
+	Call *host.Call
+
+	// Only are the operations that the guest may ask for, of those that it is granted; nil
+	// is all of them.
+	Only []string
 
 	// Operate answers the host operations that the guest asks for, after limits
 	// and prices: from a recording, for one. next is what the call would answer
@@ -83,6 +93,9 @@ type rawOperations struct {
 }
 
 func (o *rawOperations) operate(ctx context.Context, op string, req []byte) (out []byte, err error) {
+	if o.opts.Only != nil && !slices.Contains(o.opts.Only, op) {
+		return nil, host.Errorf(host.PermissionDenied, "the operation %s is not for this call", op)
+	}
 	if o.opts.Operate == nil {
 		return o.own(ctx, op, req)
 	}
@@ -115,6 +128,10 @@ func (o *rawOperations) make() (err error) {
 		}
 		o.made = base
 	case o.export == abi.Tool, o.export >= abi.ExportCount:
+		if o.opts.Call != nil {
+			o.made = s.toolOperations(o.opts.Call)
+			return nil
+		}
 		call := host.NewCall("", nil, state)
 		call.Scope = scope
 		o.made = emittingOperations{s.toolOperations(call), o.opts.Emit}

@@ -236,6 +236,15 @@ export function textOf(message: Message): string;
 export function call(operation: string, request?: unknown): any;
 
 /**
+ * Calls tools of the agent at work, which the permission `tools` names: at the same time,
+ * and answered in the order of the calls. One that fails, or is denied, is an answer of kind
+ * "error", whose content is the sentence that a model would read. Where one asks a person, the
+ * call ends here, and begins again when there is an answer: it must make the same calls then.
+ */
+export function callTools(calls: { name: string; arguments?: unknown }[]):
+  { kind: "result" | "error"; content: any; is_error?: boolean; code?: string; media?: Part[] }[];
+
+/**
  * Has `run` called in this call whenever its answer waits for a promise and nothing else is
  * left to run: it settles promises, and returns whether it has. Work that the call has asked for
  * in several places is so done together.

@@ -577,6 +577,7 @@
     });
   }
 
+  const callTools = (calls) => call("tool.call", { calls }).results;
   const emit = (kind, data) => { call("emit", { kind, data }); };
   const progress = (message, { done, total } = {}) => emit("progress", { message, done, total });
   const messages = (...indices) => call("messages.get", { indices }).messages;
@@ -624,7 +625,7 @@
   Object.defineProperty(globalThis, Symbol.for("agenthost"), {
     value: {
       plugin, tool, processor, router, provider, result, interrupt, Failure,
-      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, idle,
+      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, idle,
     },
   });
 

@@ -1,0 +1,275 @@
+package codemode_test
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/codemode"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
+	"github.com/agenthost/agenthost/pdk/js"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newRuntime(t testing.TB, opts plugin.Options) *plugin.Runtime {
+	t.Helper()
+	opts.CacheDir, opts.Interpreters = testcode.Dir(), [][]byte{js.Engine()}
+	rt, err := plugin.NewRuntime(t.Context(), &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return rt
+}
+
+func newMode(t testing.TB, opts *codemode.Options) *codemode.Mode {
+	t.Helper()
+	m, err := codemode.New(t.Context(), newRuntime(t, plugin.Options{}), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// add is a tool that adds two numbers.
+func add() *host.Tool {
+	return host.NewTool("add", "Adds two numbers.", func(_ context.Context, _ *host.Call, in struct {
+		A float64 `json:"a"`
+		B float64 `json:"b"`
+	}) (float64, error) {
+		if in.A < 0 {
+			return 0, host.Errorf(host.InvalidArgument, "no negative numbers")
+		}
+		return in.A + in.B, nil
+	}, nil)
+}
+
+// codes are the replies of a model that runs each code in turn, and then says done.
+func codes(list ...string) []hosttest.Reply {
+	var replies []hosttest.Reply
+	for _, code := range list {
+		arguments, _ := json.Marshal(map[string]string{"code": code})
+		replies = append(replies, hosttest.Call(codemode.ToolName, string(arguments)))
+	}
+	return append(replies, hosttest.Say("done"))
+}
+
+// runCodes has an agent with the mode and tools run codes, and returns what its model read of
+// each call.
+func runCodes(t testing.TB, m *codemode.Mode, tools []*host.Tool, list ...string) (answers []string, model *hosttest.Model) {
+	t.Helper()
+	all, err := m.Tools(tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model = hosttest.NewModel(codes(list...)...)
+	h, err := host.New(&host.Options{Model: model, Limits: host.Limits{MaxConsecutiveToolFailures: 1000, MaxRounds: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range r.Results {
+		for _, result := range m.ToolResults() {
+			if result.Name == codemode.ToolName {
+				answers = append(answers, answerText(result))
+			}
+		}
+	}
+	return answers, model
+}
+
+func answerText(r *host.ToolResult) string {
+	if r.IsError {
+		return "error: " + r.ContentText()
+	}
+	return r.ContentText()
+}
+
+func TestCodeAnswersWithWhatItReturns(t *testing.T) {
+	m := newMode(t, nil)
+	for _, c := range []struct{ claim, code, want string }{
+		{"a value", `return 1 + 1`, `{"result":2}`},
+		{"nothing", ``, `{"result":null}`},
+		{"undefined", `return undefined`, `{"result":null}`},
+		{"a tool", `return await tools.add({a: 1, b: 2})`, `{"result":3}`},
+		{"many at once", `return (await Promise.all([1, 2, 3].map((n) => tools.add({a: n, b: n})))).join()`, `{"result":"2,4,6"}`},
+		{"console", `console.log("a", {b: 1}); console.error(new TypeError("x")); return 1`, `{"result":1,"console":"a {\"b\":1}\nTypeError: x"}`},
+		{"an error that is caught", `try { await tools.add({a: -1, b: 0}) } catch (e) { return [e.name, e.message, e.code, e.tool] }`,
+			`{"result":["ToolError","no negative numbers","invalid_argument","add"]}`},
+		{"the names of tools", `return Object.keys(tools)`, `{"result":["add"]}`},
+		{"calls without await", `tools.add({a: 1, b: 1}); return "sent"`, `{"result":"sent"}`},
+		{"awaits between calls", `let n = 0; for (let i = 0; i < 3; i++) n = await tools.add({a: n, b: i}); return n`, `{"result":3}`},
+		{"the same clock and random numbers", `return [Date.now() < 2e12, Math.random() === Math.random()]`, `{"result":[true,false]}`},
+		{"an error with its line", "const a = 1;\nconst b = a;\nb.c.d();", `error: TypeError: cannot read property 'd' of undefined, at line 3, column 1 of the code`},
+		{"an error of a function with its line", "function f() {\n  throw new RangeError('far')\n}\nf()", `error: RangeError: far, at line 2, column 13 of the code`},
+		{"an error of syntax with its line", "const a = 1;\nlet = ;", `error: SyntaxError: unexpected token in expression: ';', at line 2, column 7 of the code`},
+		{"an error after console", "console.log('so far'); throw new Error('no')", `error: Error: no, at line 1, column 34 of the code; console: so far`},
+		{"an error of a tool with its words", `await tools.add({a: -1, b: 0})`, `error: ToolError: no negative numbers`},
+		{"arguments that do not fit", `await tools.add({a: "x"})`, `error: ToolError: the arguments do not fit the schema: /: missing property 'b'`},
+		{"another tool", `await tools.steal()`, `error: TypeError: not a function, at line 1, column 13 of the code`},
+		{"itself", `return typeof tools.run_code`, `{"result":"undefined"}`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got, _ := runCodes(t, m, []*host.Tool{add()}, c.code)
+			if len(got) != 1 || got[0] != c.want && !(strings.HasPrefix(got[0], "error") && strings.HasPrefix(got[0], c.want)) {
+				t.Errorf("%s\n got %q\nwant %q", c.code, got, c.want)
+			}
+		})
+	}
+}
+
+func TestCodeDeclaresTheToolsOfItsAgent(t *testing.T) {
+	m := newMode(t, nil)
+	got, model := runCodes(t, m, []*host.Tool{add()}, `return 1`)
+	if len(got) != 1 {
+		t.Fatal(got)
+	}
+	asked := model.Requests()[0]
+	if len(asked.Tools) != 1 || asked.Tools[0].Name != codemode.ToolName {
+		t.Errorf("the model is offered %+v, want run_code alone", asked.Tools)
+	}
+	want := "declare namespace tools {\n  /** Adds two numbers. */\n  function add(args: {\n    a: number;\n    b: number;\n  }): Promise<any>;\n}"
+	if !strings.Contains(asked.Tools[0].Description, want) {
+		t.Errorf("the description is\n%s\nwant in it\n%s", asked.Tools[0].Description, want)
+	}
+	direct := newMode(t, &codemode.Options{Direct: true, Name: "js"})
+	tools, err := direct.Tools(add())
+	if err != nil || len(tools) != 2 || tools[0].Name != "js" {
+		t.Errorf("Tools = %v, %v", tools, err)
+	}
+}
+
+func TestManyToolsAreFoundBySearch(t *testing.T) {
+	var tools []*host.Tool
+	for i := range 300 {
+		tools = append(tools, host.NewTool("service_"+strconv.Itoa(i), "Asks service "+strconv.Itoa(i)+" for its invoices.", func(context.Context, *host.Call, struct{}) (int, error) { return i, nil }, nil))
+	}
+	m := newMode(t, nil)
+	got, model := runCodes(t, m, tools, `return search_tools("service 217")[0]`, `return await tools.service_217()`, `return [search_tools("zebra").length, search_tools("").length]`)
+	want := []string{`{"result":{"name":"service_217","declaration":"/** Asks service 217 for its invoices. */\nfunction service_217(args?: { [key: string]: unknown }): Promise<any>;\n"}}`, `{"result":217}`, `{"result":[0,20]}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if text := model.Requests()[0].Tools[0].Description; !strings.Contains(text, "There are 300 tools. search_tools(query)") || len(text) > 2000 {
+		t.Errorf("the description has %d bytes: %.2000s", len(text), text)
+	}
+}
+
+func TestCodeKeepsWhatItIsTold(t *testing.T) {
+	code := []string{`keep.n = (keep.n ?? 0) + 1; return keep.n`, `keep.n = (keep.n ?? 0) + 1; return keep.n`}
+	got, _ := runCodes(t, newMode(t, &codemode.Options{Keep: true}), nil, append(code, `keep.n = 100; throw new Error("no")`, `return keep`, `keep.x = "x".repeat(40000)`, `keep = 7`)...)
+	want := []string{`{"result":1}`, `{"result":2}`, `error: Error: no, at line 1, column 25 of the code`, `{"result":{"n":2}}`, `error: the code keeps 40014 bytes, more than 32768`, `{"result":null}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("with Keep (-want +got)\n%s", diff)
+	}
+	got, _ = runCodes(t, newMode(t, nil), nil, `globalThis.n = 1; return typeof keep`, `return [typeof keep, typeof n]`)
+	if diff := cmp.Diff([]string{`{"result":"undefined"}`, `{"result":["undefined","undefined"]}`}, got); diff != "" {
+		t.Errorf("without (-want +got)\n%s", diff)
+	}
+}
+
+// A person is asked in the middle of a code's calls. The code starts again with the answer,
+// and what it had done before is not done again.
+func TestCodeThatAsksAPersonIsResumedWithoutASecondEffect(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		for decision, want := range map[host.Decision]string{
+			host.Approve: `{"result":["paid 1","refunded 7","paid 2"],"console":"rolled true"}`,
+			host.Deny:    `{"result":["paid 1","A person did not allow this call.","paid 2"],"console":"rolled true"}`,
+		} {
+			var effects []string
+			var rolls []string
+			order := func(done string) func(context.Context, *host.Call, struct {
+				Order int `json:"order"`
+			}) (string, error) {
+				return func(_ context.Context, call *host.Call, in struct {
+					Order int `json:"order"`
+				}) (string, error) {
+					effects = append(effects, done+" "+strconv.Itoa(in.Order))
+					return done + " " + strconv.Itoa(in.Order), nil
+				}
+			}
+			note := host.NewTool("note", "Notes a number.", func(_ context.Context, _ *host.Call, in struct {
+				Text string `json:"text"`
+			}) (bool, error) {
+				rolls = append(rolls, in.Text)
+				return true, nil
+			}, nil)
+			all, err := newMode(t, nil).Tools(note, host.NewTool("pay", "Pays.", order("paid"), nil), host.NewTool("refund", "Refunds.", order("refunded"), &host.ToolOptions{Approve: host.ApproveAlways("money goes out")}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: all})
+			if err != nil {
+				t.Fatal(err)
+			}
+			code := `
+				console.log("rolled", await tools.note({text: [Math.random(), Date.now(), performance?.now?.()].join()}));
+				const first = await tools.pay({order: 1});
+				const second = await tools.refund({order: 7}).catch((e) => e.message);
+				return [first, second, await tools.pay({order: 2})];`
+			history, err := host.NewHistory(hosttest.NewHistory(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := host.New(&host.Options{Model: hosttest.NewModel(codes(strings.ReplaceAll(code, "performance?.now?.()", "0"))...), History: history, Journal: hosttest.NewJournal()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: "T1", Text: "go", Durable: durable})
+			if err != nil || len(r.Questions) != 1 || r.Questions[0].Tool != "refund" || string(r.Questions[0].Arguments) != `{"order":7}` {
+				t.Fatalf("Run = %+v, %v, want the question about the refund", r, err)
+			}
+			r, err = h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Resume: r.Run, Durable: durable, Answers: []host.Answer{{Question: r.Questions[0].ID, Decision: decision}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			for _, m := range r.Results {
+				for _, result := range m.ToolResults() {
+					got = answerText(result)
+				}
+			}
+			if got != want {
+				t.Errorf("%s, durable %t: the model reads %s, want %s", decision, durable, got, want)
+			}
+			once := []string{"paid 1", "refunded 7", "paid 2"}
+			if decision == host.Deny {
+				once = []string{"paid 1", "paid 2"}
+			}
+			if diff := cmp.Diff(once, effects); diff != "" || len(rolls) != 1 {
+				t.Errorf("%s, durable %t: effects (-want +got)\n%s and %d notes", decision, durable, diff, len(rolls))
+			}
+		}
+	}
+}
+
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	for _, o := range []*codemode.Options{{Timeout: -1}, {Instructions: -1}, {MemoryBytes: 1 << 20}, {ResultBytes: -1}, {ConsoleBytes: -1}, {DeclarationBytes: -1}, {Instances: -1}} {
+		if err := o.Check(); host.CodeOf(err) != host.InvalidArgument {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if err := (*codemode.Options)(nil).Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,127 @@
+package codemode
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/internal/schematypes"
+)
+
+// declaration is a tool as code sees it.
+type declaration struct {
+	Key  string `json:"name"`        // of the function among tools
+	Text string `json:"declaration"` // in TypeScript
+	tool string
+}
+
+// declared are the tools of a description.
+type declared struct {
+	list    []declaration
+	byTool  map[string]string // keys by names of tools
+	catalog string            // JSON for search_tools; empty: the description has them all
+}
+
+// declare writes the tools as functions, and decides whether the description holds them.
+func (m *Mode) declare(specs []llm.ToolSpec) (*declared, error) {
+	d := &declared{byTool: map[string]string{}}
+	used := map[string]bool{}
+	size := 0
+	for _, spec := range specs {
+		if spec.Name == m.opts.Name {
+			continue
+		}
+		one := declaration{Key: unused(used, schematypes.Identifier(spec.Name)), tool: spec.Name}
+		one.Text = functionOf(one.Key, spec)
+		size += len(one.Text)
+		d.list, d.byTool[spec.Name] = append(d.list, one), one.Key
+	}
+	if size <= m.opts.DeclarationBytes {
+		return d, nil
+	}
+	raw, err := json.Marshal(d.list)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > MaxCatalogBytes {
+		return nil, host.Errorf(host.InvalidArgument, "the declarations of %d tools have %d bytes, more than the %d that %s can search", len(d.list), len(raw), MaxCatalogBytes, m.opts.Name).
+			WithHint("give the agent fewer tools, or shorter descriptions")
+	}
+	d.catalog = string(raw)
+	return d, nil
+}
+
+// unused returns a name that no other tool has, and takes it.
+func unused(used map[string]bool, name string) string {
+	free := name
+	for n := 2; used[free]; n++ {
+		free = name + "_" + strconv.Itoa(n)
+	}
+	used[free] = true
+	return free
+}
+
+// functionOf returns the declaration of one tool. A schema that cannot be written as types
+// takes any arguments: the tool checks them.
+func functionOf(key string, spec llm.ToolSpec) string {
+	text, err := schematypes.TypeScriptFunction(schematypes.Function{Name: key, Description: spec.Description, Parameters: spec.Parameters})
+	if err != nil {
+		text = "declare function " + key + "(args: any): Promise<any>;\n"
+	}
+	return strings.Replace(text, "declare function ", "function ", 1)
+}
+
+// describe returns the description of the tool for a model.
+func (m *Mode) describe(d *declared) string {
+	var b strings.Builder
+	b.WriteString("Runs JavaScript that calls tools, and answers with what it returns and what it writes to console. " +
+		"The code is the body of an async function: await tools, compute with what they answer, and return only what you need to see. " +
+		"Calls that are awaited together, with Promise.all, run at the same time. A tool that fails throws a ToolError with message and code. " +
+		"There are no files, no network, no modules and no timers; the clock and Math.random are the same at each start.")
+	if m.opts.Keep {
+		b.WriteString(" The members of the object keep last until the next call.")
+	}
+	if d.catalog != "" {
+		fmt.Fprintf(&b, "\n\nThere are %d tools. search_tools(query) returns the 20 that fit best, as [{name, declaration}]; "+
+			"return them first, and then call what you need as await tools.NAME(args).", len(d.list))
+		return b.String()
+	}
+	if len(d.list) == 0 {
+		return b.String()
+	}
+	b.WriteString("\n\ndeclare namespace tools {\n")
+	for _, one := range d.list {
+		for line := range strings.Lines(one.Text) {
+			b.WriteString("  " + line)
+		}
+	}
+	b.WriteString("}")
+	return b.String()
+}
+
+// bindings returns the functions of code: pairs of a key and the name of a tool. Those
+// that the description does not have get keys of their own.
+func (d *declared) bindings(specs []llm.ToolSpec) [][2]string {
+	list := make([][2]string, 0, len(specs))
+	used := make(map[string]bool, len(specs))
+	for _, one := range d.list {
+		used[one.Key] = true
+	}
+	for _, spec := range specs {
+		key := d.byTool[spec.Name]
+		if key == "" {
+			key = unused(used, schematypes.Identifier(spec.Name))
+		}
+		list = append(list, [2]string{key, spec.Name})
+	}
+	for _, spec := range specs { // tools["a name"] works too
+		if !slices.ContainsFunc(list, func(b [2]string) bool { return b[0] == spec.Name }) {
+			list = append(list, [2]string{spec.Name, spec.Name})
+		}
+	}
+	return list
+}

@@ -1,0 +1,132 @@
+package codemode
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// request is the input of the script in code.js.
+type request struct {
+	Tool      string           `json:"tool"`
+	Arguments requestArguments `json:"arguments"`
+}
+
+type requestArguments struct {
+	Code         string          `json:"code"`
+	Tools        [][2]string     `json:"tools"`
+	Catalog      string          `json:"catalog,omitempty"`
+	Keep         json.RawMessage `json:"keep,omitempty"`
+	ConsoleBytes int             `json:"console_bytes"`
+	ResultBytes  int             `json:"result_bytes"`
+}
+
+// answer is what the script in code.js answers.
+type answer struct {
+	Result  json.RawMessage `json:"result"`
+	Console string          `json:"console,omitempty"`
+	Keep    json.RawMessage `json:"keep,omitempty"`
+}
+
+// kept is what code keeps in the state of a run.
+type kept struct {
+	Run   string          `json:"run"`
+	Value json.RawMessage `json:"value"`
+}
+
+// run runs the code of one call.
+func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.ToolOutput, error) {
+	var in struct {
+		Code string `json:"code"`
+	}
+	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "arguments of %s: %w", m.opts.Name, err)
+	}
+	keep, err := m.keptIn(call)
+	if err != nil {
+		return nil, err
+	}
+	input, err := json.Marshal(request{Tool: ToolName, Arguments: requestArguments{Code: in.Code, Tools: d.bindings(call.Tools()),
+		Catalog: d.catalog, Keep: keep, ConsoleBytes: m.opts.ConsoleBytes, ResultBytes: m.opts.ResultBytes}})
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.plugin.Call(ctx, call.Scope.Tenant, "tool", input, &plugin.CallOptions{Call: call, Only: []string{"tool.call"}})
+	out := &host.ToolOutput{Cost: r.Cost}
+	switch {
+	case err != nil:
+		return out, m.stopped(err)
+	case r.GuestError:
+		return out, codeError(r.Output)
+	}
+	var said struct {
+		Content answer `json:"content"`
+	}
+	if err := json.Unmarshal(r.Output, &said); err != nil {
+		return out, host.Errorf(host.InvalidArgument, "the code changed how it answers: %w", err)
+	}
+	if err := m.keepIn(call, said.Content.Keep); err != nil {
+		return out, err
+	}
+	said.Content.Keep = nil
+	out.Content, err = jsondoc.Marshal(said.Content)
+	return out, err
+}
+
+// stopped returns the error of code that the host has ended. What ends the engine itself is
+// the code's doing: memory or stack that it has used up.
+func (m *Mode) stopped(err error) error {
+	if host.CodeOf(err) != host.Internal {
+		return err
+	}
+	return &host.Error{Code: host.ResourceExhausted, Err: err, Message: "the code has ended the engine that runs it: it used up the memory or the stack, or changed what the engine needs"}
+}
+
+// codeError is the error that code ended with.
+func codeError(raw []byte) error {
+	var e host.Error
+	if err := json.Unmarshal(raw, &e); err != nil || e.Message == "" {
+		return host.Errorf(host.InvalidArgument, "the code ended with an error without a message")
+	}
+	if !e.Code.Valid() || e.Code == host.Internal {
+		e.Code = host.InvalidArgument
+	}
+	return fault.Disclose(&host.Error{Code: e.Code, Message: strings.ToValidUTF8(e.Message, "�")})
+}
+
+// place is where a run's state has what code keeps.
+func (m *Mode) place() string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(m.opts.Name)
+}
+
+// keptIn returns what earlier code of the run has kept, nil if code keeps nothing.
+func (m *Mode) keptIn(call *host.Call) (json.RawMessage, error) {
+	if !m.opts.Keep {
+		return nil, nil
+	}
+	var k kept
+	found, err := call.State.Get(m.place(), &k)
+	if err != nil {
+		return nil, err
+	}
+	if !found || k.Run != call.Scope.Run || len(k.Value) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	return k.Value, nil
+}
+
+// keepIn stores what code keeps for the next call of the run.
+func (m *Mode) keepIn(call *host.Call, value json.RawMessage) error {
+	switch {
+	case !m.opts.Keep || len(value) == 0:
+		return nil
+	case len(value) > KeepBytes:
+		return host.Errorf(host.ResourceExhausted, "the code keeps %d bytes, more than %d", len(value), KeepBytes).WithHint("keep less")
+	}
+	return call.State.Set(m.place(), kept{Run: call.Scope.Run, Value: value})
+}
