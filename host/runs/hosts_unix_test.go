@@ -24,7 +24,6 @@ import (
 	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
-	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
@@ -45,7 +44,7 @@ func TestHostProcess(t *testing.T) {
 	if address == "" {
 		t.Skip("runs only as a child of the tests with several hosts")
 	}
-	driver, err := pgkv.Open(t.Context(), address, nil)
+	driver, err := pgkvtest.OpenAt(t.Context(), address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +276,7 @@ func (c *childHost) runsElsewhere(run string, since time.Time) {
 // answersIn returns the texts of a thread's answers.
 func answersIn(t *testing.T, address, thread string) (out []string) {
 	t.Helper()
-	driver, err := pgkv.Open(t.Context(), address, nil)
+	driver, err := pgkvtest.OpenAt(t.Context(), address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
 )
 
@@ -60,7 +62,7 @@ func Address(t testing.TB) string {
 // Open returns a store of the test's own, which is closed when the test ends.
 func Open(t testing.TB, opts *pgkv.Options) *pgkv.Store {
 	t.Helper()
-	s, err := pgkv.Open(t.Context(), Address(t), opts)
+	s, err := OpenAt(t.Context(), Address(t), opts)
 	if err != nil {
 		t.Fatalf("open a store: %v", err)
 	}
@@ -70,6 +72,17 @@ func Open(t testing.TB, opts *pgkv.Options) *pgkv.Store {
 		}
 	})
 	return s
+}
+
+// OpenAt opens a store. On a busy machine a connection may take longer than a store waits
+// for it: it is tried again for a minute.
+func OpenAt(ctx context.Context, address string, opts *pgkv.Options) (*pgkv.Store, error) {
+	for limit := time.Now().Add(time.Minute); ; {
+		s, err := pgkv.Open(ctx, address, opts)
+		if !errors.Is(err, kv.ErrUnavailable) || time.Now().After(limit) {
+			return s, err
+		}
+	}
 }
 
 // Exec runs a statement on the tests' server, in a cleanup too.

@@ -21,7 +21,7 @@ func TestEncryptedStore(t *testing.T) {
 	kvtest.Run(t, func(t *testing.T) kvtest.Store {
 		address := pgkvtest.Address(t)
 		return kvtest.Store{
-			Open:    func() (kv.Driver, error) { return pgkv.Open(t.Context(), address, encrypted('k')) },
+			Open:    func() (kv.Driver, error) { return pgkvtest.OpenAt(t.Context(), address, encrypted('k')) },
 			Durable: true,
 		}
 	})

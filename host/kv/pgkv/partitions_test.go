@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/agenthost/agenthost/host/kv"
-	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
 // A store lists the partitions that have entries, more of them than it reads at a time,
 // and names of any bytes.
 func TestPartitionsAreThoseWithEntries(t *testing.T) {
-	d, err := pgkv.Open(t.Context(), pgkvtest.Address(t), nil)
+	d, err := pgkvtest.OpenAt(t.Context(), pgkvtest.Address(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

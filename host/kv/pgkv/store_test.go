@@ -21,7 +21,7 @@ func TestStore(t *testing.T) {
 	kvtest.Run(t, func(t *testing.T) kvtest.Store {
 		address := pgkvtest.Address(t)
 		return kvtest.Store{
-			Open:    func() (kv.Driver, error) { return pgkv.Open(t.Context(), address, nil) },
+			Open:    func() (kv.Driver, error) { return pgkvtest.OpenAt(t.Context(), address, nil) },
 			Durable: true,
 		}
 	})
@@ -33,7 +33,7 @@ func TestGroupedStore(t *testing.T) {
 		address := pgkvtest.Address(t)
 		return kvtest.Store{
 			Open: func() (kv.Driver, error) {
-				d, err := pgkv.Open(t.Context(), address, nil)
+				d, err := pgkvtest.OpenAt(t.Context(), address, nil)
 				if err != nil {
 					return nil, err
 				}
@@ -52,7 +52,7 @@ func TestCrash(t *testing.T) {
 		t.Setenv(addressEnv, pgkvtest.Address(t))
 	}
 	kvtest.Crash(t, func(string) (kv.Driver, error) {
-		d, err := pgkv.Open(context.Background(), os.Getenv(addressEnv), nil)
+		d, err := pgkvtest.OpenAt(context.Background(), os.Getenv(addressEnv), nil)
 		if err == nil {
 			err = awaitOrphans(d)
 		}

@@ -14,7 +14,7 @@ import (
 // mustOpen opens a store until the test ends.
 func mustOpen(t testing.TB, address string, opts *pgkv.Options) *pgkv.Store {
 	t.Helper()
-	s, err := pgkv.Open(t.Context(), address, opts)
+	s, err := pgkvtest.OpenAt(t.Context(), address, opts)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
