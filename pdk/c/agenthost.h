@@ -1141,6 +1141,44 @@ AH_FN ah_json ah_parse(ah_call *c, ah_text text) {
 AH_FN void ah_emit(ah_call *c, const char *kind, ah_json data) { ah_host(c, "emit", ah_make(c, "{\"kind\":%s,\"data\":%j}", kind, data)); }
 AH_FN void ah_progress(ah_call *c, ah_text message) { ah_emit(c, "progress", ah_make(c, "{\"message\":%t}", message)); }
 
+/* How much of an artifact one operation carries. */
+enum { AH_PIECE = 192 << 10 };
+
+/* Makes an artifact of the session, in pieces, and returns its digest; absent if it fails. */
+AH_FN ah_text ah_artifact_write(ah_call *c, ah_text name, const char *media_type, ah_text data) {
+  ah_text upload = {0};
+  for (;;) {
+    uint32_t n = data.size < AH_PIECE ? data.size : AH_PIECE;
+    bool last = n == data.size;
+    ah_json piece = ah_base64(c, (ah_text){data.at, n});
+    ah_json r = ah_host(c, "artifact.write", upload.at
+      ? ah_make(c, AH_JSON({"name": %t, "media_type": %s, "data": %j, "upload": %t, "last": %b}), name, media_type, piece, upload, last)
+      : ah_make(c, AH_JSON({"name": %t, "media_type": %s, "data": %j, "last": %b}), name, media_type, piece, last));
+    if (!r.at) return (ah_text){0};
+    if (last) return ah_get_text(c, r, "digest");
+    upload = ah_get_text(c, r, "upload");
+    data = (ah_text){data.at + n, data.size - n};
+  }
+}
+
+typedef struct { ah_text data, media_type; } ah_file;
+
+/* Reads an artifact of the session by its name; absent if it fails. */
+AH_FN ah_file ah_artifact_read(ah_call *c, ah_text name) {
+  ah_json r = ah_host(c, "artifact.read", ah_make(c, AH_JSON({"name": %t}), name));
+  if (!r.at) return (ah_file){0};
+  int64_t size = ah_get_int(c, r, "size");
+  ah_text digest = ah_get_text(c, r, "digest"), piece = ah_bytes(c, ah_get(r, "data"));
+  ah_buffer data = {0};
+  ah_add(c, &data, piece.at, piece.size);
+  while (!ah_failed(c) && data.size < size) {
+    piece = ah_bytes(c, ah_get(ah_host(c, "artifact.read", ah_make(c, AH_JSON({"digest": %t, "offset": %l}), digest, (int64_t)data.size)), "data"));
+    if (piece.size == 0) ah_fail(c, AH_DATA_LOSS, "artifact %t ends early", name);
+    ah_add(c, &data, piece.at, piece.size);
+  }
+  return ah_failed(c) ? (ah_file){0} : (ah_file){{data.at, data.size}, ah_get_text(c, r, "media_type")};
+}
+
 /* Returns messages of the view that an outline describes, as an array. */
 AH_FN ah_json ah_messages_get(ah_call *c, const uint32_t *indices, uint32_t count) {
   ah_buffer b = {0};

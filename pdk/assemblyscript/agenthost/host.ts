@@ -209,6 +209,45 @@ export class Fetch {
   }
 }
 
+const PIECE = 192 << 10; // how much of an artifact one operation carries
+
+// Makes an artifact of the session, in pieces, and returns its digest; null if it fails.
+export function writeArtifact(name: string, mediaType: string, data: ArrayBuffer): string | null {
+  let upload: string | null = null, from = 0;
+  while (true) {
+    const to = min(from + PIECE, data.byteLength), last = to == data.byteLength;
+    const o = new Obj().string("name", name).string("media_type", mediaType).string("data", toBase64(data.slice(from, to)));
+    const r = host("artifact.write", o.string("upload", upload).bool("last", last));
+    if (r === null) return null;
+    if (last) return stringOf(r, "digest", "");
+    upload = stringOf(r, "upload", "");
+    from = to;
+  }
+}
+
+export class Artifact {
+  constructor(public data: ArrayBuffer, public mediaType: string) {}
+}
+
+// Reads an artifact of the session by its name; null if it fails.
+export function readArtifact(name: string): Artifact | null {
+  const r = host("artifact.read", new Obj().string("name", name));
+  if (r === null) return null;
+  const data = new ArrayBuffer(<i32>intOf(r, "size")), digest = stringOf(r, "digest", "");
+  let piece = bytesOf(r, "data"), n = 0;
+  while (piece !== null && piece.byteLength > 0 && n + piece.byteLength <= data.byteLength) {
+    memory.copy(changetype<usize>(data) + n, changetype<usize>(piece), piece.byteLength);
+    n += piece.byteLength;
+    if (n == data.byteLength) break;
+    piece = bytesOf(host("artifact.read", new Obj().string("digest", digest).int("offset", n)), "data");
+  }
+  if (n < data.byteLength) {
+    fail("data_loss", "artifact " + name + " ends early");
+    return null;
+  }
+  return new Artifact(data, stringOf(r, "media_type", ""));
+}
+
 // Sends an event to the run's stream while the call runs.
 export function emit(kind: string, data: Json): void { host("emit", new Obj().string("kind", kind).json("data", data)); }
 export function progress(message: string): void { emit("progress", new Obj().string("message", message).toJson()); }
