@@ -90,7 +90,7 @@ var layers = []layer{
 		"a driver over a server is a driver like any other"},
 	{"internal/testdriver", []string{"host/kv", "host/kv/badgerkv", "internal/pgkvtest"},
 		"the suites over a store run on every driver, which one variable names"},
-	{"internal/pgkvtest", []string{"host/kv/pgkv"},
+	{"internal/pgkvtest", []string{"host/kv", "host/kv/pgkv"},
 		"the tests of every package that keeps records make their stores on a server in one way"},
 	{"internal/soak", []string{"host", "host/chat", "host/cluster", "host/hosttest", "host/kv", "host/kv/badgerkv", "host/kv/pgkv", "host/llm", "host/project", "host/runs", "host/scriptedmodel", "host/threads"},
 		"whole hosts as processes, which it breaks; nothing imports it"},
