@@ -1,0 +1,108 @@
+package codemode_test
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/codemode"
+	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/nested"
+	"github.com/agenthost/agenthost/host/plugin"
+)
+
+// benchAside calls one tool b.N times within one run, beside the tool that runs code.
+func benchAside(b *testing.B, tool string, arguments json.RawMessage) {
+	all, err := newMode(b, nil).Tools(add())
+	if err != nil {
+		b.Fatal(err)
+	}
+	aside := host.NewTool("aside", "", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
+		for b.Loop() {
+			answers, err := call.CallTools(ctx, []nested.Call{{Name: tool, Arguments: arguments}})
+			if err != nil || answers[0].Kind != nested.Result {
+				b.Fatalf("%+v, %v", answers, err)
+			}
+		}
+		return "done", nil
+	}, &host.ToolOptions{Calls: []string{nested.EveryTool}})
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: append(all, aside), Model: hosttest.NewModel(hosttest.Call("aside", "{}"), hosttest.Say("done"))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, err := host.New(&host.Options{Limits: host.Limits{MaxToolCalls: 1 << 30, RunInstructions: 1 << 60}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := h.Run(b.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkCode is a call of run_code beside a call of a Go tool, and a code of 1,000 calls.
+func BenchmarkCode(b *testing.B) {
+	b.Run("go-tool", func(b *testing.B) { benchAside(b, "add", json.RawMessage(`{"a":1,"b":2}`)) })
+	b.Run("empty", func(b *testing.B) { benchAside(b, codemode.ToolName, json.RawMessage(`{"code":""}`)) })
+	b.Run("calls=1000", func(b *testing.B) {
+		benchAside(b, codemode.ToolName, json.RawMessage(`{"code":"await Promise.all(Array.from({length: 1000}, (_, i) => tools.add({a: i, b: 1})))"}`))
+	})
+}
+
+// Three hundred codes of as many tenants run at one time, within the memory of a runtime: each
+// waits in a tool until all are there.
+func TestThreeHundredCodesRunAtOnceInAGibibyte(t *testing.T) {
+	const most = 300
+	rt := newRuntime(t, plugin.Options{TotalMemoryBytes: 1 << 30})
+	m, err := codemode.New(t.Context(), rt, &codemode.Options{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arrived atomic.Int64
+	all, failed := make(chan struct{}), make(chan struct{})
+	fail := sync.OnceFunc(func() { close(failed) }) // the others need not wait
+	meet := host.NewTool("meet", "Waits for the others.", func(ctx context.Context, _ *host.Call, _ struct{}) (bool, error) {
+		if arrived.Add(1) == most {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-failed:
+		}
+		return true, nil
+	}, nil)
+	tools, err := m.Tools(meet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	for i := range most {
+		running.Go(func() {
+			h, err := host.New(&host.Options{Model: hosttest.NewModel(codes(`const l = Array(1000).fill("x"); return [await tools.meet(), l.length]`)...)})
+			if err != nil {
+				t.Error(err)
+				fail()
+				return
+			}
+			r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "t" + strconv.Itoa(i), Text: "go"})
+			if err != nil {
+				t.Error(err)
+				fail()
+				return
+			}
+			if got := answerText(r.Results[0].ToolResults()[0]); got != `{"result":[true,1000]}` {
+				t.Errorf("tenant %d reads %s", i, got)
+				fail()
+			}
+		})
+	}
+	running.Wait()
+}
