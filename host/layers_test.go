@@ -122,6 +122,8 @@ var layers = []layer{
 		"modules and code are kept on disk without an engine: the caller compiles"},
 	{"host/plugin/internal/refusal", []string{"host/fault"},
 		"why a file is not accepted is said in one way, whatever the file is"},
+	{"host/plugin/internal/trapstack", []string{"host/plugin/internal/guesttext"},
+		"a trap's text in, names of functions out: it knows no engine and no plugin"},
 	{"host/plugin/internal/usagereport", []string{"host", "host/plugin/internal/wasmmeter"},
 		"calls are counted by names and costs, without knowing what calls do"},
 	{"host/plugin/internal/wasienv", []string{"host/plugin/internal/callmeter", "host/plugin/internal/guesttext"},

@@ -8,8 +8,9 @@ if [ -z "$cc" ]; then
   echo "there is no clang: on Debian, apt-get install clang-19 lld-19" >&2
   exit 69
 fi
-tmp=${2%.wasm}.tmp.wasm # the module appears whole
-trap 'rm -f "$tmp"' EXIT
+tmp=${2%.wasm}.tmp # the module appears whole, and has the same name in it wherever it is built
+trap 'rm -rf "$tmp"' EXIT
+mkdir -p "$tmp"
 "$cc" --target=wasm32 -std=c11 -O2 -Wall -nostdlib -mbulk-memory -I "$(dirname "$0")" \
-  -Wl,--no-entry -Wl,--stack-first -Wl,--strip-all -o "$tmp" "$1"
-mv "$tmp" "$2"
+  -Wl,--no-entry -Wl,--stack-first -Wl,--strip-debug -o "$tmp/plugin.wasm" "$1"
+mv "$tmp/plugin.wasm" "$2"

@@ -46,6 +46,15 @@ func TestGuestsAreWhatTheirSourcesBuild(t *testing.T) {
 	}
 }
 
+// An error of a plugin that traps names the functions that it is in.
+func TestGuestsKeepTheNamesOfTheirFunctions(t *testing.T) {
+	for kit, name := range map[string]string{"c": "ah_valid", "rust": "..json..Json$GT$17h", "assemblyscript": "agenthost/json/Json#", "zig": "json.Json.parse"} {
+		if !bytes.Contains(file(t, kit, "conformance.wasm"), []byte(name)) {
+			t.Errorf("the guest of %s has no function named %q", kit, name)
+		}
+	}
+}
+
 // The examples in the comments of the Rust kit are its tests.
 func TestTheRustKitPassesItsOwnTests(t *testing.T) {
 	longtest.Need(t, "the Rust compiler takes seconds")

@@ -9,8 +9,11 @@ if [ -z "$zig" ]; then
   exit 69
 fi
 kit=$(cd "$(dirname "$0")" && pwd)
-tmp=${2%.wasm}.tmp.wasm # the module appears whole
-trap 'rm -f "$tmp" "$tmp.o"' EXIT
-"$zig" build-exe -target wasm32-freestanding -mcpu baseline+bulk_memory -O ReleaseSafe -fstrip -fno-entry -rdynamic --stack 262144 \
-  -femit-bin="$tmp" --dep agenthost "-Mroot=$1" "-Magenthost=$kit/agenthost/agenthost.zig"
-mv "$tmp" "$2"
+tmp=${2%.wasm}.tmp # the module appears whole
+trap 'rm -rf "$tmp"' EXIT
+mkdir -p "$tmp"
+# Linked apart, because the compiler strips either nothing or the names of functions too.
+"$zig" build-obj -target wasm32-freestanding -mcpu baseline+bulk_memory -O ReleaseSafe -fstrip -fcompiler-rt \
+  -femit-bin="$tmp/plugin.o" --dep agenthost "-Mroot=$1" "-Magenthost=$kit/agenthost/agenthost.zig"
+"$zig" wasm-ld --no-entry --export-dynamic --stack-first -z stack-size=262144 --gc-sections --strip-debug -o "$tmp/plugin.wasm" "$tmp/plugin.o"
+mv "$tmp/plugin.wasm" "$2"
