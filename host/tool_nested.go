@@ -124,18 +124,17 @@ func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call
 		if err := tc.ledger.checkLeft(); err != nil {
 			return nil, err
 		}
-		if err := tc.ledger.admitToolCalls(ctx, more); err != nil {
+		err := tc.ledger.admitToolCalls(ctx, more)
+		if err == nil {
+			err = tc.nested.Add(n.key, at, calls, kept)
+		}
+		if err != nil { // none of them runs
+			tc.ledger.spent.toolCalls.Add(-int64(more))
 			return nil, err
 		}
 	}
 	made, soFar, before := make([]*toolCall, len(calls)), n.call.attempt.SoFar, n.call.attempt.Artifacts()
 	for i := range calls {
-		if kept[i] == nil {
-			var err error
-			if kept[i], err = tc.nested.Add(n.key, at+i, &calls[i]); err != nil {
-				return nil, err
-			}
-		}
 		ending := "/" + strconv.Itoa(at+i)
 		part := &ToolCall{ID: n.call.part.ID + ending, Name: calls[i].Name, Arguments: calls[i].Arguments}
 		c := tc.turn.newCall(part, n.key+ending, soFar, before)
@@ -199,8 +198,8 @@ func (n *nestedCalls) answersOf(calls []*toolCall) ([]nested.Answer, error) {
 		done := c.kept.Done
 		if !n.caller.Over() && n.calls.nested.Apply(c.kept) {
 			n.call.effects.Add(done)
-			if !c.replayed && c.attempt.branch == nil {
-				n.calls.ledger.spend(done.Cost)
+			if c.replayed || c.attempt.branch == nil { // an agent has counted its own, and so have calls that the call has made
+				n.calls.ledger.spend(c.output.Cost)
 			}
 			if c.replayed { // another process made them, and may have sent their events
 				for _, a := range done.Artifacts {

@@ -598,3 +598,55 @@ func TestNestedListsRunOneAfterTheOther(t *testing.T) {
 		t.Errorf("Run = %v; a list while another runs: %v", err, inner)
 	}
 }
+
+// The instructions of a call count once, however deep it stands.
+func TestNestedCallsCountTheirInstructionsOnceAtEachDepth(t *testing.T) {
+	s := newShop(t)
+	s.tools = append(s.tools, host.NewTool("middle", "", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
+		answers, err := call.CallTools(ctx, listOf(`pay {"order":1}`))
+		return told(answers), err
+	}, &host.ToolOptions{Calls: []string{"pay"}}))
+	s.opts.Limits.RunInstructions = 25 // two payments take 20
+	var got string
+	r, err := s.run(s.agent(func(ctx context.Context, call *host.Call) (string, error) {
+		if _, err := call.CallTools(ctx, listOf("middle", `pay {"order":2}`)); err != nil {
+			return "", err
+		}
+		answers, err := call.CallTools(ctx, listOf(`look {"order":3}`))
+		got = told(answers)
+		return "", err
+	}, host.ToolOptions{}), &host.Request{})
+	if err != nil || r.Cost.Instructions != 20 || got != `result "order 3"` {
+		t.Errorf("Run = %v, the last call is answered %q; want it made, for the limit is not reached", err, got)
+	}
+}
+
+// A list that is refused leaves no trace: the tool can make a shorter one.
+func TestNestedListsThatAreRefusedAreNotCounted(t *testing.T) {
+	large := `look {"order":1,"x":"` + strings.Repeat("x", nested.MaxRunBytes/2) + `"}`
+	for name, c := range map[string]struct {
+		limits  host.Limits
+		refused []string
+	}{
+		"more than the run may call": {host.Limits{MaxToolCalls: 3}, slices.Repeat([]string{`look {"order":1}`}, 4)},
+		"more than the run may keep": {host.Limits{ArgumentBytes: nested.MaxRunBytes}, []string{large, large}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			s.opts.Limits = c.limits
+			var refused error
+			var got string
+			if _, err := s.run(s.agent(func(ctx context.Context, call *host.Call) (string, error) {
+				_, refused = call.CallTools(ctx, listOf(c.refused...))
+				answers, err := call.CallTools(ctx, listOf(`fails`, `look {"order":2}`))
+				got = told(answers)
+				return "", err
+			}, host.ToolOptions{}), &host.Request{}); err != nil {
+				t.Fatal(err)
+			}
+			if want := "error unavailable \"The shop is closed.\"\nresult \"order 2\""; host.CodeOf(refused) != host.ResourceExhausted || got != want {
+				t.Errorf("the list is refused with %v, and a shorter one answered\n%s\nwant\n%s", refused, got, want)
+			}
+		})
+	}
+}

@@ -100,20 +100,30 @@ func sameJSON(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// Add adds a call at a position that its caller has not reached before. Code
-// resource_exhausted if the run keeps too many, or too large ones.
-func (s *Nested) Add(key string, at int, c *nested.Call) (*NestedCall, error) {
+// Add adds those of a list of calls that their caller has not reached before, where kept is
+// nil, and puts them there: all or none. Code resource_exhausted if the run keeps too many,
+// or too large ones.
+func (s *Nested) Add(key string, at int, calls []nested.Call, kept []*NestedCall) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := &NestedCall{Name: c.Name, Arguments: c.Arguments}
-	if s.calls >= nested.MaxRunCalls || s.bytes+n.size() > nested.MaxRunBytes {
-		return nil, fault.Errorf(fault.ResourceExhausted, "the tools of the run have made %d calls of others, of %d bytes: there may be %d, of %d bytes",
-			s.calls, s.bytes, nested.MaxRunCalls, nested.MaxRunBytes)
+	more, size := 0, 0
+	for i := range calls {
+		if kept[i] == nil {
+			more, size = more+1, size+len(calls[i].Arguments)
+		}
 	}
-	s.calls++
-	s.bytes += n.size()
-	s.byKey[key] = putNested(s.byKey[key], at, n)
-	return n, nil
+	if s.calls+more > nested.MaxRunCalls || s.bytes+size > nested.MaxRunBytes {
+		return fault.Errorf(fault.ResourceExhausted, "the tools of the run have made %d calls of others, of %d bytes, and make %d more, of %d bytes: there may be %d, of %d bytes",
+			s.calls, s.bytes, more, size, nested.MaxRunCalls, nested.MaxRunBytes)
+	}
+	s.calls, s.bytes = s.calls+more, s.bytes+size
+	for i := range calls {
+		if kept[i] == nil {
+			kept[i] = &NestedCall{Name: calls[i].Name, Arguments: calls[i].Arguments}
+			s.byKey[key] = putNested(s.byKey[key], at+i, kept[i])
+		}
+	}
+	return nil
 }
 
 // putNested puts a call at a position, also one behind a gap: the calls of a list end in
