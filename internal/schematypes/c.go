@@ -34,7 +34,7 @@ func cDialect() *dialect {
 		list:     markedList("ah_json"),
 		dict:     func(string) string { return "ah_json" },
 		option:   func(expr string) string { return expr + markMay },
-		typeName: snake,
+		typeName: cTypeName,
 		structure: func(out *strings.Builder, name string, fields []memberType) {
 			fmt.Fprintf(out, "struct %s {\n", name)
 			for _, f := range fields {
@@ -96,6 +96,14 @@ func cField(f memberType) string {
 	default:
 		return fmt.Sprintf("  %s %s;\n", expr, f.name)
 	}
+}
+
+// cTypeName returns a name that is no type or function of the kit or of the C library.
+func cTypeName(name string) string {
+	if name = snake(name); strings.HasPrefix(name, "ah_") || strings.HasSuffix(name, "_t") {
+		return "my_" + name + "_"
+	}
+	return name
 }
 
 func cIsStructure(expr string) bool {

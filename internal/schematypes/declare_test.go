@@ -55,3 +55,26 @@ func TestDeclareRefuses(t *testing.T) {
 		})
 	}
 }
+
+func TestNamesAndTextsOfSchemasBreakNoDeclaration(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		lang   schematypes.Language
+		schema string
+		want   string
+		never  string
+	}{
+		{"marks that share a star end no comment", schematypes.TypeScript, `{"description":"a /*/ b(); /**/ c */"}`, "/** a / * / b();", "*/ b"},
+		{"marks in a member's name end no comment", schematypes.C, `{"properties":{"/*/ b":{}}}`, `/* "/ * / b" */`, "*/ b"},
+		{"a constant has the name of no type", schematypes.Go, `{"properties":{"state":{"enum":["a","b"]},"stateA":{"required":["x"]}}}`, "XStateA2 XState = \"a\"", "XStateA XState ="},
+		{"the comment of a member that is left out is left out", schematypes.Zig, `{"properties":{"":{"description":"words"}}}`, "has a name that no field can have", "words"},
+		{"a structure has no name of the kit", schematypes.C, `{"properties":{"a":{"$ref":"#/$defs/ahJson"}},"$defs":{"ahJson":{"required":["x"]}}}`, "struct my_ah_json_ {", "struct ah_json"},
+		{"a type has no name of the C library", schematypes.C, `{"$ref":"#/$defs/size_t","$defs":{"size_t":{"required":["x"]}}}`, "struct my_size_t_ {", "struct size_t"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if out := declare(t, tt.lang, "x", tt.schema); !strings.Contains(out, tt.want) || strings.Contains(out, tt.never) {
+				t.Errorf("want %q and not %q in:\n%s", tt.want, tt.never, out)
+			}
+		})
+	}
+}

@@ -110,6 +110,10 @@ func TestSizeIsBounded(t *testing.T) {
 		"definitions that double":         doubling(38),
 		"deep nesting":                    strings.Repeat(`{"items":`, 5_000) + "{}" + strings.Repeat("}", 5_000),
 		"many members":                    `{"properties":{` + strings.Repeat(`"a":{},`, 50_000) + `"b":{}}}`,
+		"alternatives that double":        doublingObjects(200),
+		"members that are joined often":   joining(1_000, 1_000),
+		"required members without end":    `{"required":["` + strings.Join(symbols(40_000), `","`) + `"]}`,
+		"members of no letters":           `{"properties":{"` + strings.Join(symbols(6_000), `":{},"`) + `":{}}}`,
 		"references that multiply":        `{"allOf":[{"$ref":"#"},{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"$ref":"#"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,6 +127,38 @@ func TestSizeIsBounded(t *testing.T) {
 			checkText(t, "function", out)
 		})
 	}
+}
+
+// doublingObjects returns a schema with objects of which each is one of two, both the one before.
+func doublingObjects(levels int) string {
+	properties, definitions := &strings.Builder{}, &strings.Builder{}
+	for i := range levels {
+		before, n := `{"$ref":"#/$defs/d`+strconv.Itoa(i)+`"}`, strconv.Itoa(i+1)
+		definitions.WriteString(`"d` + n + `":{"type":"object","anyOf":[` + before + `,` + before + `]},`)
+		properties.WriteString(`"p` + n + `":{"$ref":"#/$defs/d` + n + `"},`)
+	}
+	return `{"properties":{` + properties.String() + `"z":{}},"$defs":{` + definitions.String() + `"d0":{"properties":{"a":{}}}}}`
+}
+
+// joining returns a schema with objects that have all members of a large one.
+func joining(objects, members int) string {
+	properties, large := &strings.Builder{}, &strings.Builder{}
+	for i := range members {
+		large.WriteString(`"m` + strconv.Itoa(i) + `":{"type":"string","description":"` + strings.Repeat("x", 300) + `"},`)
+	}
+	for i := range objects {
+		properties.WriteString(`"p` + strconv.Itoa(i) + `":{"allOf":[{"$ref":"#/$defs/large"},{"type":"object"}]},`)
+	}
+	return `{"properties":{` + properties.String() + `"z":{}},"$defs":{"large":{"properties":{` + large.String() + `"z":{}}}}}`
+}
+
+// symbols returns different names without a letter that identifiers have.
+func symbols(count int) []string {
+	list, letters := make([]string, count), strings.NewReplacer("0", "é", "1", "ü", "2", "ö", "3", "ä")
+	for i := range list {
+		list[i] = letters.Replace(strconv.FormatInt(int64(i), 4))
+	}
+	return list
 }
 
 // doubling returns a schema each of whose definitions is the next one twice.

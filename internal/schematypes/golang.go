@@ -84,11 +84,11 @@ func goTag(name string) bool {
 	return name != ""
 }
 
-func goEnum(out *strings.Builder, name string, values []string) {
+func goEnum(out *strings.Builder, name string, values []string, types *names) {
 	fmt.Fprintf(out, "type %s string\n\nconst (\n", name)
-	used := newNames("")
-	for _, value := range values {
-		fmt.Fprintf(out, "\t%s%s %s = %s\n", name, used.unique("_" + goName(value))[1:], name, strconv.QuoteToASCII(value))
+	for _, value := range values { // constants and types are names of one scope
+		constant := types.unique(name + goName(value))
+		fmt.Fprintf(out, "\t%s %s = %s\n", constant, name, strconv.QuoteToASCII(value))
 	}
 	out.WriteString(")\n")
 }

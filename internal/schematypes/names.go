@@ -13,10 +13,11 @@ const maxName = 64
 type names struct {
 	reserved map[string]bool
 	used     map[string]bool
+	next     map[string]int // the first number that a name may still have behind it
 }
 
 func newNames(reserved string) *names {
-	n := &names{reserved: map[string]bool{}, used: map[string]bool{}}
+	n := &names{reserved: map[string]bool{}, used: map[string]bool{}, next: map[string]int{}}
 	for _, word := range strings.Fields(reserved) {
 		n.reserved[word] = true
 	}
@@ -29,8 +30,9 @@ func (n *names) unique(wanted string) string {
 		wanted += "_"
 	}
 	name := wanted
-	for i := 2; n.used[name] || n.reserved[name]; i++ {
+	for i := max(2, n.next[wanted]); n.used[name] || n.reserved[name]; i++ {
 		name = wanted + strconv.Itoa(i)
+		n.next[wanted] = i + 1
 	}
 	n.used[name] = true
 	return name
@@ -101,7 +103,9 @@ func lines(description string) (list []string) {
 			return ' '
 		}, line)
 		// A mark of a comment's end, and a mark of orders to a compiler, are written apart.
-		line = strings.NewReplacer("*/", "* /", "/*", "/ *", "@ts-", "@ ts-").Replace(line)
+		// One after the other, since the marks may share a letter.
+		line = strings.ReplaceAll(line, "*/", "* /")
+		line = strings.NewReplacer("/*", "/ *", "@ts-", "@ ts-").Replace(line)
 		if line = strings.TrimRight(line, " \\"); strings.TrimSpace(line) != "" {
 			list = append(list, line)
 		}

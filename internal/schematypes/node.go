@@ -56,9 +56,12 @@ func (n *node) optional(name string) bool { return !n.required[name] }
 
 // members returns the fields of an object, with those that are required and not described.
 func (n *node) members() []field {
-	list := slices.Clone(n.fields)
+	list, described := slices.Clone(n.fields), map[string]bool{}
+	for _, f := range list {
+		described[f.name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(n.required)) {
-		if !slices.ContainsFunc(list, func(f field) bool { return f.name == name }) {
+		if !described[name] {
 			list = append(list, field{name: name, node: &node{}})
 		}
 	}
@@ -91,36 +94,49 @@ func unionOf(list ...*node) *node {
 }
 
 // both returns the type of values that fit a and b, or one that more values fit.
-func both(a, b *node) *node {
+func (r *reader) both(a, b *node) *node {
 	switch {
 	case a.kind == anyValue:
 		return described(b, a.description)
 	case a.kind == object && b.kind == object:
-		return joined(a, b)
+		return r.joined(a, b)
 	case a.kind == object && b.kind == union:
-		return both(b, a)
+		return r.both(b, a)
 	case a.kind == union && b.kind == object:
+		if !r.join(len(a.list)) {
+			return &node{}
+		}
 		out := &node{kind: union, description: cmp.Or(a.description, b.description)}
 		for _, n := range a.list {
-			out.list = append(out.list, both(n, b))
+			out.list = append(out.list, r.both(n, b))
 		}
 		return out
 	}
 	return described(a, b.description)
 }
 
-// joined returns the object with the members of two.
-func joined(a, b *node) *node {
+// joined returns the object with the members of two, any value when too many were joined.
+func (r *reader) joined(a, b *node) *node {
+	size := len(a.required) + len(b.required)
+	for _, f := range slices.Concat(a.fields, b.fields) {
+		size += 1 + len(f.node.description)/100
+	}
+	if !r.join(size) {
+		return &node{}
+	}
 	out := &node{kind: object, description: cmp.Or(a.description, b.description), fields: slices.Clone(a.fields), required: map[string]bool{}}
 	maps.Copy(out.required, a.required)
 	maps.Copy(out.required, b.required)
+	places := map[string]int{}
+	for i, f := range a.fields {
+		places[f.name] = i
+	}
 	for _, f := range b.fields {
-		i := slices.IndexFunc(out.fields, func(g field) bool { return g.name == f.name })
-		if i < 0 {
-			out.fields = append(out.fields, f)
+		if i, ok := places[f.name]; ok {
+			out.fields[i].node = r.both(out.fields[i].node, f.node)
 			continue
 		}
-		out.fields[i].node = both(out.fields[i].node, f.node)
+		out.fields = append(out.fields, f)
 	}
 	out.rest, out.closed = a.rest, a.closed || b.closed
 	if out.rest == nil {

@@ -18,7 +18,7 @@ type dialect struct {
 	option     func(expr string) string // of a value that may be absent or null
 	pointer    func(name string) string // to a structure that holds itself; nil: names are pointers
 	structure  func(out *strings.Builder, name string, fields []memberType)
-	enum       func(out *strings.Builder, name string, values []string) // nil: a text
+	enum       func(out *strings.Builder, name string, values []string, types *names) // nil: a text
 	alias      func(name, expr string) string
 	typeName   func(name string) string // nil: no change
 	fieldName  func(name string) string
@@ -69,7 +69,7 @@ func (w *plainWriter) declare(d declared) {
 	case l.kind == object && !l.node.isMap() && l.node == d.node:
 		w.lang.structure(&w.out, d.name, w.members(l.node, d.name))
 	case l.values != nil && l.node == d.node && w.lang.enum != nil:
-		w.lang.enum(&w.out, d.name, l.values)
+		w.lang.enum(&w.out, d.name, l.values, w.names)
 	default:
 		w.out.WriteString(w.lang.alias(d.name, w.standalone(d.node, d.name+"Value")))
 	}

@@ -19,6 +19,7 @@ const (
 	maxNodes       = 5_000
 	maxReadBytes   = 32 << 20 // of all schemas in a document, each time one is read
 	maxLiteral     = 200      // bytes of a literal that is a type of its own
+	maxJoined      = 20_000   // members and alternatives that are taken over from other schemas
 )
 
 // reader makes nodes of one document.
@@ -26,6 +27,7 @@ type reader struct {
 	document    json.RawMessage
 	nodesLeft   int
 	bytesLeft   int
+	joinedLeft  int
 	definitions map[string]*definition // by reference
 	order       []*definition
 	opened      map[string]keywords // members of objects that references lead through, by pointer
@@ -43,7 +45,7 @@ func read(raw json.RawMessage, name string) (*node, error) {
 	if c := bytes.TrimSpace(raw)[0]; c != '{' && c != 't' && c != 'f' {
 		return nil, fault.Errorf(fault.InvalidArgument, "read a schema: it is neither an object nor true or false").WithHint("give a JSON Schema, which is an object")
 	}
-	r := &reader{document: raw, nodesLeft: maxNodes, bytesLeft: maxReadBytes, definitions: map[string]*definition{}, opened: map[string]keywords{}}
+	r := &reader{document: raw, nodesLeft: maxNodes, bytesLeft: maxReadBytes, joinedLeft: maxJoined, definitions: map[string]*definition{}, opened: map[string]keywords{}}
 	root := &definition{name: name}
 	r.definitions["#"] = root
 	root.node = r.node(raw, 0)
@@ -73,11 +75,11 @@ func (r *reader) node(raw json.RawMessage, depth int) *node {
 	}
 	n := r.ownRules(k, depth)
 	for _, part := range elements(k["allOf"]) {
-		n = both(n, r.resolved(part, depth+1))
+		n = r.both(n, r.resolved(part, depth+1))
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		if list := elements(k[keyword]); len(list) > 0 {
-			n = both(n, r.alternatives(n, list, depth+1))
+			n = r.both(n, r.alternatives(n, list, depth+1))
 		}
 	}
 	if ref := stringOf(k["$ref"]); ref != "" {
@@ -87,7 +89,7 @@ func (r *reader) node(raw json.RawMessage, depth int) *node {
 				n = &node{}
 			}
 		} else if target := r.lookup(ref); target != nil {
-			n = both(n, r.node(target, depth+1))
+			n = r.both(n, r.node(target, depth+1))
 		}
 	}
 	if string(k["nullable"]) == "true" {
@@ -106,6 +108,13 @@ func (r *reader) admit(size int) bool {
 	r.nodesLeft--
 	r.bytesLeft -= size
 	return r.nodesLeft >= 0 && r.bytesLeft >= 0
+}
+
+// join counts members or alternatives that one type takes over from another, which may be
+// many times as many as the document has.
+func (r *reader) join(count int) bool {
+	r.joinedLeft -= count
+	return r.joinedLeft >= 0
 }
 
 // resolved reads a schema whose reference, if it has one, is replaced by what it names, so
@@ -130,7 +139,11 @@ func (r *reader) alternatives(n *node, list []json.RawMessage, depth int) *node 
 	var parts []*node
 	for _, raw := range list {
 		if n.kind == object {
-			parts = append(parts, r.resolved(raw, depth))
+			part := r.resolved(raw, depth)
+			if part.kind == union && !r.join(len(part.list)) {
+				return &node{}
+			}
+			parts = append(parts, part)
 			continue
 		}
 		parts = append(parts, r.node(raw, depth))
@@ -254,6 +267,9 @@ func (r *reader) object(k keywords, depth int) *node {
 	var required []string
 	_ = json.Unmarshal(k["required"], &required) // anything else requires nothing
 	for _, name := range required {
+		if !r.admit(0) {
+			break
+		}
 		out.required[name] = true
 	}
 	var rest []*node

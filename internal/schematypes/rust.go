@@ -53,7 +53,7 @@ func rustStruct(out *strings.Builder, name string, fields []memberType) {
 	out.WriteString("}\n")
 }
 
-func rustEnum(out *strings.Builder, name string, values []string) {
+func rustEnum(out *strings.Builder, name string, values []string, _ *names) {
 	fmt.Fprintf(out, "#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]\npub enum %s {\n", name)
 	used := newNames("Self")
 	for _, value := range values {

@@ -33,12 +33,12 @@ func zigDialect() *dialect {
 func zigStruct(out *strings.Builder, name string, fields []memberType) {
 	fmt.Fprintf(out, "pub const %s = struct {\n", name)
 	for _, f := range fields {
-		for _, line := range f.description {
-			fmt.Fprintf(out, "    /// %s\n", line)
-		}
 		if f.name != f.json || !zigNames(f.json) {
 			fmt.Fprintf(out, "    // The member %s has a name that no field can have.\n", zigText(f.json))
 			continue
+		}
+		for _, line := range f.description {
+			fmt.Fprintf(out, "    /// %s\n", line)
 		}
 		if f.may {
 			f.expr += " = null"
@@ -51,7 +51,7 @@ func zigStruct(out *strings.Builder, name string, fields []memberType) {
 // zigNames reports whether a field can have a name.
 func zigNames(name string) bool { return name != "" && !strings.ContainsRune(name, 0) }
 
-func zigEnum(out *strings.Builder, name string, values []string) {
+func zigEnum(out *strings.Builder, name string, values []string, _ *names) {
 	for _, value := range values {
 		if !zigNames(value) {
 			fmt.Fprintf(out, "pub const %s = []const u8; // one value is a name that nothing can have\n", name)
