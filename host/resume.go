@@ -504,6 +504,9 @@ func (c *toolCall) restoreOutcome(d *replay.CallDone) {
 // that has made calls which asked.
 func (c *toolCall) continueInside(o *replay.OpenCall) {
 	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed, c.admitted = o.Key, o.Attempt, o.Resumed, true
+	if len(o.Arguments) > 0 {
+		c.attempt.Arguments = o.Arguments
+	}
 }
 
 // applyAnswer applies an answer to its call.

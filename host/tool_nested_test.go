@@ -650,3 +650,35 @@ func TestNestedListsThatAreRefusedAreNotCounted(t *testing.T) {
 		})
 	}
 }
+
+// A caller that starts again has the arguments that a person gave it.
+func TestNestedCallsThatAskKeepTheArgumentsThatAPersonGaveTheCaller(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		s := newShop(t)
+		var amounts []int
+		s.tools = append(s.tools, host.NewTool("charge", "", func(ctx context.Context, call *host.Call, in struct {
+			Amount int `json:"amount"`
+		}) (string, error) {
+			amounts = append(amounts, in.Amount)
+			_, err := call.CallTools(ctx, listOf("asks"))
+			return "charged", err
+		}, &host.ToolOptions{Calls: []string{"asks"}, Approve: host.ApproveAlways("money")}))
+		agent := newAgent(t, &host.AgentOptions{Tools: s.tools})
+		s.opts.Journal, s.opts.History = s.journal, newHistory(t, s.history)
+		run := func(req *host.Request, replies ...hosttest.Reply) *host.RunResult {
+			t.Helper()
+			req.Tenant, req.Durable, s.opts.Model = "acme", durable, hosttest.NewModel(replies...)
+			r, err := newHost(t, &s.opts).Run(t.Context(), agent, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		r := run(&host.Request{Thread: "T1", Text: "go"}, hosttest.Call("charge", `{"amount":1000}`))
+		r = run(&host.Request{Resume: r.Run, Answers: []host.Answer{{Question: r.Questions[0].ID, Decision: host.Approve, Arguments: json.RawMessage(`{"amount":10}`)}}}, hosttest.Say("done"))
+		run(&host.Request{Resume: r.Run, Answers: []host.Answer{{Question: r.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`"this one"`)}}}, hosttest.Say("done"))
+		if !slices.Equal(amounts, []int{10, 10}) {
+			t.Errorf("durable %v: it ran with %v, want the person's 10 each time", durable, amounts)
+		}
+	}
+}

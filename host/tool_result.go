@@ -146,7 +146,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
 	case c.asksNested():
-		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Resumed: c.attempt.Resumed}
+		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Resumed: c.attempt.Resumed, Arguments: c.attempt.Arguments}
 	case c.output.inside != nil:
 		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
 	case c.question != nil:

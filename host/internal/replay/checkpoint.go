@@ -51,6 +51,10 @@ type OpenCall struct {
 	Inside   *Inside             `json:"inside,omitempty"`
 	Nested   []*NestedCall       `json:"nested,omitempty"` // calls of other tools that it has made
 
+	// Arguments are those that a call which waits for its nested calls has run with: a
+	// person may have changed those of Part.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+
 	// Answer is that of the resuming run. Of a run that did not end, Begun is the
 	// attempt that began and Done the outcome. None of them is stored here.
 	Answer *runlog.Answer `json:"-"`
