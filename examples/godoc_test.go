@@ -157,7 +157,7 @@ func goBlocks(t *testing.T, file string) (pieces []codePiece) {
 var given = map[string]string{
 	"ctx": "context.Context", "driver": "kv.Driver", "model": "host.Model", "agent": "*host.Agent", "h": "*host.Host",
 	"key": "string", "dsn": "string", "tenant": "string", "thread": "string", "history": "*host.History", "network": "*host.Network",
-	"lookup": "*host.Tool", "tools": "[]*host.Tool", "tool": "*host.Tool", "call": "*host.Call", "q": "*queue.Queue",
+	"lookup": "*host.Tool", "listOrders": "*host.Tool", "getInvoice": "*host.Tool", "sendReminder": "*host.Tool", "tools": "[]*host.Tool", "tool": "*host.Tool", "call": "*host.Call", "q": "*queue.Queue",
 	"rt": "*plugin.Runtime", "p": "*plugin.Plugin", "store": "*badgerkv.Store", "w": "http.ResponseWriter", "r": "*http.Request", "file": "io.Reader",
 	"t": "*testing.T", "mux": "*http.ServeMux", "token": "string", "wasm": "[]byte", "c": "*pdk.Call", "req": "*host.Request",
 	"id": "string", "headKey": "kv.Key", "log": "kv.Key", "next": "[]byte", "message": "[]byte", "d": "kv.Driver", "b": "*kv.PageBuilder", "entries": "[]kv.Entry",
