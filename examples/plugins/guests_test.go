@@ -41,7 +41,7 @@ func TestBuiltPluginsAreWhatTheirSourcesBuild(t *testing.T) {
 				out := filepath.Join(t.TempDir(), name+".wasm")
 				build := strings.ReplaceAll(b.build, "NAME", name)
 				run(t, b.language, build+" "+out)
-				if version := strings.TrimSpace(run(t, b.language, b.compiler)); version == b.pinned {
+				if version := strings.TrimSpace(run(t, b.language, b.compiler)); b.pinned != "" && version == b.pinned {
 					if !bytes.Equal(file(t, out), file(t, b.language+"/"+name+".wasm")) {
 						t.Errorf("%s/%s.wasm is not what its source builds; run in examples/plugins/%s: %s %s.wasm", b.language, name, b.language, build, name)
 					}
