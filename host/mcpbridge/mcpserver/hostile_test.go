@@ -70,7 +70,9 @@ func TestMessagesThatAreNoneAreRefused(t *testing.T) {
 }
 
 func TestSessionsAreBounded(t *testing.T) {
-	b := newBench(t, func(o *mcpserver.Options) { o.TenantSessions, o.MaxSessions = 20, 30 })
+	b := newBench(t, func(o *mcpserver.Options) {
+		o.TenantSessions, o.MaxSessions, o.Follow = 20, 30, time.Hour // sessions are counted again by the test
+	})
 	counts := map[int]int{}
 	for _, tenant := range []string{"acme", "globex"} {
 		for range 30 {
@@ -80,6 +82,10 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	if counts[200] != 30 || counts[http.StatusTooManyRequests] != 30 {
 		t.Errorf("60 sessions are answered %v", counts)
+	}
+	b.Refresh(t.Context())
+	if status, got, _ := b.send("umbrella", "", "", hello); status != http.StatusTooManyRequests {
+		t.Errorf("a session too many, after they were counted again: %d %.200s", status, got)
 	}
 	// The limit is the tenant's: another thread's credential has no sessions beyond it, and a
 	// request of the protocol without sessions, which may be a stream, none either.

@@ -43,8 +43,12 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		if r, err = s.readBody(w, r); err != nil {
 			return err
 		}
-		if err := s.admit(e, r.Header); err != nil {
+		begins, err := s.admit(e, r.Header)
+		if err != nil {
 			return err
+		}
+		if begins {
+			defer s.beginning.Add(-1)
 		}
 	}
 	gone, cancel := context.WithCancel(r.Context())
@@ -73,11 +77,12 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*http.Request
 }
 
 // admit refuses a session too many, and a request too many that is a session of its own while
-// it lasts, such as a stream of notifications.
-func (s *Server) admit(e *endpoint, head http.Header) error {
+// it lasts, such as a stream of notifications. If the request may begin a session, it is one of
+// s.beginning, and the caller takes it out when the request ends.
+func (s *Server) admit(e *endpoint, head http.Header) (begins bool, err error) {
 	lasts := head.Get(versionHeader) < firstStateless
 	if lasts && head.Get(sessionHeader) != "" {
-		return nil // of a session that was admitted
+		return false, nil // of a session that was admitted
 	}
 	full := func(limit string, most int) error {
 		err := host.Errorf(host.ResourceExhausted, "%d sessions are connected, as many as the limit %s allows", most, limit).
@@ -86,16 +91,18 @@ func (s *Server) admit(e *endpoint, head http.Header) error {
 		return err
 	}
 	if s.sessionsOf(e.tenant) >= s.opts.TenantSessions {
-		return full("TenantSessions", s.opts.TenantSessions)
+		return false, full("TenantSessions", s.opts.TenantSessions)
 	}
 	if !lasts {
-		return nil
+		return false, nil
 	}
+	s.beginning.Add(1) // before sessions: see Refresh
 	if s.sessions.Add(1) > int64(s.opts.MaxSessions) {
 		s.sessions.Add(-1)
-		return full("MaxSessions", s.opts.MaxSessions)
+		s.beginning.Add(-1)
+		return false, full("MaxSessions", s.opts.MaxSessions)
 	}
-	return nil
+	return true, nil
 }
 
 // request is a request of a client, for the calls that come with it: the contexts of calls
