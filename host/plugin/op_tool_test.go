@@ -222,11 +222,11 @@ func TestGuestThatCallsAToolThatAsksStartsAgain(t *testing.T) {
 // The time of tools that a guest calls is not its own.
 func TestGuestsTimeStandsStillWhileItCallsTools(t *testing.T) {
 	slow := host.NewTool("slow", "", func(context.Context, *host.Call, struct{}) (string, error) {
-		<-time.After(300 * time.Millisecond) // longer than the guest may take
+		<-time.After(1500 * time.Millisecond) // longer than the guest may take
 		return "slept", nil
 	}, nil)
 	c := callerCase{asks: `{"tools":["slow"]}`, granted: Permissions{Tools: []string{"slow"}}, request: `{"calls":[{"name":"slow"}]}`,
-		limits: Limits{Timeout: 150 * time.Millisecond}, more: []*host.Tool{slow}}
+		limits: Limits{Timeout: time.Second}, more: []*host.Tool{slow}}
 	_, got := c.run(t, c.agent(t, startRuntime(t, nil)), &host.Request{Text: "go"})
 	if want := `{"results":[{"kind":"result","content":"slept"}]}`; got != want {
 		t.Errorf("the model reads %s", got)
