@@ -3,6 +3,7 @@ package codemode_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,6 +136,41 @@ func TestCodeAnswersWithWhatItReturns(t *testing.T) {
 				t.Errorf("%s\n got %q\nwant %q", c.code, got, c.want)
 			}
 		})
+	}
+}
+
+// A tool cannot take the name of another by a name that becomes the same identifier.
+func TestToolsWhoseNamesAreIdentifiersKeepThem(t *testing.T) {
+	named := func(name string) *host.Tool {
+		return host.NewTool(name, "Is "+name+".", func(context.Context, *host.Call, struct{}) (string, error) { return name, nil }, nil)
+	}
+	answers, model := runCodes(t, newMode(t, nil), []*host.Tool{named("send-mail"), named("send_mail"), named("send-mail_")},
+		`return Promise.all([tools.send_mail(), tools["send-mail"](), tools.send_mail_2()])`)
+	if want := []string{`{"result":["send_mail","send-mail","send-mail"]}`}; !slices.Equal(answers, want) {
+		t.Errorf("the tools answer %q, want %q", answers, want)
+	}
+	m := newMode(t, nil)
+	tools, err := m.Tools(named("send-mail"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: append(tools, named("send_mail")), Model: hosttest.NewModel(codes(`return Promise.all([tools.send_mail(), tools.send_mail_2()])`)...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := answerText(r.Results[0].ToolResults()[0]), `{"result":["send-mail","send_mail"]}`; got != want {
+		t.Errorf("beside a tool that is not declared they answer %s, want %s", got, want)
+	}
+	if text := model.Requests()[0].Tools[0].Description; !strings.Contains(text, "/** Is send_mail. */\n  function send_mail(") {
+		t.Errorf("the description is\n%s", text)
 	}
 }
 

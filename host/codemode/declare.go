@@ -29,13 +29,13 @@ type declared struct {
 // declare writes the tools as functions, and decides whether the description holds them.
 func (m *Mode) declare(specs []llm.ToolSpec) (*declared, error) {
 	d := &declared{byTool: map[string]string{}}
-	used := map[string]bool{}
+	used := identifiers(specs)
 	size := 0
 	for _, spec := range specs {
 		if spec.Name == m.opts.Name {
 			continue
 		}
-		one := declaration{Key: unused(used, schematypes.Identifier(spec.Name)), tool: spec.Name}
+		one := declaration{Key: keyOf(used, spec.Name), tool: spec.Name}
 		one.Text = functionOf(one.Key, spec)
 		size += len(one.Text)
 		d.list, d.byTool[spec.Name] = append(d.list, one), one.Key
@@ -53,6 +53,26 @@ func (m *Mode) declare(specs []llm.ToolSpec) (*declared, error) {
 	}
 	d.catalog = string(raw)
 	return d, nil
+}
+
+// identifiers are the names of tools that are identifiers: no other tool has them as its key.
+func identifiers(specs []llm.ToolSpec) map[string]bool {
+	names := make(map[string]bool, len(specs))
+	for _, spec := range specs {
+		if schematypes.Identifier(spec.Name) == spec.Name {
+			names[spec.Name] = true
+		}
+	}
+	return names
+}
+
+// keyOf returns the key of a tool, its name if that is an identifier.
+func keyOf(used map[string]bool, name string) string {
+	key := schematypes.Identifier(name)
+	if key == name {
+		return key
+	}
+	return unused(used, key)
 }
 
 // unused returns a name that no other tool has, and takes it.
@@ -107,14 +127,16 @@ func (m *Mode) describe(d *declared) string {
 // that the description does not have get keys of their own.
 func (d *declared) bindings(specs []llm.ToolSpec) [][2]string {
 	list := make([][2]string, 0, len(specs))
-	used := make(map[string]bool, len(specs))
+	used, taken := identifiers(specs), make(map[string]bool, len(d.list))
 	for _, one := range d.list {
-		used[one.Key] = true
+		used[one.Key], taken[one.Key] = true, true
 	}
 	for _, spec := range specs {
 		key := d.byTool[spec.Name]
 		if key == "" {
-			key = unused(used, schematypes.Identifier(spec.Name))
+			if key = keyOf(used, spec.Name); taken[key] {
+				key = unused(used, key)
+			}
 		}
 		list = append(list, [2]string{key, spec.Name})
 	}
