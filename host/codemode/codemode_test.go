@@ -3,6 +3,7 @@ package codemode_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,6 +137,20 @@ func TestCodeAnswersWithWhatItReturns(t *testing.T) {
 				t.Errorf("%s\n got %q\nwant %q", c.code, got, c.want)
 			}
 		})
+	}
+}
+
+// Code that replaces what its engine answers with stays within the bounds: the host holds it
+// to them.
+func TestTheHostHoldsCodeToItsBounds(t *testing.T) {
+	m := newMode(t, &codemode.Options{ResultBytes: 1000, ConsoleBytes: 100})
+	const lie = `Promise.prototype.then = () => (async () => "0" + JSON.stringify({content: %s}))()`
+	answers, _ := runCodes(t, m, nil, fmt.Sprintf(lie, `{result: "x".repeat(2000)}`), fmt.Sprintf(lie, `{result: 1, console: "é".repeat(2000)}`),
+		`return "é".repeat(900)`, `console.log("é".repeat(90)); return 1`)
+	cut := `{"result":1,"console":"` + strings.Repeat("é", 50) + ` … (the rest is left out)"}`
+	want := []string{`error: the result has 2002 bytes, more than 1000`, cut, `error: the result has 1802 bytes, more than 1000`, cut}
+	if diff := cmp.Diff(want, answers); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/fault"
@@ -70,12 +71,32 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 	if err := json.Unmarshal(r.Output, &said); err != nil {
 		return out, host.Errorf(host.InvalidArgument, "the code changed how it answers: %w", err)
 	}
+	// The script holds itself to the bounds, but the code may have changed what it runs with.
+	if n := len(said.Content.Result); n > m.opts.ResultBytes {
+		return out, host.Errorf(host.ResourceExhausted, "the result has %d bytes, more than %d", n, m.opts.ResultBytes).WithHint("return a summary of it")
+	}
+	said.Content.Console = cutConsole(said.Content.Console, m.opts.ConsoleBytes)
 	if err := m.keepIn(call, said.Content.Keep); err != nil {
 		return out, err
 	}
 	said.Content.Keep = nil
 	out.Content, err = jsondoc.Marshal(said.Content)
 	return out, err
+}
+
+// leftOut ends a console that was cut.
+const leftOut = " … (the rest is left out)"
+
+// cutConsole returns at most so many bytes of a console, and says where it has cut.
+func cutConsole(text string, most int) string {
+	kept := strings.TrimSuffix(text, leftOut)
+	if len(kept) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(kept[most]) {
+		most--
+	}
+	return kept[:most] + leftOut
 }
 
 // stopped returns the error of code that the host has ended. What ends the engine itself is
