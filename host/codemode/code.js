@@ -6,19 +6,43 @@ import { plugin, tool, result, Failure, callTools, idle } from "agenthost";
 
 plugin({ name: "code", version: "1.0.0", permissions: { tools: ["*"] } });
 
-const { parse, stringify } = JSON;
+const { parse, stringify, rawJSON, isRawJSON } = JSON;
 const { apply } = Reflect;
-const { freeze, defineProperty, create, getPrototypeOf } = Object;
+const { freeze, defineProperty, create, getPrototypeOf, keys } = Object;
 const AsyncFunction = getPrototypeOf(async () => {}).constructor;
 const push = (list, item) => { list[list.length] = item; };
+
+// exact returns a copy of what JSON says, in which numbers that a double does not hold are
+// written as they were.
+function exact(text) {
+  if (!/\d{16}|\dE/i.test(text)) return parse(text);
+  return parse(text, (_, v, { source }) => typeof v === "number" && stringify(v) !== source ? rawJSON(source) : v);
+}
+
+// plain makes numbers that a double does not hold what code computes with: whole ones are
+// BigInts, others the nearest double, if there is one.
+function plain(v) {
+  if (typeof v !== "object" || v === null) return v;
+  if (isRawJSON(v)) {
+    const text = v.rawJSON, near = Number(text);
+    return /^-?\d+$/.test(text) ? BigInt(text) : near - near === 0 ? near : v;
+  }
+  for (const key of keys(v)) {
+    const was = v[key], is = plain(was);
+    if (is !== was) defineProperty(v, key, { value: is, writable: true, enumerable: true, configurable: true });
+  }
+  return v;
+}
 
 // maxList is how many calls one list has at most: the host takes 1,024.
 const maxList = 1000;
 
-// ToolError is what the promise of a tool that failed is rejected with.
+// ToolError is what the promise of a tool that failed is rejected with. Its stack is that of
+// the call.
 class ToolError extends Error {
-  constructor(tool, message, code) {
+  constructor(tool, message, code, place) {
     super(message);
+    defineProperty(this, "stack", { value: place.stack, writable: true, configurable: true });
     this.name = "ToolError";
     this.tool = tool;
     this.code = code;
@@ -51,11 +75,15 @@ function consoleOf(lines, most) {
 }
 
 // where finds the place of an error in the script, whose first line is the third of the
-// function that it becomes.
+// function that it becomes. Lines of a JSON that it reads, or of an eval, are none of its own.
 function where(error) {
-  const at = /<(?:input|anonymous|evalScript)>:(\d+)(?::(\d+))?/.exec(error?.stack ?? "");
-  if (!at || at[1] < 3) return "";
-  return `, at line ${at[1] - 2}${at[2] ? `, column ${at[2]}` : ""} of the code`;
+  const frames = String(error?.stack ?? "").split("\n");
+  for (let i = 0; i < frames.length; i++) {
+    const at = /<(?:input|anonymous|evalScript)>:(\d+)(?::(\d+))?/.exec(frames[i]);
+    if (!at || at[1] < 3 || frames[i].includes("<eval>") || frames[i + 1]?.includes("at parse (native)")) continue;
+    return `, at line ${at[1] - 2}${at[2] ? `, column ${at[2]}` : ""} of the code`;
+  }
+  return "";
 }
 
 function failureOf(error, lines) {
@@ -96,7 +124,7 @@ tool({
   const invoke = (name) => (argument) => new Promise((resolve, reject) => {
     const text = stringify(argument === undefined ? {} : argument);
     if (text === undefined) throw new TypeError(`the arguments of ${name} are no JSON`);
-    push(waiting, { name, arguments: parse(text), resolve, reject });
+    push(waiting, { name, arguments: exact(text), resolve, reject, place: new Error() });
   });
   const tools = create(null);
   for (const [key, name] of args.tools) defineProperty(tools, key, { value: invoke(name), enumerable: true });
@@ -110,8 +138,8 @@ tool({
     const results = callTools(list.map(({ name, arguments: a }) => ({ name, arguments: a })));
     for (let i = 0; i < list.length; i++) {
       const r = results[i];
-      if (r.kind === "result") list[i].resolve(r.content);
-      else list[i].reject(new ToolError(list[i].name, shown(r.content), r.code));
+      if (r.kind === "result") list[i].resolve(plain(r.content));
+      else list[i].reject(new ToolError(list[i].name, shown(r.content), r.code, list[i].place));
     }
   }
 
@@ -123,12 +151,13 @@ tool({
         else if (!done) reject(new Failure("failed_precondition", "the code waits for a promise that nothing settles: await tools, and return"));
         else if (failed) reject(failureOf(failed.error, lines));
         else {
-          const answer = { result: value === undefined ? null : value };
-          if (lines.length) answer.console = lines.join("\n");
-          if (args.keep !== undefined) answer.keep = given.keep;
-          const text = stringify(answer);
+          const text = stringify(value) ?? "null";
           if (text.length > args.result_bytes) throw new Failure("resource_exhausted", `the result has ${text.length} characters, more than ${args.result_bytes}: return a summary of it`);
-          resolve(result(parse(text)));
+          const answer = { result: exact(text) };
+          if (lines.length) answer.console = lines.join("\n");
+          const keep = stringify(given.keep);
+          if (keep !== undefined) answer.keep = exact(keep);
+          resolve(result(answer));
         }
       } catch (error) {
         reject(error instanceof Failure ? error : failureOf(error, lines));

@@ -126,7 +126,11 @@ func TestCodeAnswersWithWhatItReturns(t *testing.T) {
 		{"an error of a function with its line", "function f() {\n  throw new RangeError('far')\n}\nf()", `error: RangeError: far, at line 2, column 13 of the code`},
 		{"an error of syntax with its line", "const a = 1;\nlet = ;", `error: SyntaxError: unexpected token in expression: ';', at line 2, column 7 of the code`},
 		{"an error after console", "console.log('so far'); throw new Error('no')", `error: Error: no, at line 1, column 34 of the code; console: so far`},
-		{"an error of a tool with its words", `await tools.add({a: -1, b: 0})`, `error: ToolError: no negative numbers`},
+		{"an error of a tool with its words", `await tools.add({a: -1, b: 0})`, `error: ToolError: no negative numbers, at line 1, column 13 of the code`},
+		{"an error of a tool with the line of its call", "const n = await tools.add({a: 1, b: 0});\nconst p = tools.add({a: -n, b: 0});\nawait null;\nawait p", `error: ToolError: no negative numbers, at line 2, column 26 of the code`},
+		{"an error of JSON with the line that reads it", "const text = '{\\n\\n\\n\\n bad';\nJSON.parse(text)", `error: SyntaxError: Expected property name or '}' in JSON at position 6 (line 3 column 3), at line 2, column 12 of the code`},
+		{"an error of an eval with its line outside", "\neval('\\n\\n\\n\\n\\n\\nnull.x')", `error: TypeError: cannot read property 'x' of null, at line 2, column 1 of the code`},
+		{"console beside a result that is nearly too large", `console.log("x".repeat(8000)); return "x".repeat(60000).length + "x".repeat(60000)`, `{"result":"60000` + strings.Repeat("x", 60000) + `","console":"` + strings.Repeat("x", 8000) + `"}`},
 		{"arguments that do not fit", `await tools.add({a: "x"})`, `error: ToolError: the arguments do not fit the schema: /: missing property 'b'`},
 		{"another tool", `await tools.steal()`, `error: TypeError: not a function, at line 1, column 13 of the code`},
 		{"itself", `return typeof tools.run_code`, `{"result":"undefined"}`},
@@ -137,6 +141,36 @@ func TestCodeAnswersWithWhatItReturns(t *testing.T) {
 				t.Errorf("%s\n got %q\nwant %q", c.code, got, c.want)
 			}
 		})
+	}
+}
+
+// Numbers that a double does not hold come to code as BigInts, if they are whole, and go out
+// of it with all their digits.
+func TestNumbersGoThroughCodeExactly(t *testing.T) {
+	var got []string
+	order := host.NewTool("order", "Gives an order.", func(context.Context, *host.Call, struct{}) (json.RawMessage, error) {
+		return json.RawMessage(`{"id":12345678901234567890,"lines":[{"id":9007199254740993}],"price":0.1234567890123456789,"huge":1e400,"text":"9007199254740993"}`), nil
+	}, nil)
+	ship := host.NewTool("ship", "Ships an order.", func(_ context.Context, _ *host.Call, in struct {
+		Order json.RawMessage `json:"order"`
+	}) (bool, error) {
+		got = append(got, string(in.Order))
+		return true, nil
+	}, nil)
+	answers, _ := runCodes(t, newMode(t, &codemode.Options{Keep: true}), []*host.Tool{order, ship},
+		`const {id} = await tools.order(); return [id, typeof id, String(id)]`,
+		`const o = await tools.order(); keep.line = o.lines[0]; await tools.ship({order: o.id}); await tools.ship({order: o}); return o.price * 2`,
+		`await tools.ship({order: [keep.line.id + 1n, {"9007199254740993": "9007199254740993 1e5"}]}); return keep`,
+		`return {a: 2n ** 70n, b: [-(2n ** 64n), 1.5, 1e21, 16.000000000000001]}`)
+	want := []string{`{"result":[12345678901234567890,"bigint","12345678901234567890"]}`, `{"result":0.24691357802469135}`,
+		`{"result":{"line":{"id":9007199254740993}}}`, `{"result":{"a":1180591620717411303424,"b":[-18446744073709551616,1.5,1e+21,16]}}`}
+	if diff := cmp.Diff(want, answers); diff != "" {
+		t.Errorf("answers (-want +got)\n%s", diff)
+	}
+	want = []string{`12345678901234567890`, `{"id":12345678901234567890,"lines":[{"id":9007199254740993}],"price":0.12345678901234568,"huge":1e400,"text":"9007199254740993"}`,
+		`[9007199254740994,{"9007199254740993":"9007199254740993 1e5"}]`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("arguments (-want +got)\n%s", diff)
 	}
 }
 
