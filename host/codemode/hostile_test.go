@@ -152,15 +152,23 @@ func runAside(t testing.TB, m *codemode.Mode, opts host.Limits, list []string, e
 
 func TestHostileCodeEndsInTimeAndTheHostServes(t *testing.T) {
 	const timeout = time.Second
+	const tries = 5 // of the next code, which a busy machine may not end in time
+	const next = `return await tools.add({a: 1, b: 2})`
 	m := newMode(t, &codemode.Options{Timeout: timeout, Instructions: 200_000_000})
 	late := 0
 	for _, c := range hostile {
 		t.Run(c.name, func(t *testing.T) {
-			runAside(t, m, host.Limits{MaxToolCalls: 20_000, RunInstructions: 1 << 50}, []string{c.code, `return await tools.add({a: 1, b: 2})`}, func(i int, a nested.Answer, took time.Duration) {
-				if i == 1 {
-					if a.Kind != nested.Result || string(a.Content) != `{"result":3}` {
-						t.Errorf("the next code ends in %s %s %s", a.Kind, a.Code, a.Content)
-					}
+			served := false
+			codes := append([]string{c.code}, slices.Repeat([]string{next}, tries)...)
+			runAside(t, m, host.Limits{MaxToolCalls: 20_000, RunInstructions: 1 << 50}, codes, func(i int, a nested.Answer, took time.Duration) {
+				switch {
+				case i > 0 && a.Kind == nested.Result && string(a.Content) == `{"result":3}`:
+					served = true
+					return
+				case i > 0 && a.Code == host.DeadlineExceeded && took >= timeout:
+					return
+				case i > 0:
+					t.Errorf("the next code ends in %s %s %s", a.Kind, a.Code, a.Content)
 					return
 				}
 				if want, exact := strings.CutPrefix(c.codes, "="); exact && string(a.Content) == want {
@@ -182,6 +190,9 @@ func TestHostileCodeEndsInTimeAndTheHostServes(t *testing.T) {
 					t.Logf("it took %s, more than its deadline of %s and 50 ms", took, timeout)
 				}
 			})
+			if !served {
+				t.Errorf("none of %d next codes has an answer", tries)
+			}
 		})
 	}
 	if n := len(hostile); n < 60 {
