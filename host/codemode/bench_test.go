@@ -16,14 +16,20 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
-// benchAside calls one tool b.N times within one run, beside the tool that runs code.
+// benchAside calls one tool b.N times, beside the tool that runs code, in runs of many calls
+// each: a run may keep nested.MaxRunCalls.
 func benchAside(b *testing.B, tool string, arguments json.RawMessage) {
 	all, err := newMode(b, nil).Tools(add())
 	if err != nil {
 		b.Fatal(err)
 	}
+	done := false
 	aside := host.NewTool("aside", "", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
-		for b.Loop() {
+		for range nested.MaxRunCalls / 2 {
+			if !b.Loop() {
+				done = true
+				break
+			}
 			answers, err := call.CallTools(ctx, []nested.Call{{Name: tool, Arguments: arguments}})
 			if err != nil || answers[0].Kind != nested.Result {
 				b.Fatalf("%+v, %v", answers, err)
@@ -31,16 +37,21 @@ func benchAside(b *testing.B, tool string, arguments json.RawMessage) {
 		}
 		return "done", nil
 	}, &host.ToolOptions{Calls: []string{nested.EveryTool}})
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: append(all, aside), Model: hosttest.NewModel(hosttest.Call("aside", "{}"), hosttest.Say("done"))})
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: append(all, aside)})
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := host.New(&host.Options{Limits: host.Limits{MaxToolCalls: 1 << 30, RunInstructions: 1 << 60}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := h.Run(b.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
-		b.Fatal(err)
+	for !done {
+		h, err := host.New(&host.Options{
+			Limits: host.Limits{MaxToolCalls: 1 << 30, RunInstructions: 1 << 60},
+			Model:  hosttest.NewModel(hosttest.Call("aside", "{}"), hosttest.Say("done")),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := h.Run(b.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
