@@ -150,7 +150,8 @@ func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call
 	return made, nil
 }
 
-// restoreCall gives a call what is kept of it from before.
+// restoreCall gives a call the outcome, the open question or the number of attempts that the
+// journal has of it.
 func (n *nestedCalls) restoreCall(c *toolCall) {
 	switch kept := c.kept; {
 	case kept.Done != nil:

@@ -563,7 +563,7 @@ func TestNestedCallsOfAgents(t *testing.T) {
 	}
 }
 
-// A client that keeps the checkpoint could leave out what was done.
+// A client that keeps the checkpoint could remove the outcomes of completed calls from it.
 func TestNestedCallsAskNobodyThroughAClientsCheckpoint(t *testing.T) {
 	s := newShop(t)
 	agent := s.agent(func(ctx context.Context, call *host.Call) (string, error) {

@@ -508,7 +508,7 @@ func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 					continue
 				}
 				end, free := r.builds.tryBegin(id)
-				if !free { // a build that has begun meanwhile builds what was saved
+				if !free { // another build has begun since, which reads the saved files
 					continue
 				}
 				wg.Go(func() {

@@ -31,8 +31,8 @@ const (
 	serverTenant  = "acme"
 	ballastLeaves = 1 << 20 // bytes of a device that is full
 
-	leastTurns    = 10              // and one crash of the plugin, until which a load goes on
-	progressLimit = 5 * time.Minute // beyond its time
+	leastTurns    = 10              // that a phase completes, with one crash of the plugin
+	progressLimit = 5 * time.Minute // that a phase takes longer for them
 )
 
 // The most that may remain after a load, beyond the resources before it.
@@ -219,8 +219,9 @@ func (s *serverSoak) slow() (slow bool) {
 	return slow
 }
 
-// goesOn reports whether a load goes on that has a deadline.
-func (s *serverSoak) goesOn(deadline time.Time) (on bool) {
+// continues reports whether the clients of a phase send further requests: until its deadline,
+// and at most progressLimit longer while too few turns were completed.
+func (s *serverSoak) continues(deadline time.Time) (on bool) {
 	s.count(func(f *ServerFigures) {
 		few := f.Acked < leastTurns || f.Crashes == 0
 		on = time.Now().Before(deadline) || few && time.Now().Before(deadline.Add(progressLimit))
@@ -243,7 +244,7 @@ func (s *serverSoak) phase(ctx context.Context, duration time.Duration, kills bo
 	random := rand.New(rand.NewPCG(s.opts.Seed, uint64(first)<<1|1))
 	var failed error
 	logged := time.Now()
-	for deadline := time.Now().Add(duration); failed == nil && s.goesOn(deadline) && ctx.Err() == nil; {
+	for deadline := time.Now().Add(duration); failed == nil && s.continues(deadline) && ctx.Err() == nil; {
 		if time.Since(logged) > 30*time.Second {
 			logged = time.Now()
 			s.count(func(f *ServerFigures) { s.opts.Logf("so far: %v", f) })

@@ -191,7 +191,7 @@ func load(t *testing.T, wasm []byte) *plugin.Plugin {
 	return p
 }
 
-// problem puts a vector to a guest, and returns what is wrong with its answer; "" if nothing is.
+// problem sends a vector to a guest, and returns the fault of its answer; "" if the answer is right.
 func (r *reading) problem(t *testing.T, p *plugin.Plugin, v *vector) string {
 	t.Helper()
 	document := string(v.Base64)

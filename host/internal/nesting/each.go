@@ -7,8 +7,8 @@ import (
 )
 
 // Each calls run with the numbers from 0 to n-1, in their order, at the same time as far as
-// slots has room, and returns when all have returned. Several may share slots. Once ctx has
-// ended it waits for no slot: what is run then ends at once.
+// slots has room, and returns when all have returned. Several may share slots. After ctx
+// has ended it waits for no slot, for the calls then end at once.
 func Each(ctx context.Context, slots chan struct{}, n int, run func(i int)) {
 	each := func(i int) {
 		select {

@@ -117,7 +117,8 @@ func TestAConfigurationIsReadIntoAStruct(t *testing.T) {
 	}
 }
 
-// FuzzTypedArguments holds that what is read neither panics nor differs from the untyped accessors.
+// FuzzTypedArguments checks that generated decoders never panic and read what the untyped
+// accessors read.
 func FuzzTypedArguments(f *testing.F) {
 	f.Add(`{"order":1,"carrier":"a\u00e9","lines":[{"sku":"x","count":1}]}`)
 	f.Add(`{"order":1e0,"carrier":"\ud800"}`)
