@@ -48,15 +48,17 @@ func (s *eventStore) find(ctx context.Context, tenant, run string, missing error
 	}
 	rec, err := s.read(ctx, runKey{partition, run})
 	switch {
-	case host.CodeOf(err) == host.NotFound:
-		return nil, missing
-	case err != nil:
-		return nil, err
-	case rec.Run.Status.Ended():
+	case err == nil && rec.Run.Status.Ended():
 		return rec, nil
+	case err != nil && host.CodeOf(err) != host.NotFound:
+		return nil, err
 	}
-	if open, err := s.journal.ReadRun(ctx, tenant, run); err == nil && open.Status == host.RunOpen {
+	// The journal has a run before its events are stored.
+	switch open, err := s.journal.ReadRun(ctx, tenant, run); {
+	case err == nil && open.Status == host.RunOpen:
 		return nil, errBetweenHosts(run)
+	case err != nil && host.CodeOf(err) != host.NotFound:
+		return nil, err
 	}
 	return nil, missing
 }

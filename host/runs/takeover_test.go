@@ -270,6 +270,10 @@ func TestARunThatLostTheStoreContinues(t *testing.T) {
 		if _, err := a.registry.Wait(t.Context(), "acme", "r1"); host.CodeOf(err) != host.Unavailable {
 			t.Errorf("the run without a store: %v, want unavailable", err)
 		}
+		synctest.Wait() // the host has it no longer
+		if _, err := a.registry.Get(t.Context(), "acme", "r1"); host.CodeOf(err) != host.Unavailable {
+			t.Errorf("the run that is to continue: %v, want unavailable", err)
+		}
 		a.driver.failing.Store(false)
 		time.Sleep(20 * time.Second)
 		if got := answers(t, store); len(got) != 1 || got[0] != "done by a" || a.calls.Load() != 1 {
