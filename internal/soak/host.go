@@ -99,7 +99,7 @@ func Serve(ctx context.Context) error {
 	fmt.Println("ready " + clients.Addr().String())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = server.Close()
-	drain, cancel := context.WithTimeout(ctx, settleLimit)
+	drain, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	_ = p.registry.Drain(drain)
 	return p.close()

@@ -31,8 +31,7 @@ const (
 	serverTenant  = "acme"
 	ballastLeaves = 1 << 20 // bytes of a device that is full
 
-	leastTurns    = 10              // that a phase completes, with one crash of the plugin
-	progressLimit = 5 * time.Minute // that a phase takes longer for them
+	leastTurns = 10 // that a phase completes, with one crash of the plugin
 )
 
 // The most that may remain after a load, beyond the resources before it.

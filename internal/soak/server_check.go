@@ -31,7 +31,7 @@ func (s *serverSoak) endRuns(ctx context.Context) error {
 				running++
 			}
 		}
-		if running == 0 || time.Since(since) > quietLimit {
+		if running == 0 || time.Since(since) > settleLimit {
 			return ctx.Err()
 		}
 	}

@@ -30,13 +30,16 @@ import (
 const logVariable = "AGENTHOST_SOAK_LOG"
 
 const (
-	startTimeout = 5 * time.Second  // of a client's request to start a run
-	waitTimeout  = 2 * time.Second  // of its request to wait for one
-	readyTimeout = 30 * time.Second // of a process that starts
-	settleLimit  = time.Minute      // for the end of a turn after the faults
-	takeoverWait = 20 * time.Second // for a run that began and that no host knows: hosts look for such runs each 10 s
+	startTimeout = 5 * time.Second // of a client's request to start a run
+	waitTimeout  = 2 * time.Second // of its request to wait for one
+	readyTimeout = time.Minute     // of a process that starts
+	endLimit     = time.Minute     // of a process that ends
+	turnLimit    = 2 * time.Minute // for which a client asks for a turn
+	settleLimit  = 3 * time.Minute // for the ends of runs after the faults: a host tries one again each minute
 	settlePoll   = 500 * time.Millisecond
 	turnsAThread = 40
+
+	progressLimit = 5 * time.Minute // that a test takes longer while too little has happened to say anything
 
 	slowest    = 200 * time.Millisecond // a delay on the way to or from the database
 	lowestRate = 20_000                 // bytes a second of a connection with it
@@ -243,7 +246,7 @@ func (p *process) kill() {
 // end ends the process as its user would.
 func (p *process) end() error {
 	_ = p.in.Close()
-	timer := time.AfterFunc(2*settleLimit, p.kill)
+	timer := time.AfterFunc(2*endLimit, p.kill)
 	defer timer.Stop()
 	p.http.CloseIdleConnections()
 	return p.ended()
@@ -270,6 +273,16 @@ func (p *process) ask(ctx context.Context, timeout time.Duration, path string, b
 	return &out, json.NewDecoder(res.Body).Decode(&out)
 }
 
+// continues reports whether further faults are made: until the deadline or until there were
+// enough, and at most progressLimit longer while there was none.
+func (s *soak) continues(deadline time.Time) bool {
+	n := s.figures.Total()
+	if n == 0 {
+		return time.Now().Before(deadline.Add(progressLimit))
+	}
+	return time.Now().Before(deadline) && (s.opts.Faults == 0 || n < s.opts.Faults)
+}
+
 // breakThings makes faults until there were enough, and waits until their hosts are back. A
 // fault waits until more turns were acknowledged than faults were made: on a machine that is
 // busy with other things, hosts that are killed faster than they start show nothing.
@@ -279,7 +292,7 @@ func (s *soak) breakThings(ctx context.Context) error {
 	var mu sync.Mutex
 	var failed error
 	deadline := time.Now().Add(s.opts.Duration)
-	for logged := time.Now(); time.Now().Before(deadline) && (s.opts.Faults == 0 || s.figures.Total() < s.opts.Faults); {
+	for logged := time.Now(); s.continues(deadline); {
 		if time.Since(logged) > 30*time.Second {
 			logged = time.Now()
 			s.opts.Logf("%s so far; %d turns", &s.figures, s.names.Load())
@@ -395,20 +408,18 @@ func (s *soak) client(ctx context.Context, number int) {
 		s.ledger.Ask(t)
 		p := s.slots[random.IntN(len(s.slots))].get()
 		out, err := p.ask(ctx, startTimeout, "/start", startRequest{Turn: t.Name, Thread: t.Thread, Durable: t.Durable})
-		patience := 2 * s.opts.Lease // with a run that may never have begun
 		if err == nil && out.Code == "" && out.Events > 0 {
 			s.ledger.Note(t.Name, func(t *Turn) { t.Begun = true })
-			patience = takeoverWait
 		}
-		s.follow(ctx, random, t, p, patience)
+		s.follow(ctx, random, t, p)
 	}
 }
 
-// follow asks any host about a run until it has ended, or no host has known it for the
-// patience that a takeover needs.
-func (s *soak) follow(ctx context.Context, random *rand.Rand, t Turn, p *process, patience time.Duration) {
+// follow asks any host about a run until it has ended, or no host has known it for two
+// leases: one that another host has to take over is unavailable.
+func (s *soak) follow(ctx context.Context, random *rand.Rand, t Turn, p *process) {
 	var unknown time.Time // since when the run is not found
-	for since := time.Now(); ctx.Err() == nil && time.Since(since) < 2*settleLimit; p = s.slots[random.IntN(len(s.slots))].get() {
+	for since := time.Now(); ctx.Err() == nil && time.Since(since) < turnLimit; p = s.slots[random.IntN(len(s.slots))].get() {
 		out, err := p.ask(ctx, 2*waitTimeout, "/wait?run="+url.QueryEscape(t.Name), nil)
 		switch {
 		case err == nil && out.Status == runs.Completed:
@@ -424,7 +435,7 @@ func (s *soak) follow(ctx context.Context, random *rand.Rand, t Turn, p *process
 			if unknown.IsZero() {
 				unknown = time.Now()
 			}
-			if !t.Durable || time.Since(unknown) > patience {
+			if !t.Durable || time.Since(unknown) > 2*s.opts.Lease {
 				return
 			}
 		default:
