@@ -40,8 +40,8 @@ func (m *mortal) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 	return m.commit(func() error { return m.Journal.CreateRun(ctx, rec) })
 }
 
-func (m *mortal) TakeRun(ctx context.Context, ref host.RunRef) (fence int64, err error) {
-	err = m.commit(func() error { fence, err = m.Journal.TakeRun(ctx, ref); return err })
+func (m *mortal) TakeRun(ctx context.Context, ref host.RunRef, steps int) (fence int64, err error) {
+	err = m.commit(func() error { fence, err = m.Journal.TakeRun(ctx, ref, steps); return err })
 	return fence, err
 }
 
@@ -328,6 +328,53 @@ func (o *office) crash(lives int) string {
 		o.t.Fatalf("%d runs are left, want one", len(left))
 	}
 	return left[0].Run
+}
+
+// lateOwner is a journal in which the owner of a run adds a step before another takes it.
+type lateOwner struct {
+	host.Journal
+	step json.RawMessage
+}
+
+func (l *lateOwner) TakeRun(ctx context.Context, ref host.RunRef, steps int) (int64, error) {
+	if err := l.Journal.AppendSteps(ctx, ref, steps, []json.RawMessage{l.step}); err != nil {
+		return 0, err
+	}
+	return l.Journal.TakeRun(ctx, ref, steps)
+}
+
+// A process that was only slow writes down that a call has begun, between another's look at
+// the run and its taking: the other would make that call again as one that has not begun.
+func TestARunIsNotTakenWithoutTheStepsOfASlowOwner(t *testing.T) {
+	o := newOffice(t)
+	run := o.crash(chargeBegun)
+	rec, err := o.journal.ReadRun(t.Context(), "acme", run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := len(rec.Steps)
+	last := rec.Steps[written-1]
+	earlier := hosttest.NewJournal()
+	rec.Steps = rec.Steps[:written-1]
+	if err := earlier.CreateRun(t.Context(), rec); err != nil {
+		t.Fatal(err)
+	}
+	history, err := host.NewHistory(o.history, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, &host.Options{Model: answers{o}, History: history, Journal: &lateOwner{earlier, last}})
+	charged := o.world["charge a"]
+	_, err = h.Run(t.Context(), o.net, &host.Request{Tenant: "acme", Resume: run})
+	if host.CodeOf(err) != host.Conflict {
+		t.Errorf("Run = %v, want conflict", err)
+	}
+	if rec, err = earlier.ReadRun(t.Context(), "acme", run); err != nil || rec.Fence != 1 || len(rec.Steps) != written {
+		t.Errorf("the run has the owner %d and %d steps, %v, want its first owner and %d", rec.Fence, len(rec.Steps), err, written)
+	}
+	if got := o.world["charge a"]; got != charged {
+		t.Errorf("it was charged %d times more", got-charged)
+	}
 }
 
 // chargeBegun is how many commits a process makes until the first charge has

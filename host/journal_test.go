@@ -36,9 +36,9 @@ func (b *badJournal) ReadRun(ctx context.Context, tenant, run string) (*host.Run
 	return b.Journal.ReadRun(ctx, tenant, run)
 }
 
-func (b *badJournal) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
+func (b *badJournal) TakeRun(ctx context.Context, ref host.RunRef, steps int) (int64, error) {
 	b.at(ctx, "TakeRun")
-	return b.Journal.TakeRun(ctx, ref)
+	return b.Journal.TakeRun(ctx, ref, steps)
 }
 
 func (b *badJournal) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps []json.RawMessage) error {

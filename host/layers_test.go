@@ -236,7 +236,7 @@ var layers = []layer{
 		"it writes down events, whoever they are for"},
 	{"host/responses", []string{"host", "host/chat", "host/internal/kverror", "host/kv"},
 		"records over the one driver interface: it knows no run and no protocol"},
-	{"host/runs", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/defaults", "host/internal/kverror", "host/kv", "host/runevent"},
+	{"host/runs", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/defaults", "host/internal/kverror", "host/kv", "host/runevent", "host/runlog"},
 		"live runs are found by id and read by many, on any host of a store: it starts what the host runs"},
 	{"host/idempotency", []string{"host", "host/internal/defaults", "host/internal/kverror", "host/kv"},
 		"keys and requests in, known or not out: it knows nothing of what is served"},

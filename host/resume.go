@@ -159,7 +159,7 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 		return movedOn
 	}
 	ref := rec.Ref
-	if ref.Fence, err = r.journal.store().TakeRun(ctx, ref); err != nil {
+	if ref.Fence, err = r.journal.store().TakeRun(ctx, ref, len(rec.Steps)); err != nil {
 		return wrapError(err, "take run %q over", rec.Run)
 	}
 	if movedOn != nil { // it has lost the race and cannot be resumed

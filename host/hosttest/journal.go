@@ -103,12 +103,15 @@ func (j *Journal) owned(ref host.RunRef, statuses ...host.RunStatus) (*host.RunR
 }
 
 // TakeRun implements [host.Journal].
-func (j *Journal) TakeRun(_ context.Context, ref host.RunRef) (int64, error) {
+func (j *Journal) TakeRun(_ context.Context, ref host.RunRef, steps int) (int64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r, err := j.owned(ref, host.RunOpen)
 	if err != nil {
 		return 0, err
+	}
+	if steps >= 0 && steps != len(r.Steps) {
+		return 0, host.Errorf(host.Conflict, "run %q has %d steps, not %d", ref.Run, len(r.Steps), steps)
 	}
 	r.Fence++
 	return r.Fence, nil

@@ -21,20 +21,21 @@ func TestJournal(t *testing.T, open func(testing.TB) host.Journal, reopen func(t
 		reopen = func(_ testing.TB, j host.Journal) host.Journal { return j }
 	}
 	for name, test := range map[string]func(*journalTest){
-		"keeps what it is given":        (*journalTest).keeps,
-		"a run is created once":         (*journalTest).createsOnce,
-		"steps follow each other":       (*journalTest).appends,
-		"steps of every size":           (*journalTest).largeSteps,
-		"an old owner stores nothing":   (*journalTest).fences,
-		"of many takers one wins":       (*journalTest).racingTakers,
-		"questions are answered once":   (*journalTest).answersOnce,
-		"of many answers one wins":      (*journalTest).racingAnswers,
-		"what has ended stays so":       (*journalTest).ends,
-		"questions are found":           (*journalTest).findsQuestions,
-		"tenants do not see each other": (*journalTest).tenants,
-		"an unknown run is not found":   (*journalTest).unknown,
-		"strange ids are ids":           (*journalTest).strangeIDs,
-		"many runs at once":             (*journalTest).manyRuns,
+		"keeps what it is given":                     (*journalTest).keeps,
+		"a run is created once":                      (*journalTest).createsOnce,
+		"steps follow each other":                    (*journalTest).appends,
+		"steps of every size":                        (*journalTest).largeSteps,
+		"an old owner stores nothing":                (*journalTest).fences,
+		"of many takers one wins":                    (*journalTest).racingTakers,
+		"a run whose owner adds a step is not taken": (*journalTest).racingOwner,
+		"questions are answered once":                (*journalTest).answersOnce,
+		"of many answers one wins":                   (*journalTest).racingAnswers,
+		"what has ended stays so":                    (*journalTest).ends,
+		"questions are found":                        (*journalTest).findsQuestions,
+		"tenants do not see each other":              (*journalTest).tenants,
+		"an unknown run is not found":                (*journalTest).unknown,
+		"strange ids are ids":                        (*journalTest).strangeIDs,
+		"many runs at once":                          (*journalTest).manyRuns,
 	} {
 		t.Run(name, func(t *testing.T) { test(&journalTest{T: t, j: open(t), reopen: reopen}) })
 	}
@@ -147,13 +148,13 @@ func (t *journalTest) largeSteps() {
 func (t *journalTest) fences() {
 	t.create(record("r1", host.RunOpen, `1`))
 	old := record("r1", "").Ref
-	fence, err := t.j.TakeRun(t.Context(), old)
+	fence, err := t.j.TakeRun(t.Context(), old, 1)
 	if err != nil || fence <= old.Fence {
 		t.Fatalf("TakeRun = %d, %v, want a fence above %d", fence, err, old.Fence)
 	}
 	t.wantCode("AppendSteps of the old owner", t.j.AppendSteps(t.Context(), old, 1, rawSteps(`"old"`)), host.Conflict)
 	t.wantCode("EndRun of the old owner", t.j.EndRun(t.Context(), old, host.RunEnded, nil), host.Conflict)
-	_, err = t.j.TakeRun(t.Context(), old)
+	_, err = t.j.TakeRun(t.Context(), old, 1)
 	t.wantCode("TakeRun of the old owner", err, host.Conflict)
 	own := old
 	own.Fence = fence
@@ -161,6 +162,8 @@ func (t *journalTest) fences() {
 		t.Errorf("AppendSteps of the owner = %v", err)
 	}
 	t.wantSteps("r1", `1`, `"new"`)
+	_, err = t.j.TakeRun(t.Context(), own, 1)
+	t.wantCode("TakeRun by one that has not read the last step", err, host.Conflict)
 	if got := t.read("r1"); got.Fence != fence || got.Status != host.RunOpen {
 		t.Errorf("ReadRun = fence %d, %s", got.Fence, got.Status)
 	}
@@ -170,7 +173,7 @@ func (t *journalTest) racingTakers() {
 	t.create(record("r1", host.RunOpen, `1`))
 	var won atomic.Int32
 	t.race(func(int) {
-		_, err := t.j.TakeRun(t.Context(), record("r1", "").Ref)
+		_, err := t.j.TakeRun(t.Context(), record("r1", "").Ref, 1)
 		if err == nil {
 			won.Add(1)
 		} else if host.CodeOf(err) != host.Conflict {
@@ -179,6 +182,35 @@ func (t *journalTest) racingTakers() {
 	})
 	if won.Load() != 1 {
 		t.Errorf("%d took the run, want one", won.Load())
+	}
+}
+
+// racingOwner takes runs over whose owner stores a step at that moment: either the step is
+// stored and the run is not taken, or the other way round.
+func (t *journalTest) racingOwner() {
+	for i := range racers {
+		run := fmt.Sprint("r", i)
+		t.create(record(run, host.RunOpen, `1`))
+		var done atomic.Int32
+		t.race(func(i int) {
+			var err error
+			switch i {
+			case 0:
+				err = t.j.AppendSteps(t.Context(), record(run, "").Ref, 1, rawSteps(`2`))
+			case 1:
+				_, err = t.j.TakeRun(t.Context(), record(run, "").Ref, 1)
+			default:
+				return
+			}
+			if err == nil {
+				done.Add(1)
+			} else if host.CodeOf(err) != host.Conflict {
+				t.Errorf("AppendSteps or TakeRun = %v", err)
+			}
+		})
+		if done.Load() != 1 {
+			t.Errorf("%d of the owner's step and the other's taking succeeded, want one", done.Load())
+		}
 	}
 }
 
@@ -292,7 +324,7 @@ func (t *journalTest) ends() {
 	}
 	t.wantSteps("r1", `"left"`)
 	t.wantCode("AppendSteps to an interrupted run", t.j.AppendSteps(t.Context(), ref, 1, rawSteps(`2`)), host.Conflict)
-	_, err := t.j.TakeRun(t.Context(), ref)
+	_, err := t.j.TakeRun(t.Context(), ref, 1)
 	t.wantCode("TakeRun of an interrupted run", err, host.Conflict)
 
 	t.create(answering("r2", "r1"))
@@ -329,7 +361,7 @@ func (t *journalTest) unknown() {
 	ref := record("r1", "").Ref
 	_, err := t.j.ReadRun(t.Context(), "acme", "r1")
 	t.wantCode("ReadRun", err, host.NotFound)
-	_, err = t.j.TakeRun(t.Context(), ref)
+	_, err = t.j.TakeRun(t.Context(), ref, 1)
 	t.wantCode("TakeRun", err, host.NotFound)
 	t.wantCode("AppendSteps", t.j.AppendSteps(t.Context(), ref, 0, rawSteps(`1`)), host.NotFound)
 	t.wantCode("EndRun", t.j.EndRun(t.Context(), ref, host.RunEnded, nil), host.NotFound)

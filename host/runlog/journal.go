@@ -31,9 +31,11 @@ type Journal interface {
 
 	// TakeRun makes the caller the owner of an open run: ref.Fence must be the
 	// run's, and the next one is returned. An owner with the old fence can store
-	// nothing any more. Code conflict if another was faster, or if the run is not
-	// open.
-	TakeRun(ctx context.Context, ref Ref) (fence int64, err error)
+	// nothing any more. The run must have exactly as many steps as the caller has read,
+	// or any number for [AnySteps]: an owner that was taken for dead may have stored
+	// further ones meanwhile. Code conflict if it has not, if another was faster, or if
+	// the run is not open.
+	TakeRun(ctx context.Context, ref Ref, steps int) (fence int64, err error)
 
 	// AppendSteps stores steps behind the first at ones, all or none; the same
 	// steps at the same place again change nothing. Code conflict if ref.Fence is
@@ -45,6 +47,9 @@ type Journal interface {
 	// is not the run's, or if it is not open. A run that has ended may be forgotten.
 	EndRun(ctx context.Context, ref Ref, status Status, rest json.RawMessage) error
 }
+
+// AnySteps is the number of steps of a run that is taken to be ended, whatever its steps are.
+const AnySteps = -1
 
 // QuestionKeeper is an optional interface of a [Journal], so that questions are
 // found by their keys and times, across restarts. Without it they are answered by

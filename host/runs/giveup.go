@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/host/runlog"
 )
 
 // MaxOwners is how many hosts run a durable run before it is given up, each having
@@ -63,7 +64,7 @@ func (g *givenUpRuns) check(ctx context.Context, rec *host.RunRecord, err error)
 // giveUp ends a run that no host continues, in the journal and with a last event.
 func (g *givenUpRuns) giveUp(ctx context.Context, rec *host.RunRecord, why *host.Error) error {
 	ref := rec.Ref
-	fence, err := g.opts.Journal.TakeRun(ctx, ref)
+	fence, err := g.opts.Journal.TakeRun(ctx, ref, runlog.AnySteps)
 	if err == nil {
 		ref.Fence = fence
 		err = g.opts.Journal.EndRun(ctx, ref, host.RunEnded, nil)

@@ -71,7 +71,7 @@ func TestARunThatEndsItsHostsIsGivenUp(t *testing.T) {
 			}
 			ref := rec.Ref
 			ref.Host = "a"
-			if _, err := journal.TakeRun(t.Context(), ref); err != nil {
+			if _, err := journal.TakeRun(t.Context(), ref, len(rec.Steps)); err != nil {
 				t.Fatal(err)
 			}
 		}

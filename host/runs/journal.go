@@ -101,14 +101,14 @@ func (j *Journal) ReadRun(ctx context.Context, tenant, run string) (*host.RunRec
 }
 
 // TakeRun implements [host.Journal]. The run then belongs to this member.
-func (j *Journal) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
+func (j *Journal) TakeRun(ctx context.Context, ref host.RunRef, steps int) (int64, error) {
 	confirm, err := j.claims.Claim(ctx, ref.Tenant)
 	if err != nil {
 		return 0, err
 	}
 	ref.Host = j.member.ID()
 	j.setOpen(ref, true)
-	fence, err := j.store.TakeRun(ctx, ref)
+	fence, err := j.store.TakeRun(ctx, ref, steps)
 	if err == nil {
 		err = confirm(ctx)
 	}
@@ -187,7 +187,7 @@ func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error
 	}
 	ref := rec.Ref
 	ref.Host = releasedOwner
-	if _, err = j.store.TakeRun(ctx, ref); err != nil {
+	if _, err = j.store.TakeRun(ctx, ref, len(rec.Steps)); err != nil {
 		return false, err
 	}
 	return true, j.index.Add(ctx, releasedOwner, tenant) // again: a member that looked in between found no run

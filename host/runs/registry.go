@@ -78,7 +78,7 @@ type Registry struct {
 
 	runs     *liveRuns
 	woken    chan struct{} // receives when other hosts have handed runs over
-	stranded atomic.Bool   // a run has ended here and not in the journal
+	stranded atomic.Bool   // a run has ended here and not in the journal, or was not taken over
 
 	mu       sync.Mutex
 	draining bool

@@ -178,8 +178,9 @@ func (r *Registry) tryTakeOver(ctx context.Context, rec *host.RunRecord) error {
 	case "":
 		r.opts.Logger.InfoContext(ctx, "run taken over", "run", rec.Run, "tenant", rec.Tenant, "from", rec.Host)
 		return nil
-	case host.Conflict: // another member has it, or its thread has moved on, which ends it
+	case host.Conflict: // another member has it, its thread has moved on, which ends it, or its owner has added steps
 		r.givenUp.showLost(ctx, rec, err)
+		r.stranded.Store(true)
 		return nil
 	case host.NotFound, host.AlreadyExists: // it has ended, or this one resumes it already
 		return nil

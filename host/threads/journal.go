@@ -242,7 +242,7 @@ func (j journal) owned(ctx context.Context, ref host.RunRef) (*journaled, error)
 }
 
 // TakeRun implements [host.Journal].
-func (s *Store) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
+func (s *Store) TakeRun(ctx context.Context, ref host.RunRef, steps int) (int64, error) {
 	j, err := s.journal(ref.Tenant, ref.Run)
 	if err != nil {
 		return 0, err
@@ -254,6 +254,10 @@ func (s *Store) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
 	}
 	w := j.writer(ref.Run)
 	w.requireOwner(ref)
+	next := stepKeys(ref.Run).WithUint(uint64(max(steps, 0)))
+	if steps >= 0 {
+		w.tx.Conds = append(w.tx.Conds, kv.Absent(next))
+	}
 	r := owned.rec
 	r.Fence++
 	r.Updated = j.store.now().UTC()
@@ -269,7 +273,11 @@ func (s *Store) TakeRun(ctx context.Context, ref host.RunRef) (int64, error) {
 	if err := w.putRecord(&r); err != nil {
 		return 0, err
 	}
-	if err := w.commit(ctx, "take run"); err != nil {
+	err = w.commit(ctx, "take run")
+	if steps >= 0 && failedAt(err, next) {
+		return 0, host.Errorf(host.Conflict, "run %q has more steps than the %d that were read: its owner lives", ref.Run, steps).WithHint("leave it to that one, or read it again")
+	}
+	if err != nil {
 		return 0, j.lost(ctx, ref.Run, err)
 	}
 	return r.Fence, nil

@@ -40,7 +40,7 @@ func durableRun(t *testing.T, s *threads.Store, thread, run string) (head string
 func TestOldOwnerStoresNoTurn(t *testing.T) {
 	s, _ := threadtest.NewStore(t, nil)
 	head, ref := durableRun(t, s, "t1", "r1")
-	fence, err := s.TakeRun(t.Context(), ref)
+	fence, err := s.TakeRun(t.Context(), ref, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

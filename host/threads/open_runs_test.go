@@ -76,7 +76,7 @@ func TestARunWithAnotherOwnerIsNotEndedFromMemory(t *testing.T) {
 	s, d := threadtest.NewStore(t, nil)
 	_, ref := durableRun(t, s, "t1", "r1")
 	other := threads.New(d, nil)
-	fence, err := other.TakeRun(t.Context(), ref)
+	fence, err := other.TakeRun(t.Context(), ref, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,9 +85,9 @@ func (g *Guard) ReadRun(ctx context.Context, tenant, run string) (*runlog.Record
 }
 
 // TakeRun implements the interface.
-func (g *Guard) TakeRun(ctx context.Context, ref runlog.Ref) (int64, error) {
+func (g *Guard) TakeRun(ctx context.Context, ref runlog.Ref, steps int) (int64, error) {
 	return await(ctx, g, "TakeRun", ref.Run, func(ctx context.Context) (int64, error) {
-		return g.Journal.TakeRun(ctx, ref)
+		return g.Journal.TakeRun(ctx, ref, steps)
 	})
 }
 
