@@ -62,9 +62,13 @@ func callPhases() []callPhase {
 func TestOneDeadlineCoversACall(t *testing.T) {
 	const soon = 20 * time.Millisecond
 	huge := Limits{Instructions: long, StartInstructions: long, CallDepth: 1 << 20, HostCalls: 1 << 30, Timeout: time.Hour, StartTimeout: time.Hour}
-	short := huge
-	short.Timeout, short.StartTimeout = soon, soon
 	for _, ph := range callPhases() {
+		short := huge
+		if ph.limit == "StartTimeout" {
+			short.StartTimeout = soon
+		} else {
+			short.Timeout = soon
+		}
 		call := func(ctx context.Context, limits Limits, begun waiting) error {
 			cost, err := loadHand(t, ph.code, limits).call(ctx, "a", abi.Tool, nil, begun, nil)
 			if err == nil || cost == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -182,16 +183,19 @@ func TestGuestThatFloodsIsHeldToTheRunsLimits(t *testing.T) {
 func TestGuestCallsItsOwnPluginWithOneInstance(t *testing.T) {
 	c := callerCase{tools: []string{"first", "second", "third"}, asks: `{"tools":["*"]}`, granted: Permissions{Tools: []string{"*"}},
 		request: `{"calls":[{"name":"second"},{"name":"third"}]}`, limits: Limits{Instances: 1, Waiting: 4, Timeout: 2 * time.Second}}
-	start := time.Now()
-	_, got := c.run(t, c.agent(t, startRuntime(t, &Options{Running: 1})), &host.Request{Text: "go"})
-	// The first waits for the second, in its place; that for the third, and keeps its own.
-	var read struct{ Results []nested.Answer }
-	if err := json.Unmarshal([]byte(got), &read); err != nil || len(read.Results) != 2 {
-		t.Fatalf("the model reads %s", got)
-	}
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("it took %s", took)
-	}
+	agent := c.agent(t, startRuntime(t, &Options{Running: 1}))
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		_, got := c.run(t, agent, &host.Request{Text: "go"})
+		// The first waits for the second, in its place; that for the third, and keeps its own.
+		var read struct{ Results []nested.Answer }
+		if err := json.Unmarshal([]byte(got), &read); err != nil || len(read.Results) != 2 {
+			t.Fatalf("the model reads %s", got)
+		}
+		if took := time.Since(start); took > 0 {
+			t.Errorf("a call has waited for %s", took)
+		}
+	})
 }
 
 // An instance is stopped when a tool that it calls asks a person. The call starts again
@@ -221,16 +225,20 @@ func TestGuestThatCallsAToolThatAsksStartsAgain(t *testing.T) {
 
 // The time of tools that a guest calls is not its own.
 func TestGuestsTimeStandsStillWhileItCallsTools(t *testing.T) {
+	const timeout = time.Second
 	slow := host.NewTool("slow", "", func(context.Context, *host.Call, struct{}) (string, error) {
-		<-time.After(1500 * time.Millisecond) // longer than the guest may take
+		time.Sleep(2 * timeout)
 		return "slept", nil
 	}, nil)
 	c := callerCase{asks: `{"tools":["slow"]}`, granted: Permissions{Tools: []string{"slow"}}, request: `{"calls":[{"name":"slow"}]}`,
-		limits: Limits{Timeout: time.Second}, more: []*host.Tool{slow}}
-	_, got := c.run(t, c.agent(t, startRuntime(t, nil)), &host.Request{Text: "go"})
-	if want := `{"results":[{"kind":"result","content":"slept"}]}`; got != want {
-		t.Errorf("the model reads %s", got)
-	}
+		limits: Limits{Timeout: timeout}, more: []*host.Tool{slow}}
+	agent := c.agent(t, startRuntime(t, nil))
+	synctest.Test(t, func(t *testing.T) {
+		_, got := c.run(t, agent, &host.Request{Text: "go"})
+		if want := `{"results":[{"kind":"result","content":"slept"}]}`; got != want {
+			t.Errorf("the model reads %s", got)
+		}
+	})
 }
 
 // BenchmarkToolCall has a guest call a tool in Go 1,000 times, one after the other and in

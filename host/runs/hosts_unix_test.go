@@ -357,7 +357,9 @@ func TestARunIsCanceledThroughAnotherProcess(t *testing.T) {
 	a, b := startHost(t, address, "a"), startHost(t, address, "b")
 	a.wants("start r1 t1", "started")
 	asked := time.Now()
-	b.wants("cancel r1", "running")
+	if got := b.do("cancel r1"); got != string(runs.Running) && got != string(runs.Canceled) { // it may have ended at that moment
+		t.Errorf("cancel: %s", got)
+	}
 	a.wants("wait r1", "canceled canceled")
 	t.Logf("canceled after %s", time.Since(asked).Round(time.Millisecond))
 	b.wants("get r1", "canceled")
