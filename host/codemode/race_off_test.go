@@ -1,5 +1,0 @@
-//go:build !race
-
-package codemode_test
-
-const raceEnabled = false
