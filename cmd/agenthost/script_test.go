@@ -31,6 +31,7 @@ import (
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/testcode"
+	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
@@ -38,7 +39,21 @@ func TestMain(m *testing.M) {
 	if longtest.Race { // a process would sleep for a second at its end, in case that others race still
 		_ = os.Setenv(raceOptions, strings.TrimSpace(os.Getenv(raceOptions)+" atexit_sleep_ms=0"))
 	}
-	testscript.Main(m, map[string]func(){"agenthost": main, "mcpgreeter": serveGreeter})
+	for _, variable := range []string{commandChildEnv, copyChildEnv, eraseChildEnv, anotherUserEnv} {
+		if os.Getenv(variable) != "" { // a child, which has no scripts
+			os.Exit(m.Run())
+		}
+	}
+	testscript.Main(inMemory{m}, map[string]func(){"agenthost": main, "mcpgreeter": serveGreeter})
+}
+
+// inMemory runs tests that keep their files in memory. The programs of scripts are made
+// before: where the test program is, they are links to it.
+type inMemory struct{ tests *testing.M }
+
+func (m inMemory) Run() int {
+	testdir.InMemory()
+	return m.tests.Run()
 }
 
 // raceOptions is the environment variable of the race detector's options.
