@@ -120,7 +120,7 @@ func (b *builder) find() error {
 	}
 	if sources, _ := filepath.Glob(filepath.Join(b.dir, "*.go")); len(sources) == 0 {
 		return host.Errorf(host.InvalidArgument, "%s has no Go source", b.dir).
-			WithHint("only Go plugins are built here; build others with their own tools and name the .wasm file")
+			WithHint("a source of another language needs the build script of its kit, which agenthost plugin new makes; or build it, and name the .wasm file")
 	}
 	if b.goCmd, err = exec.LookPath("go"); err != nil {
 		return host.Errorf(host.FailedPrecondition, "building %s needs the Go toolchain, and there is no go command", b.dir).

@@ -8,28 +8,18 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/fault"
-	"github.com/agenthost/agenthost/internal/osprocess"
+	"github.com/agenthost/agenthost/host/project/internal/buildcmd"
 	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/internal/watch"
 )
 
-// The bounds of a plugin's build command.
-const (
-	buildTimeout   = 10 * time.Minute
-	buildGrace     = 2 * time.Second // for the output of processes that outlive the command
-	maxBuildOutput = 16 << 10
-	maxBuilds      = 3 // in a row, because files were saved meanwhile
-)
+// maxBuilds is how often a build command runs in a row, because files were saved meanwhile.
+const maxBuilds = 3
 
 // buildDir returns the directory in which a plugin's build command runs, "" if the plugin
 // has none. A module that was loaded from elsewhere is not built.
@@ -119,12 +109,8 @@ func digest(path string) (sum [sha256.Size]byte) {
 // buildOnce runs a plugin's build command. What a command that fails has written of the
 // module is removed: it would be younger than the source, and never built again.
 func (s *pluginSet) buildOnce(ctx context.Context, id, module, dir string, progress func(string)) error {
-	run := s.config.Plugins[id].Build.Run
-	words := make([]string, len(run))
-	for i := range run {
-		words[i] = termtext.ShellWord(run[i])
-	}
-	command := strings.Join(words, " ")
+	build := s.config.Plugins[id].Build
+	command := buildcmd.Line(build.Run)
 	before, missing := os.Stat(module)
 	if !s.modules.commands {
 		if missing == nil {
@@ -134,7 +120,7 @@ func (s *pluginSet) buildOnce(ctx context.Context, id, module, dir string, progr
 			WithHint("build it: (cd %s && %s)", termtext.ShellWord(dir), command)
 	}
 	progress("build plugin " + id + ": " + command)
-	err := runBuild(ctx, id, dir, run, command, s.buildEnvironment(id))
+	err := buildcmd.Run(ctx, "build plugin "+strconv.Quote(id), dir, build.Run, buildcmd.Environment(build.Env, s.secretVariables()))
 	after, gone := os.Stat(module)
 	switch {
 	case err == nil && gone != nil:
@@ -150,37 +136,6 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// runBuild runs a command. Its processes have ended when runBuild returns, but those that
-// have left its process group.
-func runBuild(ctx context.Context, id, dir string, run []string, command string, env []string) error {
-	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, run[0], run[1:]...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = filepath.FromSlash(dir), env, buildGrace
-	osprocess.OwnGroup(cmd)
-	cmd.Cancel = func() error { return osprocess.KillGroup(cmd) }
-	said := &tail{max: maxBuildOutput}
-	cmd.Stdout, cmd.Stderr = said, said
-	// Linux ends the command with the thread that has started it.
-	runtime.LockOSThread()
-	err := cmd.Run()
-	runtime.UnlockOSThread()
-	if cmd.Process != nil {
-		_ = osprocess.KillGroup(cmd) // what the command has left in the background
-	}
-	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded, and a process in the background kept its output open
-		return nil
-	case ctx.Err() != nil:
-		return fault.ContextError(ctx)
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return host.Errorf(host.FailedPrecondition, "build plugin %q: %w", id, err).
-			WithHint("install %s, or make it executable; it runs in %s", run[0], dir)
-	}
-	return host.Errorf(host.InvalidArgument, "build plugin %q: %s: %w\n%s", id, command, err, strings.TrimSpace(string(said.b))).
-		WithHint("fix what the command says above")
-}
-
 // stale reports whether a module is missing, or older than a file of its source.
 func stale(module, dir string) bool {
 	made, err := os.Stat(module)
@@ -191,17 +146,21 @@ func stale(module, dir string) bool {
 	return err == nil && newest.After(made.ModTime())
 }
 
-// tail keeps the end of the text written to it.
-type tail struct {
-	b   []byte
-	max int
-}
-
-// Write implements [io.Writer].
-func (t *tail) Write(b []byte) (int, error) {
-	t.b = append(t.b, b...)
-	if len(t.b) > t.max {
-		t.b = append(t.b[:0], t.b[len(t.b)-t.max:]...)
+// secretVariables returns the variables that the configuration reads keys and addresses from.
+func (s *pluginSet) secretVariables() (names []string) {
+	for _, m := range s.config.Models {
+		names = append(names, m.KeyEnv)
 	}
-	return len(b), nil
+	for _, m := range s.config.Memory {
+		names = append(names, m.KeyEnv)
+		if m.Embeddings != nil {
+			names = append(names, m.Embeddings.KeyEnv)
+		}
+	}
+	for _, a := range s.config.Agents {
+		if a.Messages != nil {
+			names = append(names, a.Messages.AddressEnv)
+		}
+	}
+	return names
 }

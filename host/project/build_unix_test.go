@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/project/internal/buildcmd"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
@@ -52,7 +53,7 @@ func TestTheProcessesOfABuildEndWithIt(t *testing.T) {
 				}
 				ended <- err
 			}()
-			err := runBuild(ctx, "guest", dir, []string{"sh", "-c", c.script}, "sh", os.Environ())
+			err := buildcmd.Run(ctx, "build", dir, []string{"sh", "-c", c.script}, os.Environ())
 			if (err == nil) != (c.code == "") || err != nil && host.CodeOf(err) != c.code {
 				t.Errorf("the build ends with %v, want code %q", err, c.code)
 			}

@@ -19,8 +19,11 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/extismsdk"
 	"github.com/agenthost/agenthost/host/plugin/hostfunc"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
+	"github.com/agenthost/agenthost/host/project/internal/buildcmd"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
+	"github.com/agenthost/agenthost/host/project/internal/kitsource"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/termtext"
 	"github.com/agenthost/agenthost/pdk/js"
 )
 
@@ -124,8 +127,8 @@ func (m *Modules) CacheDir(name string) (string, error) {
 }
 
 // ReadModule returns the bytes of a plugin by the name that people use: builtin:NAME, a
-// .wasm file, a script in JavaScript, an Extism manifest, or the directory of a Go source,
-// which is built if it has changed; progress, unless nil, is called before a build.
+// .wasm file, a script in JavaScript, an Extism manifest, or the directory of a source, which
+// is built as by [Modules.Build]; progress, unless nil, is called before a build.
 func (m *Modules) ReadModule(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
 	s, err := m.Read(ctx, rt, where, progress)
 	if err != nil {
@@ -165,15 +168,54 @@ func PackScript(name string, text []byte, pack func([]byte) ([]byte, error)) ([]
 	return wasm, nil
 }
 
-// Build compiles the Go source of a plugin in a directory, and returns its module.
-// progress, unless nil, is called before each slow step. Codes are those of
-// [plugin.Runtime.Build].
+// Build makes the module of a plugin's source in a directory, with its manifest in it: of Go,
+// which is compiled if it has changed, and of the languages of agenthost plugin new, by the
+// build script of the kit that is beside the source. progress, unless nil, is called before
+// each slow step. Codes are those of [plugin.Runtime.Build]; failed_precondition where a
+// compiler is missing, and for a build script without ModulesOptions.Commands;
+// invalid_argument with the compiler's output for a source that it refuses.
 func (m *Modules) Build(ctx context.Context, rt *plugin.Runtime, dir string, progress func(string)) ([]byte, error) {
+	if source := kitsource.Find(dir); source != nil {
+		wasm, err := m.buildKit(ctx, source, dir, progress)
+		if err != nil {
+			return nil, err
+		}
+		return rt.AddManifest(ctx, wasm)
+	}
 	cache, err := m.CacheDir("build")
 	if err != nil {
 		return nil, err
 	}
 	return rt.Build(ctx, dir, &plugin.BuildOptions{CacheDir: cache, Progress: progress})
+}
+
+// buildKit makes the module of a source that is not of Go.
+func (m *Modules) buildKit(ctx context.Context, source *kitsource.Source, dir string, progress func(string)) ([]byte, error) {
+	if source.Script != "" {
+		text, err := plugin.ReadModule(source.Script, plugin.DefaultModuleBytes)
+		if err != nil {
+			return nil, err
+		}
+		return PackScript(source.Script, text, js.Pack)
+	}
+	module := filepath.Base(ModulePath(dir))
+	if !m.commands {
+		return nil, host.Errorf(host.FailedPrecondition, "build plugin %s: a script builds it, and this program runs none", dir).
+			WithHint("build it, and name the module: (cd %s && %s)", termtext.ShellWord(dir), buildcmd.Line(source.Command(module)))
+	}
+	if progress != nil {
+		progress("building " + dir)
+	}
+	tmp, err := os.MkdirTemp("", "agenthost-build-")
+	if err != nil {
+		return nil, host.Errorf(host.FailedPrecondition, "build plugin %s: %w", dir, err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	module = filepath.Join(tmp, module)
+	if err := source.Build(ctx, module); err != nil {
+		return nil, err
+	}
+	return plugin.ReadModule(module, plugin.DefaultModuleBytes)
 }
 
 // ManifestSuffix ends the name of an Extism manifest, wherever a plugin's file can

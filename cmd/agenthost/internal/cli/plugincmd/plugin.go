@@ -25,7 +25,7 @@ func New(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects, dirs *o
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",
 		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, an Extism
-manifest (.json), the directory of a Go source, or one that every binary has: ` + strings.Join(project.Builtins(), ", ") + ".",
+manifest (.json), the directory of a source, or one that every binary has: ` + strings.Join(project.Builtins(), ", ") + ".",
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -47,10 +47,12 @@ func pluginBuild(l *local) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "build DIR",
-		Short: "Build the Go plugin in a directory",
-		Long: `Build the Go plugin in a directory with the Go toolchain that is found, and put
-its manifest into it, so that reading it later runs no code. The same source and
-toolchain give the same bytes.`,
+		Short: "Build the plugin in a directory",
+		Long: `Build the plugin in a directory, in Go or a language of agenthost plugin new, with the
+toolchain that is found, and put its manifest into it, so that reading it later runs no
+code. In Go the same source and toolchain give the same bytes; other languages are built
+by build.sh of their kit, and a script in JavaScript (plugin.js) is packed. Where a
+compiler is missing the error says what to install.`,
 		Example: "  agenthost plugin build shop/plugins/todo -o todo.wasm",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {

@@ -44,14 +44,6 @@ func (l pluginLanguage) flag() string {
 // module returns the file or directory that names the plugin, below its directory.
 func (l pluginLanguage) module(name string) string { return strings.ReplaceAll(l.made, "NAME", name) }
 
-// command returns the command that is run in the directory before plugin test.
-func (l pluginLanguage) command(name string) string {
-	if l.tests != "" {
-		return l.tests
-	}
-	return strings.ReplaceAll(strings.Join(l.build, " "), "NAME", name)
-}
-
 // entry returns the entry of a configuration, for a plugin in the directory dir.
 func (l pluginLanguage) entry(dir, name string) string {
 	entry := "path: " + path.Join(dir, l.module(name))

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/plugin"
@@ -37,8 +38,8 @@ func TestNewPluginsOfEveryLanguageKeepTheContract(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if command := lang.command("weather"); command != "" {
-					buildNew(t, dir, command)
+				if len(lang.build) > 0 {
+					buildNew(t, dir, strings.ReplaceAll(strings.Join(lang.build, " "), "NAME", "weather"))
 				}
 				wasm, err := project.NewModules(nil).ReadModule(t.Context(), nil, filepath.Join(dir, lang.module("weather")), nil)
 				if err != nil {

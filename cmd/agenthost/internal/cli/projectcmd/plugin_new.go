@@ -127,8 +127,11 @@ func newPlugin(t *ui.Terminal, dir string, kind pluginKind, lang pluginLanguage,
 	}
 	config, plugin := nearestProject(dir, abs)
 	fmt.Fprintf(t.Out, "Made %s: %s.\n\n%s:\n", termtext.ShellWord(dir), kind.what, lang.doing)
-	if command := lang.command(name); command != "" {
-		fmt.Fprintf(t.Out, "  (cd %s && %s)\n", termtext.ShellWord(dir), command)
+	switch {
+	case lang.tests != "":
+		fmt.Fprintf(t.Out, "  (cd %s && %s)\n", termtext.ShellWord(dir), lang.tests)
+	case len(lang.build) > 0:
+		fmt.Fprintf(t.Out, "  %s plugin build %s\n", ui.Self(), termtext.ShellWord(dir))
 	}
 	fmt.Fprintf(t.Out, "  %s plugin test %s\n\nUse it in %s:\n  plugins: {%s: {%s}}\n  %s\n",
 		ui.Self(), termtext.ShellWord(filepath.Join(dir, lang.module(name))), config, name, lang.entry(plugin, name), strings.ReplaceAll(kind.use, "NAME", name))

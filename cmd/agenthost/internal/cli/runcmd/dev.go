@@ -38,7 +38,7 @@ agenthost serve, without keys and with GET /metrics, for programs and browser pa
 terminal it is a conversation as well, whose end ends the host; otherwise the host
 serves until SIGTERM or ctrl-C.
 
-Saving a plugin, the Go source in a directory or a .wasm file, puts it into service:
+Saving a plugin, the source in a directory or a .wasm file, puts it into service:
 the next turn runs it. If it does not build or load, that is said, and the version
 before stays. A turn of the conversation that is running ends on the versions that it
 began with. Grants and tenants of the configuration are taken when it is saved.

@@ -1,4 +1,4 @@
-package project
+package buildcmd
 
 import (
 	"os"
@@ -17,15 +17,16 @@ var compilerVariables = [...]string{
 	"RUSTC", "RUSTFLAGS", "CARGO_*", "RUSTUP_*",
 	"GOROOT", "GOPATH", "GOBIN", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOPRIVATE", "GONOSUMDB", "GOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "GOENV", "GOTMPDIR",
 	"ASC", "NODE_PATH", "NODE_EXTRA_CA_CERTS", "npm_config_*",
+	"ZIG", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR", "ZIG_LIB_DIR",
 }
 
 // secretWords are in the names of variables that hold secrets, such as CARGO_REGISTRY_TOKEN.
 var secretWords = [...]string{"TOKEN", "PASSW", "SECRET", "AUTH", "KEY", "CREDENTIAL"}
 
-// buildEnvironment returns the whole environment of a plugin's build command: none of the
-// host's secrets are in it, but those that the plugin's build.env names.
-func (s *pluginSet) buildEnvironment(id string) []string {
-	own, secrets := s.config.Plugins[id].Build.Env, s.secretVariables()
+// Environment returns the whole environment of a command: what every process gets, what
+// compilers read, and the variables called own. Of those the ones called secrets are left out,
+// unless they are among own.
+func Environment(own, secrets []string) []string {
 	env := osprocess.Environment()
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -47,23 +48,4 @@ func isCompilerVariable(name string) bool {
 		}
 	}
 	return false
-}
-
-// secretVariables returns the variables that the configuration reads keys and addresses from.
-func (s *pluginSet) secretVariables() (names []string) {
-	for _, m := range s.config.Models {
-		names = append(names, m.KeyEnv)
-	}
-	for _, m := range s.config.Memory {
-		names = append(names, m.KeyEnv)
-		if m.Embeddings != nil {
-			names = append(names, m.Embeddings.KeyEnv)
-		}
-	}
-	for _, a := range s.config.Agents {
-		if a.Messages != nil {
-			names = append(names, a.Messages.AddressEnv)
-		}
-	}
-	return names
 }
