@@ -88,7 +88,7 @@ var layers = []layer{
 		"entries in, entries out: it knows drivers by their interface alone"},
 	{"host/kv/pgkv", []string{"host/kv", "host/kv/internal/datakey"},
 		"a driver over a server is a driver like any other"},
-	{"internal/testdriver", []string{"host/kv", "host/kv/badgerkv", "internal/pgkvtest"},
+	{"internal/testdriver", []string{"host/kv", "host/kv/badgerkv", "internal/pgkvtest", "internal/testdir"},
 		"the suites over a store run on every driver, which one variable names"},
 	{"internal/pgkvtest", []string{"host/kv", "host/kv/pgkv"},
 		"the tests of every package that keeps records make their stores on a server in one way"},

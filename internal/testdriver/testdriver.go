@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
+	"github.com/agenthost/agenthost/internal/testdir"
 )
 
 // Variable is the environment variable that names the driver: memory, badger or
@@ -21,6 +22,7 @@ import (
 const Variable = "AGENTHOST_TEST_DRIVER"
 
 // New returns an empty store, which is closed when the test ends. The store of driver
+// badger is a directory in memory, if that suits (see [testdir.InMemory]); that of driver
 // postgres is a schema on the server that [pgkvtest.Variable] names.
 func New(t testing.TB) kv.Driver {
 	t.Helper()
@@ -28,6 +30,7 @@ func New(t testing.TB) kv.Driver {
 	case "", "memory":
 		return kv.NewMemory()
 	case "badger":
+		testdir.InMemory()
 		d, err := badgerkv.Open(t.TempDir(), nil)
 		if err != nil {
 			t.Fatalf("open a store: %v", err)

@@ -23,9 +23,13 @@ import (
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
 	"github.com/agenthost/agenthost/host/plugin/plugintest"
+	"github.com/agenthost/agenthost/internal/testdir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testdir.InMemory()
+	goleak.VerifyTestMain(m)
+}
 
 func TestStore(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
