@@ -58,7 +58,6 @@ func TestAClientThatReadsNothingIsCutOffAlone(t *testing.T) {
 		a, err := host.NewAgent("talker", &host.AgentOptions{Model: talker{begin}})
 		must(t, err)
 		o.Targets.(targets)["talker"] = a
-		o.Stream.WriteTimeout = time.Second
 		o.Observe = []httpapi.Observe{func(r *http.Request, _ string) (context.Context, func(int)) {
 			return r.Context(), func(int) {
 				if r.Header.Get("X-Request-Id") == "slow" {
@@ -70,7 +69,11 @@ func TestAClientThatReadsNothingIsCutOffAlone(t *testing.T) {
 	var run httpapi.EndedRun
 	s.do("acme", "POST", "/v1/runs", `{"target":"talker","text":"talk"}`, 202, &run, "Prefer", "respond-async")
 
-	narrow := httptest.NewUnstartedServer(s.api)
+	options := *s.options // the other client has more time, for it may be the machine that is slow
+	options.Stream.WriteTimeout = time.Second
+	hasty, err := httpapi.New(credential, &options)
+	must(t, err)
+	narrow := httptest.NewUnstartedServer(hasty)
 	narrow.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(talkedBytes)
 		return ctx
