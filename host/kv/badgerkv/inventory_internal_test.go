@@ -73,7 +73,7 @@ func TestALogBeingRemovedIsNoDamage(t *testing.T) {
 	for _, name := range []string{"00001.mem", "00002.mem", "00003.mem"} {
 		inv.Logs = append(inv.Logs, logMark{fileMark: fileMark{Name: name, Bytes: int64(len(whole))}, Used: true})
 	}
-	for _, c := range []struct {
+	cases := []struct {
 		what    string
 		removed []int
 		made    int // tables
@@ -87,7 +87,8 @@ func TestALogBeingRemovedIsNoDamage(t *testing.T) {
 		{"one in the middle, whose table is not there,", []int{1}, 0, true},
 		{"the newest", []int{2}, 3, true},
 		{"all", []int{0, 1, 2}, 3, true},
-	} {
+	}
+	for _, c := range cases[:longtest.Alone(3, len(cases))] {
 		dir := t.TempDir()
 		for i, l := range inv.Logs {
 			content := whole
@@ -159,10 +160,14 @@ func TestAKillWhileALogIsMadeOrRemovedIsNoDamage(t *testing.T) {
 		_, err = s.Get(t.Context(), "acme", "key")
 		return errors.Join(err, s.Close())
 	}
-	for n := 0; n < len(whole); n++ { // bytes written before the log has a whole commit
-		if !longtest.Enabled() && !slices.Contains([]int{0, 1, logVectorAt, len(header), len(begun), len(whole) - 1}, n) {
-			continue
+	written := []int{len(begun), 0, 1, logVectorAt, len(header), len(whole) - 1} // bytes, before the log has a whole commit
+	if longtest.Enabled() {
+		written = written[:0]
+		for n := range whole {
+			written = append(written, n)
 		}
+	}
+	for _, n := range written[:longtest.Alone(1, len(written))] {
 		for _, step := range steps {
 			if err := try(whole[:n], logAllocation, step.apply); err != nil {
 				t.Errorf("%d bytes written, %s: %v", n, step.what, err)
@@ -188,7 +193,8 @@ func TestValueLikeCommitsIsNoDamage(t *testing.T) {
 	whole := len(log)
 	log = appendRecord(log, recordOfCommit, "key", hostile)
 	n := len(log) - whole
-	for _, written := range []int{0, 1, 7, n / 3, n / 2, n - 5, n - 4, n - 3, n - 2, n - 1, n} {
+	ends := []int{n - 1, n, 0, 1, 7, n / 3, n / 2, n - 5, n - 4, n - 3, n - 2}
+	for _, written := range ends[:longtest.Alone(2, len(ends))] {
 		if err := checkLog(allocated(bytes.Clone(log[:whole+written])), nil); err != nil {
 			t.Fatalf("killed after %d of %d bytes: %v", written, n, err)
 		}
