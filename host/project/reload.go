@@ -491,8 +491,12 @@ func withoutGrants(c *configfile.Config) configfile.Config {
 	return out
 }
 
-// pollInterval is the time between two polls of a project's files.
-const pollInterval = 250 * time.Millisecond
+// pollInterval is the least time between two polls of a project's files. Polls take at most a
+// part in pollShare of the time: a tree of many files is polled less often.
+const (
+	pollInterval = 100 * time.Millisecond
+	pollShare    = 20
+)
 
 // Poll looks for saved files in the background until stop is called, as Refresh does. A
 // build delays the changes of its plugin only.
@@ -501,7 +505,10 @@ func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		watch.Poll(ctx, pollInterval, func() time.Duration {
-			for _, id := range r.look(ctx) {
+			began := time.Now()
+			saved := r.look(ctx)
+			took := time.Since(began)
+			for _, id := range saved {
 				path := r.sourcePaths()[id]
 				if r.project.plugins.buildDir(id, path) == "" {
 					r.reloadSaved(ctx, id, r.reload)
@@ -518,7 +525,7 @@ func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 					})
 				})
 			}
-			return pollInterval
+			return max(pollInterval, pollShare*took)
 		})
 	})
 	return func() {

@@ -56,11 +56,8 @@ func buildNew(t *testing.T, dir, command string) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = dir
 	cmd.Env = os.Environ()
-	for variable, program := range map[string]string{"ASC": "examples/extism/assemblyscript/node_modules/.bin/asc", "ZIG": "pdk/zig/toolchain/node_modules/.bin/zig"} {
-		installed, err := filepath.Abs(filepath.Join("../../../../..", program))
-		if _, missing := os.Stat(installed); err == nil && missing == nil {
-			cmd.Env = append(cmd.Env, variable+"="+installed)
-		}
+	for variable, program := range installedCompilers() {
+		cmd.Env = append(cmd.Env, variable+"="+program)
 	}
 	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitNoToolchain {
@@ -69,4 +66,17 @@ func buildNew(t *testing.T, dir, command string) {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, text)
 	}
+}
+
+// installedCompilers returns the compilers that .ci/toolchains.sh has installed in this
+// repository, by the variables that name them to the kits' build scripts.
+func installedCompilers() map[string]string {
+	out := map[string]string{}
+	for variable, program := range map[string]string{"ASC": "examples/extism/assemblyscript/node_modules/.bin/asc", "ZIG": "pdk/zig/toolchain/node_modules/.bin/zig"} {
+		installed, err := filepath.Abs(filepath.Join("../../../../..", program))
+		if _, missing := os.Stat(installed); err == nil && missing == nil {
+			out[variable] = installed
+		}
+	}
+	return out
 }
