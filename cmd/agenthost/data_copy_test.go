@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
@@ -50,21 +51,23 @@ func TestAKilledCopyIsResumed(t *testing.T) {
 			from, to := filepath.Join(dir, "from"), target(t)
 			exits(cli.ExitOK, "zebrafinch", "run", dir, "--data", from, "--thread", "t1", "--tenant", "globex", "the secret")
 			addBallast(t, from)
-			delay, unfinished := 20*time.Millisecond, 0
+			delay, unfinished, begun := 20*time.Millisecond, 0, false
 			kills := 0
-			for ; unfinished < 2; kills++ {
+			for ; unfinished < longtest.Alone(1, 2); kills++ {
 				if kills == maxCopyKills {
 					t.Fatalf("%d of %d kills were in the middle of a copy", unfinished, kills)
 				}
 				killCopy(t, from, to, delay)
-				switch copyState(t, from, to) {
-				case copyNotBegun:
+				switch state := copyState(t, from, to); {
+				case state == copyNotBegun && !begun:
+					delay *= 2
+				case state == copyNotBegun:
 					delay += delay / 3
-				case copyUnfinished:
+				case state == copyUnfinished:
 					unfinished++
-				case copyEnded:
+				case state == copyEnded:
 					exits(cli.ExitOK, "both are the same", "data", "copy", from, to)
-					delay, to = delay/2, target(t)
+					delay, begun, to = delay/2, true, target(t)
 				}
 			}
 			t.Logf("%d kills, the last after %v", kills, delay)
