@@ -2,7 +2,7 @@
 // nothing of one script is there for the next; the host grants calls of tools and nothing
 // else. What a script changes of the language's own objects is its own loss: the host holds
 // the answer to its form and its bounds.
-import { plugin, tool, result, Failure, callTools, idle } from "agenthost";
+import { plugin, tool, result, Failure, call, idle } from "agenthost";
 
 plugin({ name: "code", version: "1.0.0", permissions: { tools: ["*"] } });
 
@@ -135,7 +135,7 @@ tool({
   // send calls the tools that the script waits for, as one list.
   function send() {
     const list = waiting.splice(0, maxList);
-    const results = callTools(list.map(({ name, arguments: a }) => ({ name, arguments: a })));
+    const { results } = call("tool.call", { calls: list.map(({ name, arguments: a }) => ({ name, arguments: a })) });
     for (let i = 0; i < list.length; i++) {
       const r = results[i];
       if (r.kind === "result") list[i].resolve(plain(r.content));

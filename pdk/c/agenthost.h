@@ -1197,6 +1197,52 @@ AH_FN ah_text ah_generate(ah_call *c, const char *instructions, ah_text question
   return r.at ? ah_text_of(c, ah_get(r, "message")) : (ah_text){0};
 }
 
+/* A call of another tool, by the name under which the agent has it. Absent arguments are {}. */
+typedef struct { ah_text name; ah_json arguments; } ah_tool_call;
+
+/* What another tool answered. error is there if the tool failed, a person denied the call or
+ * the tool does not exist; content is then the sentence that a model would read. media is an
+ * array of parts, or absent. */
+typedef struct { ah_json content, media; ah_error error; } ah_tool_answer;
+
+/* Calls other tools of the agent at work, in a tool, at the same time, and returns their
+ * answers in the order of the calls. It needs the permission AH_JSON({"tools": ["NAME"]}). If one
+ * of them asks a person, the host ends this call and makes it again, from its beginning, when
+ * there is an answer: it must make the same calls then. The call's error, AH_PERMISSION_DENIED
+ * and the like, says that no tool was called; the answers are then absent values. */
+AH_FN const ah_tool_answer *ah_call_tools(ah_call *c, const ah_tool_call *calls, uint32_t count) {
+  ah_tool_answer *answers = (ah_tool_answer *)ah_alloc(c, count * sizeof *answers);
+  __builtin_memset(answers, 0, count * sizeof *answers);
+  ah_buffer list = {0};
+  for (uint32_t i = 0; i < count; i++)
+    ah_append(c, &list, ah_make(c, calls[i].arguments.at ? AH_JSON({"name": %t, "arguments": %j}) : AH_JSON({"name": %t}), calls[i].name, calls[i].arguments));
+  ah_json results = ah_get(ah_host(c, "tool.call", ah_make(c, list.at ? "{\"calls\":%j]}" : "{\"calls\":[]}", (ah_json){list.at, list.size})), "results");
+  uint32_t n = 0;
+  for (ah_iterator i = ah_iterate(results); n < count && ah_next_item(&i); n++) {
+    ah_tool_answer *answer = &answers[n];
+    answer->content = ah_get(i.value, "content");
+    answer->media = ah_get(i.value, "media");
+    if (ah_is(ah_string(c, ah_get(i.value, "kind")), "result")) continue;
+    ah_text code = ah_string(c, ah_get(i.value, "code")), sentence = ah_string(c, answer->content);
+    answer->error = (ah_error){.code = code.at ? code : ah_c(AH_INTERNAL), .message = sentence.at ? sentence : (ah_text){answer->content.at, answer->content.size}};
+  }
+  if (n < count) ah_fail(c, AH_INTERNAL, "the host answers %l calls of tools with %l results", (int64_t)count, (int64_t)n);
+  return answers;
+}
+
+/* Returns the content of an answer. The error of a call that failed becomes this call's own. */
+AH_FN ah_json ah_result_of(ah_call *c, const ah_tool_answer *answer) {
+  if (!answer->error.code.at) return answer->content;
+  if (!ah_failed(c)) c->kit.error = answer->error;
+  return (ah_json){0};
+}
+
+/* Calls one tool as ah_call_tools does, and returns the content of its result; absent if it fails. */
+AH_FN ah_json ah_call_tool(ah_call *c, const char *name, ah_json arguments) {
+  ah_tool_call call = {ah_c(name), arguments};
+  return ah_result_of(c, ah_call_tools(c, &call, 1));
+}
+
 /* Leaves work for after the turn: the tool handler is called with the payload. */
 AH_FN void ah_send(ah_call *c, const char *handler, ah_json payload) { ah_host(c, "queue.send", ah_make(c, "{\"handler\":%s,\"payload\":%j}", handler, payload)); }
 

@@ -30,6 +30,13 @@ var operations = []struct {
 	{op: "step.begin", request: `{"name":"s"}`, response: `{"done":true,"result":{"x":1.0}}`},
 	{op: "emit", request: `{"kind":"progress","data":{"message":"half"}}`, response: `{}`},
 	{op: "queue.send", request: `{"handler":"later","payload":{"a":[1]}}`, response: `{"id":"j1"}`},
+	{op: "tool.call", request: `{"calls":[{"name":"look","arguments":{"order":7}},{"name":"pay","arguments":{"order":7}},{"name":"wait","arguments":{"order":7}}]}`,
+		response: `{"results":[{"kind":"result","content":{"n":9007199254740993},"media":[{"type":"media","media_type":"image/png","data":"aGk="}]},` +
+			`{"kind":"error","content":"The shop is closed.","is_error":true,"code":"unavailable"},{"kind":"later","content":{"x":1}}]}`},
+	{op: "tool.call", request: `{"calls":[{"name":"look","arguments":{"order":8}}]}`, response: `{"results":[{"kind":"result","content":"order 8"}]}`},
+	{op: "tool.call", request: `{"calls":[{"name":"pay","arguments":{"order":8}}]}`,
+		response: `{"results":[{"kind":"error","content":"A person denied it.","is_error":true,"code":"permission_denied"}]}`},
+	{op: "tool.call", request: `{"calls":[{"name":"drop","arguments":{"order":8}}]}`, fails: host.Errorf(host.PermissionDenied, "drop is not granted")},
 	{op: "artifact.read", request: `{"name":"plan"}`, fails: host.Errorf(host.Conflict, "the plan is being written").WithHint("wait")},
 }
 
@@ -76,7 +83,8 @@ func checkHostAnswer(t *testing.T, output object, failed, fails bool) {
 		}
 		return
 	}
-	want := normal(decoded(t, `{"absent":true,"text":"a\u0000é","n":9007199254740993,"status":201,"ok":true,"step":{"x":1},"code":"conflict"}`), true)
+	want := normal(decoded(t, `{"absent":true,"text":"a\u0000é","n":9007199254740993,"status":201,"ok":true,"step":{"x":1},"code":"conflict",
+		"tools":{"found":{"n":9007199254740993},"media":"image/png","failed":["unavailable","The shop is closed.","internal"],"one":"order 8","denied":[true,true]}}`), true)
 	if got, _ := output["content"].(object); failed || !reflect.DeepEqual(any(got), want) {
 		t.Errorf("the tool answers %v, want %v", output, want)
 	}

@@ -244,6 +244,9 @@ export function call(operation: string, request?: unknown): any;
 export function callTools(calls: { name: string; arguments?: unknown }[]):
   { kind: "result" | "error"; content: any; is_error?: boolean; code?: string; media?: Part[] }[];
 
+/** Calls one tool as `callTools` does, and returns the content of its result. A call that fails is a Failure. */
+export function callTool(name: string, args?: unknown): any;
+
 /**
  * Has `run` called in this call whenever its answer waits for a promise and nothing else is
  * left to run: it settles promises, and returns whether it has. Work that the call has asked for

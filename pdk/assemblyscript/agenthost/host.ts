@@ -108,6 +108,11 @@ function intOf(response: Json | null, name: string): i64 {
   return v === null ? 0 : v.int();
 }
 
+function itemsOf(response: Json | null, name: string): Json[] {
+  const v = member(response, name);
+  return v === null ? [] : v.items();
+}
+
 function bytesOf(response: Json | null, name: string): ArrayBuffer | null {
   const v = member(response, name);
   if (v === null) return null;
@@ -256,8 +261,7 @@ export function progress(message: string): void { emit("progress", new Obj().str
 export function getMessages(indices: i32[]): Json[] {
   const list: Json[] = [];
   for (let i = 0; i < indices.length; i++) list.push(new Writer().text(indices[i].toString()).toJson());
-  const found = member(host("messages.get", new Obj().json("indices", array(list))), "messages");
-  return found === null ? [] : found.items();
+  return itemsOf(host("messages.get", new Obj().json("indices", array(list))), "messages");
 }
 
 // Asks a model, and returns its answer as a message.
@@ -265,6 +269,56 @@ export function generate(instructions: string, question: string): Json | null {
   const part = new Obj().string("type", "text").string("text", question).toJson();
   const message = new Obj().string("role", "user").list("parts", [part]).toJson();
   return member(host("model.generate", new Obj().string("instructions", instructions).list("messages", [message])), "message");
+}
+
+// A call of another tool, by the name under which the agent has it.
+export class ToolCall {
+  constructor(public name: string, public args: Json | null = null) {}
+}
+
+// What another tool answered. If it failed, a person denied the call or there is no such tool, it
+// has a code, and content is the sentence that a model would read.
+export class ToolAnswer {
+  code: string | null = null;
+  constructor(public content: Json, public media: Json[]) {}
+
+  get failed(): bool { return this.code !== null; }
+
+  // The content of a result; null if the call failed, whose error is then this call's own.
+  result(): Json | null {
+    const code = this.code, sentence = this.content.string();
+    if (code === null) return this.content;
+    fail(code, sentence === null ? this.content.toString() : sentence);
+    return null;
+  }
+}
+
+// Calls other tools of the agent at work, in a tool, at the same time, and returns their answers
+// in the order of the calls. It needs the permission `{"tools": ["NAME"]}`. If one of them asks a
+// person, the host ends this call and makes it again, from its beginning, when there is an answer:
+// it must make the same calls then. null, with the error permission_denied and the like, says that
+// no tool was called.
+export function callTools(calls: ToolCall[]): ToolAnswer[] | null {
+  const list: Json[] = [];
+  for (let i = 0; i < calls.length; i++) list.push(new Obj().string("name", calls[i].name).json("arguments", calls[i].args).toJson());
+  const results = itemsOf(host("tool.call", new Obj().list("calls", list)), "results");
+  if (failed()) return null;
+  const answers: ToolAnswer[] = [];
+  for (let i = 0; i < results.length; i++) {
+    const r = results[i], content = r.get("content");
+    const answer = new ToolAnswer(content === null ? Json.null() : content, itemsOf(r, "media"));
+    if (stringOf(r, "kind", "") != "result") answer.code = stringOf(r, "code", "internal");
+    answers.push(answer);
+  }
+  if (answers.length == calls.length) return answers;
+  fail("internal", "the host answers " + calls.length.toString() + " calls of tools with " + answers.length.toString() + " results");
+  return null;
+}
+
+// Calls one tool as callTools does, and returns the content of its result; null if it fails.
+export function callTool(name: string, args: Json | null = null): Json | null {
+  const answers = callTools([new ToolCall(name, args)]);
+  return answers === null ? null : answers[0].result();
 }
 
 // Leaves work for after the turn: the tool handler is called with the payload.

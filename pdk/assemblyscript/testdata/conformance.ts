@@ -1,7 +1,7 @@
 // The guest that pdk/conformance feeds: each part answers with the members of its request that
 // the contract names, written again as the kit has read them.
 
-import { Call, Fetch, Json, Level, Obj, Observe, Outline, Provide, Route, Scope, View, beginStep, caught, endStep, fail, failed, getState, host, kv, log, outlineProcessor, plugin, processor, progress, provider, router, send, text, tool, array } from "../agenthost";
+import { Call, Fetch, Json, Level, Obj, Observe, Outline, Provide, Route, Scope, ToolCall, View, beginStep, callTool, callTools, caught, endStep, fail, failed, getState, host, kv, log, outlineProcessor, plugin, processor, progress, provider, router, send, text, tool, array } from "../agenthost";
 export * from "../agenthost/exports";
 
 const ANY = `{"type":"object"}`;
@@ -40,6 +40,22 @@ tool("vector", "Answers with its call.", ANY, (c: Call): void => {
 
 tool("integer", "Answers with its argument.", ANY, (c: Call): void => { c.json(new Obj().int("argument", c.int("argument")).toJson()); });
 
+function denied(name: string, args: Json): bool {
+  callTool(name, args);
+  return caught("permission_denied");
+}
+
+function truth(v: bool): Json { return Json.parse(v ? "true" : "false")!; }
+
+function tools(): Json | null {
+  const seven = new Obj().int("order", 7).toJson(), eight = new Obj().int("order", 8).toJson();
+  const answers = callTools([new ToolCall("look", seven), new ToolCall("pay", seven), new ToolCall("wait", seven)]), one = callTool("look", eight);
+  const o = new Obj().list("denied", [truth(denied("pay", eight)), truth(denied("drop", eight))]);
+  if (answers === null) return null;
+  o.json("found", answers[0].result()).json("media", answers[0].media[0].get("media_type")).json("one", one);
+  return o.strings("failed", [answers[1].code!, answers[1].content.string()!, answers[2].code!]).toJson();
+}
+
 tool("host", "Asks the host for things.", ANY, (c: Call): void => {
   kv.get("k");
   const absent = caught("not_found");
@@ -52,11 +68,12 @@ tool("host", "Asks the host for things.", ANY, (c: Call): void => {
   const left = beginStep("s");
   progress("half");
   send("later", Json.parse('{"a":[1]}')!);
+  const others = tools();
   host("artifact.read", new Obj().string("name", "plan"));
   if (c.has("fails") && c.argument("fails")!.isTrue) return;
   const last = caught("conflict") ? "conflict" : "";
   if (failed() || body === null) return;
-  c.json(new Obj().bool("absent", absent).string("text", value).json("n", n).int("status", response.status).json("ok", body.get("ok")).json("step", left).string("code", last).toJson());
+  c.json(new Obj().bool("absent", absent).string("text", value).json("n", n).int("status", response.status).json("ok", body.get("ok")).json("step", left).json("tools", others).string("code", last).toJson());
 });
 
 tool("answer", "Answers with its arguments, as a result.", ANY, (c: Call): void => {

@@ -81,6 +81,20 @@ static void vector_tool(ah_call *c) {
 
 static void integer(ah_call *c) { ah_return(c, "{\"argument\":%l}", ah_get_int(c, c->arguments, "argument")); }
 
+static bool denied(ah_call *c, const char *tool, ah_json arguments) {
+  ah_call_tool(c, tool, arguments);
+  return ah_caught(c, AH_PERMISSION_DENIED);
+}
+
+static ah_json tools(ah_call *c) {
+  ah_json seven = ah_raw(AH_JSON({"order": 7})), eight = ah_raw(AH_JSON({"order": 8}));
+  const ah_tool_answer *a = ah_call_tools(c, (ah_tool_call[]){{ah_c("look"), seven}, {ah_c("pay"), seven}, {ah_c("wait"), seven}}, 3);
+  ah_json one = ah_call_tool(c, "look", eight);
+  bool pay = denied(c, "pay", eight), drop = denied(c, "drop", eight);
+  return ah_make(c, AH_JSON({"found": %j, "media": %j, "failed": [%t, %t, %t], "one": %j, "denied": [%b, %b]}), ah_result_of(c, &a[0]),
+                 ah_get(ah_at(a[0].media, 0), "media_type"), a[1].error.code, a[1].error.message, a[2].error.code, one, pay, drop);
+}
+
 static void host(ah_call *c) {
   ah_text key = ah_c("k");
   ah_kv_get(c, key, NULL);
@@ -97,11 +111,12 @@ static void host(ah_call *c) {
   ah_json left = ah_step_begin(c, "s", false);
   ah_progress(c, ah_c("half"));
   ah_send(c, "later", ah_raw(AH_JSON({"a": [1]})));
+  ah_json others = tools(c);
   ah_host(c, "artifact.read", ah_raw(AH_JSON({"name": "plan"})));
   if (ah_get_bool_or(c, c->arguments, "fails", false)) return;
   bool caught = ah_caught(c, AH_CONFLICT);
-  ah_return(c, AH_JSON({"absent": %b, "text": %t, "n": %j, "status": %l, "ok": %j, "step": %j, "code": %s}),
-            absent, value, n, r.status, ah_get(body, "ok"), left, caught && revision == 1 ? AH_CONFLICT : "");
+  ah_return(c, AH_JSON({"absent": %b, "text": %t, "n": %j, "status": %l, "ok": %j, "step": %j, "tools": %j, "code": %s}),
+            absent, value, n, r.status, ah_get(body, "ok"), left, others, caught && revision == 1 ? AH_CONFLICT : "");
 }
 
 static void each(ah_call *c, ah_json list, void (*f)(ah_call *, ah_json)) {

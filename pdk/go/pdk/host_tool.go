@@ -14,6 +14,18 @@ type ToolAnswer struct {
 	Media   Raw  // parts of type media; empty if there are none
 }
 
+// Err returns the error of a failed call, with the sentence as its message; nil for a result.
+func (a *ToolAnswer) Err() error {
+	if !a.Failed {
+		return nil
+	}
+	sentence, ok := a.Content.Str()
+	if !ok {
+		sentence = string(a.Content)
+	}
+	return &Error{Code: a.Code, Message: sentence}
+}
+
 // CallTools calls other tools of the agent at work, in a tool, and returns their answers in
 // the order of the calls. They run at the same time. It needs the permission Tools.
 //
@@ -43,10 +55,23 @@ func CallTools(calls ...ToolRequest) ([]ToolAnswer, error) {
 	for result := range response.Get("results").Elements() {
 		kind, _ := result.Get("kind").Str()
 		code, _ := result.Get("code").Str()
+		if kind != "result" && code == "" {
+			code = string(Internal) // of a kind that this kit does not know
+		}
 		answers = append(answers, ToolAnswer{Content: result.Get("content"), Failed: kind != "result", Code: Code(code), Media: result.Get("media")})
 	}
 	if len(answers) != len(calls) {
 		return nil, Errorf(Internal, "the host answers %d calls of tools with %d results", len(calls), len(answers))
 	}
 	return answers, nil
+}
+
+// CallTool calls one tool as [CallTools] does, and returns the content of its result. The error
+// is also that of a call that failed.
+func CallTool(name string, arguments Raw) (Raw, error) {
+	answers, err := CallTools(ToolRequest{Name: name, Arguments: arguments})
+	if err != nil {
+		return "", err
+	}
+	return answers[0].Content, answers[0].Err()
 }

@@ -577,7 +577,12 @@
     });
   }
 
-  const callTools = (calls) => call("tool.call", { calls }).results;
+  const callTools = (calls) => answerOf(host.call("tool.call", write({ calls })), numberOf).results;
+  function callTool(name, args) {
+    const [{ kind, content, code }] = callTools([{ name, arguments: args }]);
+    if (kind !== "result") throw new Failure(code, shown(content));
+    return content;
+  }
   const emit = (kind, data) => { call("emit", { kind, data }); };
   const progress = (message, { done, total } = {}) => emit("progress", { message, done, total });
   const messages = (...indices) => call("messages.get", { indices }).messages;
@@ -625,7 +630,7 @@
   Object.defineProperty(globalThis, Symbol.for("agenthost"), {
     value: {
       plugin, tool, processor, router, provider, result, interrupt, Failure,
-      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, idle,
+      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, idle,
     },
   });
 

@@ -1,6 +1,6 @@
 // The guest that pdk/conformance feeds: each part answers with the members of its request
 // that the contract names, written again.
-import { plugin, tool, processor, router, provider, result, interrupt, Failure, call, fetch, kv, progress, send, state, step } from "agenthost";
+import { plugin, tool, processor, router, provider, result, interrupt, Failure, call, callTool, callTools, fetch, kv, progress, send, state, step } from "agenthost";
 
 plugin({ name: "conformance", version: "1.0.0" });
 
@@ -30,6 +30,22 @@ const any = { type: "object" };
 
 tool({ name: "vector", description: "Answers with its call.", parameters: any }, (_, call) => request("tool", call));
 tool({ name: "integer", description: "Answers with its argument.", parameters: any }, ({ argument }) => ({ argument }));
+function denied(name) {
+  try {
+    callTool(name, { order: 8 });
+  } catch (error) {
+    return error.code === "permission_denied";
+  }
+}
+
+function tools() {
+  const [look, pay, wait] = callTools(["look", "pay", "wait"].map((name) => ({ name, arguments: { order: 7 } })));
+  return {
+    found: look.content, media: look.media[0].media_type, failed: [pay.code, pay.content, wait.kind === "result" ? "" : "internal"],
+    one: callTool("look", { order: 8 }), denied: [denied("pay"), denied("drop")],
+  };
+}
+
 tool({ name: "host", description: "Asks the host for things.", parameters: any }, ({ fails }) => {
   const answer = { absent: kv.get("k") === undefined };
   kv.put("k", "a\u0000é");
@@ -42,6 +58,7 @@ tool({ name: "host", description: "Asks the host for things.", parameters: any }
   answer.step = step("s", () => "done twice");
   progress("half");
   send("later", { a: [1] });
+  answer.tools = tools();
   try {
     call("artifact.read", { name: "plan" });
   } catch (error) {

@@ -269,6 +269,68 @@ pub fn generate(instructions: &str, question: &str) -> Result<String> {
     Ok(Message::checked(member(&r, "message")?)?.text())
 }
 
+/// A call of another tool, by the name under which the agent has it.
+#[derive(Clone, Debug)]
+pub struct ToolCall {
+    name: String,
+    arguments: Json,
+}
+
+impl ToolCall {
+    pub fn new(name: impl Into<String>, arguments: impl ToJson) -> ToolCall {
+        ToolCall { name: name.into(), arguments: arguments.to_json() }
+    }
+}
+
+impl ToJson for ToolCall {
+    fn write_json(&self, out: &mut String) {
+        Object::new().with("name", &self.name).with("arguments", &self.arguments).write_json(out);
+    }
+}
+
+/// What another tool returned.
+#[derive(Clone, Debug)]
+pub struct ToolResult {
+    pub content: Json,
+    /// Parts of type media.
+    pub media: Vec<Json>,
+}
+
+impl ToolResult {
+    /// The error of a call that failed has the sentence that a model would read.
+    fn of(answer: &Json) -> Result<ToolResult> {
+        let content = member(answer, "content")?;
+        let text = |name| answer.get(name).and_then(|v| v.as_string()).unwrap_or_default();
+        if text("kind") != "result" {
+            return Err(Error::new(Code::named(&text("code")), content.as_string().unwrap_or_else(|| content.to_string())));
+        }
+        Ok(ToolResult { content, media: answer.get("media").map_or_else(Vec::new, |list| list.items().collect()) })
+    }
+}
+
+/// Calls other tools of the agent at work, in a tool, at the same time, and returns what came of
+/// each in the order of the calls: an error if the tool failed, a person denied the call, or
+/// there is no such tool. It needs the permission `tools`.
+///
+/// If one of them asks a person, the host ends this call and makes it again, from its beginning,
+/// when there is an answer: it must make the same calls then. What had completed is answered and
+/// does not happen again.
+///
+/// The outer error, `permission_denied` and the like, says that no tool was called.
+pub fn call_tools(calls: &[ToolCall]) -> Result<Vec<Result<ToolResult>>> {
+    let results = member(&call("tool.call", Object::new().with("calls", calls))?, "results")?;
+    let answers: Vec<_> = results.items().map(|answer| ToolResult::of(&answer)).collect();
+    if answers.len() != calls.len() {
+        return Err(Error::new(Code::Internal, format!("the host answers {} calls of tools with {} results", calls.len(), answers.len())));
+    }
+    Ok(answers)
+}
+
+/// Calls one tool as [`call_tools`] does, and returns the content of its result.
+pub fn call_tool(name: &str, arguments: impl ToJson) -> Result<Json> {
+    Ok(call_tools(&[ToolCall::new(name, arguments)])?.remove(0)?.content)
+}
+
 /// Leaves work for after the turn: the tool `handler` is called with the payload.
 pub fn send(handler: &str, payload: impl ToJson) -> Result<String> {
     let r = call("queue.send", Object::new().with("handler", handler).with("payload", payload))?;

@@ -318,6 +318,50 @@ pub fn generate(instructions: []const u8, question: []const u8) Any![]const u8 {
     return request.textOf(try member(r, "message"));
 }
 
+/// What another tool answered.
+pub const ToolAnswer = struct {
+    /// Of a call that failed: the sentence that a model would read.
+    content: Json,
+    /// There if the tool failed, a person denied the call, or there is no such tool.
+    err: ?failure.Error,
+    /// An array of parts of type media.
+    media: ?Json,
+
+    /// The content of a result, or the error of a call that failed, with its sentence.
+    pub fn result(a: ToolAnswer) Any!Json {
+        return failure.failWith(a.err orelse return a.content, .{ .message = try a.content.string() orelse a.content.text });
+    }
+};
+
+/// Calls other tools of the agent at work, in a tool, at the same time, and returns their answers
+/// in the order of the calls, a tuple or slice of structs with a name and, but for null,
+/// arguments. It needs the permission `tools`.
+///
+///     const answers = try host.callTools(.{ .{ .name = "search", .arguments = .{ .q = "tea" } }, .{ .name = "hours" } });
+///
+/// If one of them asks a person, the host ends this call and makes it again, from its beginning,
+/// when there is an answer: it must make the same calls then. An error, error.PermissionDenied
+/// and the like, says that no tool was called.
+pub fn callTools(calls: anytype) Any![]const ToolAnswer {
+    const results = try member(try call("tool.call", .{ .calls = calls }), "results");
+    const answers = try allocator.alloc(ToolAnswer, calls.len);
+    if (results.count() != calls.len) return fail(error.Internal, "the host answers {d} calls of tools with {d} results", .{ calls.len, results.count() });
+    var all = results.items();
+    for (answers) |*a| {
+        const r = all.next().?.value;
+        const kind = try (r.get("kind") orelse Json.nothing).string() orelse "";
+        const code = try (r.get("code") orelse Json.nothing).string() orelse "";
+        a.* = .{ .content = try member(r, "content"), .err = if (std.mem.eql(u8, kind, "result")) null else failure.errorOf(code), .media = r.get("media") };
+    }
+    return answers;
+}
+
+/// Calls one tool as callTools does, and returns the content of its result. Its arguments are a
+/// struct, or null.
+pub fn callTool(name: []const u8, arguments: anytype) Any!Json {
+    return (try callTools(.{.{ .name = name, .arguments = arguments }}))[0].result();
+}
+
 /// Leaves work for after the turn: the tool `handler` is called with the payload.
 pub fn send(handler: []const u8, payload: anytype) Any![]const u8 {
     return string(try call("queue.send", .{ .handler = handler, .payload = payload }), "id");

@@ -36,6 +36,21 @@ fn integer(_: *Call, args: Integer) Integer {
 
 const Asking = struct { fails: bool = false };
 
+fn denied(tool: []const u8) bool {
+    _ = host.callTool(tool, .{ .order = 8 }) catch |err| return err == error.PermissionDenied;
+    return false;
+}
+
+fn tools() !Json {
+    const answers = try host.callTools(.{ .{ .name = "look", .arguments = .{ .order = 7 } }, .{ .name = "pay", .arguments = .{ .order = 7 } }, .{ .name = "wait", .arguments = .{ .order = 7 } } });
+    const found = try answers[0].result();
+    const one = try host.callTool("look", .{ .order = 8 });
+    var media = answers[0].media.?.items();
+    const closed = answers[1].result();
+    const failed = .{ if (closed) |_| "" else |err| agenthost.codeOf(err), if (closed) |_| "" else |err| agenthost.said(err).?.message, agenthost.codeOf(answers[2].err.?) };
+    return Json.of(.{ .found = found, .media = media.next().?.value.get("media_type"), .failed = failed, .one = one, .denied = .{ denied("pay"), denied("drop") } });
+}
+
 fn askHost(c: *Call, args: Asking) !void {
     const absent = try host.kv.get("k") == null;
     _ = try host.kv.put("k", "a\x00\u{e9}", .{});
@@ -52,10 +67,11 @@ fn askHost(c: *Call, args: Asking) !void {
     const step = try host.beginStep("s");
     try host.progress("half");
     _ = try host.send("later", .{ .a = .{1} });
+    const others = try tools();
     const plan = host.artifacts.read("plan");
     if (args.fails) _ = try plan;
     const code = if (plan) |_| "" else |err| agenthost.codeOf(err);
-    try c.content(.{ .absent = absent, .text = value.value, .n = n, .status = response.status, .ok = ok, .step = step, .code = code });
+    try c.content(.{ .absent = absent, .text = value.value, .n = n, .status = response.status, .ok = ok, .step = step, .tools = others, .code = code });
 }
 
 fn answer(c: *Call, args: Json) !void {

@@ -43,6 +43,24 @@ arguments! {
     }
 }
 
+fn denied(tool: &str, arguments: &Json) -> bool {
+    matches!(host::call_tool(tool, arguments), Err(e) if e.code == Code::PermissionDenied)
+}
+
+fn tools() -> Result<Json> {
+    let (seven, eight) = (json!({"order": 7}), json!({"order": 8}));
+    let answers = host::call_tools(&["look", "pay", "wait"].map(|name| host::ToolCall::new(name, &seven)))?;
+    let one = host::call_tool("look", &eight)?;
+    let denied = [denied("pay", &eight), denied("drop", &eight)];
+    match &answers[..] {
+        [Ok(found), Err(closed), Err(unknown)] => Ok(json!({
+            "found": found.content, "media": found.media[0].get("media_type"), "one": one, "denied": denied,
+            "failed": [closed.code.as_str(), &closed.message, unknown.code.as_str()],
+        })),
+        _ => Err(Error::from("other tools have failed")),
+    }
+}
+
 fn ask_host(args: Asking, _: &mut Call) -> Result<Json> {
     let absent = host::kv::get("k")?.is_none();
     host::kv::put("k", "a\0é")?;
@@ -55,9 +73,10 @@ fn ask_host(args: Asking, _: &mut Call) -> Result<Json> {
     let step = host::step("s", || Err(Error::from("it is done twice")))?;
     host::progress("half")?;
     host::send("later", json!({"a": json!([1])}))?;
+    let tools = tools()?;
     match host::call("artifact.read", json!({"name": "plan"})) {
         Err(e) if args.fails != Some(true) => {
-            Ok(json!({"absent": absent, "text": text, "n": n, "status": i32::from(response.status), "ok": ok, "step": step, "code": e.code.as_str()}))
+            Ok(json!({"absent": absent, "text": text, "n": n, "status": i32::from(response.status), "ok": ok, "step": step, "tools": tools, "code": e.code.as_str()}))
         }
         other => other,
     }

@@ -143,6 +143,31 @@ func call(c *pdk.Call) pdk.Raw {
 	return o.value()
 }
 
+// callTools calls other tools, and returns what came of them.
+func callTools() (pdk.Raw, error) {
+	const seven, eight = pdk.Raw(`{"order":7}`), pdk.Raw(`{"order":8}`)
+	answers, err := pdk.CallTools(pdk.ToolRequest{Name: "look", Arguments: seven}, pdk.ToolRequest{Name: "pay", Arguments: seven}, pdk.ToolRequest{Name: "wait", Arguments: seven})
+	if err != nil {
+		return "", err
+	}
+	one, err := pdk.CallTool("look", eight)
+	if err != nil {
+		return "", err
+	}
+	closed, _ := answers[1].Err().(*pdk.Error)
+	var media pdk.Raw
+	for part := range answers[0].Media.Elements() {
+		media = part.Get("media_type")
+	}
+	_, pay := pdk.CallTool("pay", eight)
+	_, drop := pdk.CallTool("drop", eight)
+	var w pdk.Writer
+	w.BeginObject().Key("found").Raw(answers[0].Content).Key("media").Raw(media).Key("one").Raw(one)
+	w.Key("failed").BeginArray().Str(string(closed.Code)).Str(closed.Message).Str(string(pdk.CodeOf(answers[2].Err()))).EndArray()
+	w.Key("denied").BeginArray().Bool(pdk.CodeOf(pay) == pdk.PermissionDenied).Bool(pdk.CodeOf(drop) == pdk.PermissionDenied).EndArray()
+	return w.EndObject().Value(), nil
+}
+
 func askHost(c *pdk.Call) error {
 	_, absent := pdk.KVGet("k")
 	if _, err := pdk.KVPut("k", []byte("a\x00é"), pdk.KVPutOptions{}); err != nil {
@@ -174,12 +199,16 @@ func askHost(c *pdk.Call) error {
 	if _, err := pdk.Send("later", `{"a":[1]}`, pdk.SendOptions{}); err != nil {
 		return err
 	}
+	others, err := callTools()
+	if err != nil {
+		return err
+	}
 	_, err = pdk.HostCall("artifact.read", `{"name":"plan"}`)
 	if c.Bool("fails") {
 		return err
 	}
 	c.JSON().BeginObject().Key("absent").Bool(pdk.CodeOf(absent) == pdk.NotFound).Key("text").Str(string(item.Value)).Key("n").Raw(n).
-		Key("status").Int(int64(response.Status)).Key("ok").Bool(ok).Key("step").Raw(left).Key("code").Str(string(pdk.CodeOf(err))).EndObject()
+		Key("status").Int(int64(response.Status)).Key("ok").Bool(ok).Key("step").Raw(left).Key("tools").Raw(others).Key("code").Str(string(pdk.CodeOf(err))).EndObject()
 	return nil
 }
 
