@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"pgregory.net/rapid"
 )
 
@@ -129,7 +130,8 @@ func TestCountsLongPieces(t *testing.T) {
 // and a sample of the rest.
 func TestCountsCharactersOfAllPlanes(t *testing.T) {
 	t.Parallel()
-	const dense, stride, chunk = 0x600, 211, 50
+	const chunk = 50
+	dense, stride := rune(longtest.Alone(0x100, 0x600)), rune(longtest.Alone(2111, 211))
 	var text strings.Builder
 	n := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {

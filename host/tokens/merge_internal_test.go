@@ -17,6 +17,8 @@ import (
 
 	"github.com/pkoukk/tiktoken-go-loader/assets"
 	"pgregory.net/rapid"
+
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // internalEncoding loads an encoding into a Counter of the test's own.
@@ -153,7 +155,7 @@ func TestMergesLikeTheTextbook(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		table := smallTable(t, random, alphabet)
 		letter := func() byte { return alphabet[random.IntN(len(alphabet))] }
-		for range 10 {
+		for range longtest.Alone(1, 10) {
 			compareWithTextbook(t, table, randomText(1+random.IntN(60), letter))
 			compareWithOneWindow(t, table, randomText(1+random.IntN(2000), letter))
 			compareWithOneWindow(t, table, strings.Repeat(randomText(1+random.IntN(7), letter), 1+random.IntN(300)))
@@ -261,7 +263,7 @@ func TestWorkIsLinear(t *testing.T) {
 	for _, spec := range ownVocabulary() {
 		e := internalEncoding(t, spec.name)
 		name := spec.name
-		for _, row := range hostile {
+		for _, row := range hostile[:longtest.Alone(5, len(hostile))] {
 			once := checkWork(t, e, row.name, strings.Repeat(row.unit, size/len(row.unit)))
 			twice := checkWork(t, e, row.name, strings.Repeat(row.unit, 2*size/len(row.unit)))
 			if float64(twice) > 2.1*float64(once) {
@@ -284,7 +286,7 @@ func TestWorkOnTokensOutOfPlace(t *testing.T) {
 		list := vocabulary(t, spec.file)
 		long := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return len(s) < 30 })
 		random := rand.New(rand.NewPCG(3, 4))
-		for range 60 {
+		for range longtest.Alone(6, 60) {
 			token, other := list[random.IntN(len(list))], list[random.IntN(len(list))]
 			run := long[random.IntN(len(long))]
 			checkWork(t, e, "token repeated", strings.Repeat(token, 3000/len(token)))
