@@ -928,6 +928,34 @@ AH_FN void ah_offer(ah_call *c, ah_text tool) { ah_append(c, &c->kit.tools, ah_m
 /* Has the added messages stored with the answer. */
 AH_FN void ah_store_messages(ah_call *c) { c->kit.store = true; }
 
+/* ---- Log ---- */
+
+/* ah_add_plain writes a string of JSON without its quotes where a reader can tell where it
+ * ends, and any other value as it stands. */
+AH_FN void ah_add_plain(ah_call *c, ah_buffer *b, ah_json v) {
+  bool plain = ah_kind_of(v) == AH_STRING && v.size > 2;
+  for (uint32_t i = 1; plain && i < v.size - 1; i++) plain = (uint8_t)v.at[i] > ' ' && v.at[i] != '\\' && v.at[i] != '=' && v.at[i] != 0x7f;
+  ah_add(c, b, v.at + plain, v.size - 2 * plain);
+}
+
+/* Writes a line to the plugin's log with attributes, a format of an object:
+ * ah_log_with(c, AH_INFO, "sent", AH_JSON({"order": %l}), id) writes: sent order=42 */
+AH_FN void ah_log_with(ah_call *c, int level, const char *message, const char *attributes, ...) {
+  ah_buffer b = {0}, object = {0};
+  va_list values;
+  va_start(values, attributes);
+  ah_vformat(c, &object, true, attributes, values);
+  va_end(values);
+  ah_add_c(c, &b, message);
+  for (ah_iterator i = ah_iterate((ah_json){object.at, object.size}); ah_next_item(&i);) {
+    ah_add(c, &b, " ", 1);
+    ah_add_plain(c, &b, i.key);
+    ah_add(c, &b, "=", 1);
+    ah_add_plain(c, &b, i.value);
+  }
+  ah_import_log((uint32_t)level, b.at, b.size);
+}
+
 /* ---- Messages ---- */
 
 /* Returns the texts of a message's text parts, one after the other. */

@@ -9,6 +9,7 @@
 //	tool "integer"       content is {"argument": n}, its argument "argument" as an integer of 64 bits
 //	tool "host"          asks the host for what host_test.go lists, and says what it has read;
 //	                     with the argument "fails", it fails with the last error
+//	tool "log"           writes the line that log_test.go lists to the log
 //	tool "answer"        its arguments are a result, which it returns
 //	tool "fail"          its arguments are an error object, which it fails with
 //	processor "vector"   report is the request, with messages

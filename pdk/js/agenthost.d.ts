@@ -312,6 +312,17 @@ export const artifacts: {
 /** Does part of a tool's work once in a run: f is not called again where it is done. */
 export function step<T>(name: string, f: () => T | Promise<T>, options?: { idempotent?: boolean }): T | Promise<T>;
 
+/**
+ * Writes a line to the plugin's log with attributes: `log.info("sent", { order: 42 })` writes
+ * "sent order=42". `console` writes values without names.
+ */
+export const log: {
+  debug(message: string, attributes?: { [name: string]: unknown }): void;
+  info(message: string, attributes?: { [name: string]: unknown }): void;
+  warn(message: string, attributes?: { [name: string]: unknown }): void;
+  error(message: string, attributes?: { [name: string]: unknown }): void;
+};
+
 /** Sends an event to the run's stream while the call runs. */
 export function emit(kind: string, data?: unknown): void;
 export function progress(message: string, options?: { done?: number; total?: number }): void;

@@ -1,6 +1,6 @@
 // What the host does for a plugin: pdk/ABI.md, section 15. All of it waits.
 
-import { Json, Obj, Writer, array } from "./json";
+import { Items, Json, Kind, Obj, Writer, array } from "./json";
 import { fail, failed } from "./errors";
 
 // @ts-ignore: decorator
@@ -30,10 +30,29 @@ export function writeOutput(value: Json): void { output_write(value.start, value
 
 export enum Level { Debug, Info, Warn, Error }
 
-// Writes a line to the plugin's log.
-export function log(level: Level, text: string): void {
-  const bytes = String.UTF8.encode(text, false, String.UTF8.ErrorMode.REPLACE);
-  log_write(level, changetype<usize>(bytes), bytes.byteLength);
+// Writes a line to the plugin's log, with attributes behind the text:
+// log(Level.Info, "sent", new Obj().int("order", 42)) writes "sent order=42".
+export function log(level: Level, text: string, attributes: Obj | null = null): void {
+  const line = new Writer().text(text);
+  if (attributes !== null) {
+    for (const i = new Items(attributes.toJson()); i.next();) {
+      plain(line.text(" "), i.name);
+      plain(line.text("="), i.value);
+    }
+  }
+  const all = line.toJson();
+  log_write(level, all.start, all.size);
+}
+
+// plain writes a string without its quotes where a reader can tell where it ends, and any other
+// value as it stands.
+function plain(line: Writer, v: Json): void {
+  let clear = v.kind == Kind.String && v.size > 2;
+  for (let p = v.start + 1; clear && p < v.end - 1; p++) {
+    const b = load<u8>(p);
+    clear = b > 0x20 && b != 0x5c && b != 0x3d && b != 0x7f;
+  }
+  line.raw(v.start + (clear ? 1 : 0), v.size - (clear ? 2 : 0));
 }
 
 const words = memory.data(512), buffers = memory.data(12);

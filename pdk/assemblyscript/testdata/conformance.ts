@@ -76,6 +76,11 @@ tool("host", "Asks the host for things.", ANY, (c: Call): void => {
   c.json(new Obj().bool("absent", absent).string("text", value).json("n", n).int("status", response.status).json("ok", body.get("ok")).json("step", left).json("tools", others).string("code", last).toJson());
 });
 
+tool("log", "Writes to the log.", ANY, (c: Call): void => {
+  log(Level.Warn, "late", new Obj().int("order", 1042).string("who", "Ann").string("note", 'say "hi"').string("empty", "")
+    .string("eq", "a=b").string("path", "a\\b").bool("paid", true).float("days", 2.5));
+});
+
 tool("answer", "Answers with its arguments, as a result.", ANY, (c: Call): void => {
   const asked = c.argument("interrupt"), content = c.argument("content");
   if (asked !== null) {

@@ -119,6 +119,11 @@ static void host(ah_call *c) {
             absent, value, n, r.status, ah_get(body, "ok"), left, others, caught && revision == 1 ? AH_CONFLICT : "");
 }
 
+static void write_log(ah_call *c) {
+  ah_log_with(c, AH_WARN, "late", AH_JSON({"order": %d, "who": %s, "note": %s, "empty": %s, "eq": %s, "path": %s, "paid": %b, "days": %f}),
+              1042, "Ann", "say \"hi\"", "", "a=b", "a\\b", true, 2.5);
+}
+
 static void each(ah_call *c, ah_json list, void (*f)(ah_call *, ah_json)) {
   for (ah_iterator i = ah_iterate(list); ah_next_item(&i);) f(c, i.value);
 }
@@ -221,6 +226,7 @@ AH_PLUGIN(
     {.name = "vector", .description = "Answers with its call.", .parameters = ANY, .run = vector_tool},
     {.name = "integer", .description = "Answers with its argument.", .parameters = ANY, .run = integer},
     {.name = "host", .description = "Asks the host for things.", .parameters = ANY, .run = host},
+    {.name = "log", .description = "Writes to the log.", .parameters = ANY, .run = write_log},
     {.name = "answer", .description = "Answers with its arguments, as a result.", .parameters = ANY, .run = answer},
     {.name = "fail", .description = "Fails with its arguments.", .parameters = ANY, .run = fail},
     {0}},

@@ -51,7 +51,7 @@ func appendAttribute(line []byte, value any) []byte {
 // appendPlain appends text as it stands if a reader can tell where it ends, and quoted otherwise.
 func appendPlain(line []byte, text string) []byte {
 	for i := range len(text) {
-		if b := text[i]; b <= ' ' || b == '"' || b == '=' || b == 0x7f {
+		if b := text[i]; b <= ' ' || b == '"' || b == '\\' || b == '=' || b == 0x7f {
 			return appendString(line, text)
 		}
 	}

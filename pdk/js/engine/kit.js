@@ -595,7 +595,15 @@
   const send = (handler, payload, { key, delay } = {}) => call("queue.send", { handler, payload, idempotency_key: key, delay_ms: delay }).id;
   const textOf = (message) => (message.parts ?? []).filter((p) => p.type === "text").map((p) => p.text).join("");
 
+  // attribute is a name or a value of the log: text has quotes where a reader needs them to see its end.
+  function attribute(v) {
+    return typeof v === "string" && v !== "" && !/[\x00-\x20"\\=\x7f]/.test(v) ? v : stringify(v) ?? "null";
+  }
+
   function log(level, text) { host.log(level, text); }
+  const logged = (level) => (message, attributes = {}) =>
+    log(level, Object.entries(attributes).reduce((line, [name, v]) => `${line} ${attribute(name)}=${attribute(v)}`, String(message)));
+  const logger = { debug: logged(0), info: logged(1), warn: logged(2), error: logged(3) };
   const line = (level) => (...values) => log(level, values.map(shown).join(" "));
   const console = { debug: line(0), log: line(1), info: line(1), warn: line(2), error: line(3) };
 
@@ -630,7 +638,7 @@
   Object.defineProperty(globalThis, Symbol.for("agenthost"), {
     value: {
       plugin, tool, processor, router, provider, result, interrupt, Failure,
-      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, idle,
+      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, idle, log: logger,
     },
   });
 

@@ -1,6 +1,6 @@
 // The guest that pdk/conformance feeds: each part answers with the members of its request
 // that the contract names, written again.
-import { plugin, tool, processor, router, provider, result, interrupt, Failure, call, callTool, callTools, fetch, kv, progress, send, state, step } from "agenthost";
+import { plugin, tool, processor, router, provider, result, interrupt, Failure, call, callTool, callTools, fetch, kv, log, progress, send, state, step } from "agenthost";
 
 plugin({ name: "conformance", version: "1.0.0" });
 
@@ -66,6 +66,9 @@ tool({ name: "host", description: "Asks the host for things.", parameters: any }
     answer.code = error.code;
   }
   return answer;
+});
+tool({ name: "log", description: "Writes to the log.", parameters: any }, () => {
+  log.warn("late", { order: 1042, who: "Ann", note: 'say "hi"', empty: "", eq: "a=b", path: "a\\b", paid: true, days: 2.5 });
 });
 tool({ name: "answer", description: "Answers with its arguments, as a result.", parameters: any },
   ({ content, interrupt: asked, ...rest }) => (asked ? interrupt(asked.reason, asked.data) : result(content, rest)));

@@ -2,7 +2,7 @@
 //! as in a native test, every operation is `unimplemented`.
 
 use crate::part::whole;
-use crate::{Code, Error, Json, Message, Object, Result, ToJson};
+use crate::{Code, Error, Json, Kind, Message, Object, Result, ToJson};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -15,6 +15,40 @@ pub enum Level {
 /// Writes a line to the plugin's log.
 pub fn log(level: Level, text: &str) {
     imports::log(level as u32, text);
+}
+
+/// Writes a line to the plugin's log with attributes, the members of an object:
+/// `log_with(Level::Info, "sent", json!({"order": id}))` writes `sent order=42`.
+pub fn log_with(level: Level, text: &str, attributes: impl ToJson) {
+    log(level, &with_attributes(text, &attributes.to_json()));
+}
+
+fn with_attributes(text: &str, attributes: &Json) -> String {
+    let mut line = text.to_owned();
+    for (name, value) in attributes.members() {
+        line.push(' ');
+        line.push_str(plain(&name.to_json()));
+        line.push('=');
+        line.push_str(plain(&value));
+    }
+    line
+}
+
+/// The text of a string without its quotes where a reader can tell where it ends, and of any
+/// other value as it stands.
+fn plain(v: &Json) -> &str {
+    let text = v.text();
+    let unclear = |b: u8| b <= b' ' || b == b'\\' || b == b'=' || b == 0x7f;
+    if v.kind() != Kind::String || text.len() == 2 || text.bytes().any(unclear) {
+        return text;
+    }
+    &text[1..text.len() - 1]
+}
+
+#[test]
+fn attributes_are_quoted_where_a_reader_needs_it() {
+    let line = with_attributes("late", &crate::json!({"order": 1042, "who": "Ann", "note": "say \"hi\"", "a b": "", "eq": "a=b"}));
+    assert_eq!(line, r#"late order=1042 who=Ann note="say \"hi\"" "a b"="" eq="a=b""#);
 }
 
 /// Runs a host operation by its name.

@@ -72,10 +72,27 @@ fn withAttributes(text: []const u8, attributes: anytype) error{OutOfMemory}![]co
     var out: json.Writer = .{};
     try out.raw(text);
     inline for (@typeInfo(@TypeOf(attributes)).@"struct".fields) |f| {
-        try out.raw(" " ++ f.name ++ "=");
-        try out.value(@field(attributes, f.name));
+        try out.byte(' ');
+        try out.raw(plain(try Json.of(@as([]const u8, f.name))));
+        try out.byte('=');
+        try out.raw(plain(try Json.of(@field(attributes, f.name))));
     }
     return out.bytes.items;
+}
+
+/// The text of a string without its quotes where a reader can tell where it ends, and of any
+/// other value as it stands.
+fn plain(v: Json) []const u8 {
+    if (v.kind() != .string or v.text.len == 2) return v.text;
+    for (v.text) |b| {
+        if (b <= ' ' or b == '\\' or b == '=' or b == 0x7f) return v.text;
+    }
+    return v.text[1 .. v.text.len - 1];
+}
+
+test "attributes are quoted where a reader needs it" {
+    const line = try withAttributes("late", .{ .order = 1042, .who = "Ann", .note = "say \"hi\"", .@"a b" = "", .eq = "a=b" });
+    try std.testing.expectEqualStrings("late order=1042 who=Ann note=\"say \\\"hi\\\"\" \"a b\"=\"\" eq=\"a=b\"", line);
 }
 
 const Any = failure.Error || error{OutOfMemory};

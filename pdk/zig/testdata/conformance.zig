@@ -74,6 +74,10 @@ fn askHost(c: *Call, args: Asking) !void {
     try c.content(.{ .absent = absent, .text = value.value, .n = n, .status = response.status, .ok = ok, .step = step, .tools = others, .code = code });
 }
 
+fn writeLog(_: *Call) void {
+    agenthost.log.warn("late", .{ .order = 1042, .who = "Ann", .note = "say \"hi\"", .empty = "", .eq = "a=b", .path = "a\\b", .paid = true, .days = 2.5 });
+}
+
 fn answer(c: *Call, args: Json) !void {
     if (args.get("interrupt")) |asked| {
         return c.ask(try asked.get("reason").?.string() orelse "", asked.get("data"));
@@ -165,6 +169,7 @@ comptime {
             agenthost.tool("vector", "Answers with its call.", .{ .parameters = any }, vector),
             agenthost.tool("integer", "Answers with its argument.", .{ .parameters = any }, integer),
             agenthost.tool("host", "Asks the host for things.", .{}, askHost),
+            agenthost.tool("log", "Writes to the log.", .{ .parameters = any }, writeLog),
             agenthost.tool("answer", "Answers with its arguments, as a result.", .{ .parameters = any }, answer),
             agenthost.tool("fail", "Fails with its arguments.", .{ .parameters = any }, fail),
         },

@@ -82,6 +82,12 @@ fn ask_host(args: Asking, _: &mut Call) -> Result<Json> {
     }
 }
 
+fn log(_: Json, _: &mut Call) -> Result<()> {
+    let who = Object::new().with("order", 1042).with("who", "Ann").with("note", "say \"hi\"").with("empty", "");
+    host::log_with(host::Level::Warn, "late", who.with("eq", "a=b").with("path", "a\\b").with("paid", true).with("days", 2.5));
+    Ok(())
+}
+
 fn answer(args: Json, _: &mut Call) -> Result<Answer> {
     if let Some(asked) = args.get("interrupt") {
         return Ok(Answer::ask(&asked.get("reason").and_then(|v| v.as_string()).unwrap_or_default(), asked.get("data")));
@@ -169,6 +175,7 @@ plugin! {
         .tool(Tool::new("vector", "Answers with its call.").parameters(json!({"type": "object"})), vector)
         .tool(Tool::new("integer", "Answers with its argument."), integer)
         .tool(Tool::new("host", "Asks the host for things."), ask_host)
+        .tool(Tool::new("log", "Writes to the log.").parameters(json!({"type": "object"})), log)
         .tool(Tool::new("answer", "Answers with its arguments, as a result.").parameters(json!({"type": "object"})), answer)
         .tool(Tool::new("fail", "Fails with its arguments."), fail)
         .processor(Processor::new("vector"), report)

@@ -19,6 +19,10 @@ func init() {
 		return nil
 	})
 	pdk.Tool("host", "Asks the host for things.", anyArguments, askHost)
+	pdk.Tool("log", "Writes to the log.", anyArguments, func(*pdk.Call) error {
+		pdk.Log(pdk.LevelWarn, "late", "order", 1042, "who", "Ann", "note", `say "hi"`, "empty", "", "eq", "a=b", "path", `a\b`, "paid", true, "days", 2.5)
+		return nil
+	})
 	pdk.Tool("answer", "Answers with its arguments, as a result.", anyArguments, answer)
 	pdk.Tool("fail", "Fails with its arguments.", anyArguments, func(c *pdk.Call) error {
 		return &pdk.Error{Code: pdk.Code(c.String("code")), Message: c.String("message"), Hint: c.String("hint"), Retryable: c.Bool("retryable")}
