@@ -58,6 +58,10 @@ type Permissions struct {
 	Random   bool // read real randomness
 	State    Access
 	Tools    []string // call tools of the agent at work (tool.call), by name; "*" is each of them
+
+	// Operations are those of the host's own program that the plugin runs by [HostCall], such as
+	// "billing.charge".
+	Operations []string
 }
 
 // Access is how far a permission goes.
@@ -302,6 +306,9 @@ func (p *Permissions) append(w *Writer) {
 	w.member("state", string(p.State))
 	if len(p.Tools) > 0 {
 		w.strings("tools", p.Tools)
+	}
+	if len(p.Operations) > 0 {
+		w.strings("operations", p.Operations)
 	}
 	w.EndObject()
 }

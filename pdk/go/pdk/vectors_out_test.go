@@ -279,7 +279,7 @@ func TestErrorVectors(t *testing.T) {
 // TestManifestVectors registers what the fullest manifest lists and compares
 // what the kit writes of it.
 func TestManifestVectors(t *testing.T) {
-	plugins := map[string]func() *pdk.Plugin{"full": fullPlugin, "resources and prompts": offeringPlugin}
+	plugins := map[string]func() *pdk.Plugin{"full": fullPlugin, "resources and prompts": offeringPlugin, "operations of the host's program": chargingPlugin}
 	vectorsThat(t, "manifest", "manifest", func(v *vector) bool { return plugins[v.Name] != nil }, func(t *testing.T, v *vector, document pdk.Raw) {
 		host := pdktest.Host{Plugin: plugins[v.Name]()}
 		requireSame(t, withoutEmptyPermissions(host.Run(t, "describe", "")), document)
@@ -289,6 +289,12 @@ func TestManifestVectors(t *testing.T) {
 // withoutEmptyPermissions leaves out the permissions of a plugin that asks for none.
 func withoutEmptyPermissions(manifest pdk.Raw) pdk.Raw {
 	return pdk.Raw(strings.Replace(string(manifest), `,"permissions":{}`, "", 1))
+}
+
+func chargingPlugin() *pdk.Plugin {
+	var p pdk.Plugin
+	p.Describe(pdk.Manifest{Name: "p", Permissions: pdk.Permissions{Operations: []string{"billing.charge", "crm.contact.find"}}})
+	return &p
 }
 
 func offeringPlugin() *pdk.Plugin {
