@@ -58,7 +58,7 @@ func (c *call) rest() {
 	}
 }
 
-// The five functions of the ABI. Each checks the range that the guest names
+// The six functions of the ABI. Each checks the range that the guest names
 // before it copies, and stops a guest that names one outside its memory.
 
 // input_read(ptr, offset, len) -> copied
@@ -101,6 +101,9 @@ func outputWrite(c *call, mem api.Memory, stack []uint64) {
 	c.meter.Charge(int64(n) / callmeter.BytesPerInstruction)
 	c.output = append(c.output, b...)
 }
+
+// output_reset()
+func outputReset(c *call, _ api.Memory, _ []uint64) { c.output = c.output[:0] }
 
 // host_call(op_ptr, op_len, req_ptr, req_len) -> status<<32 | length
 func hostCall(c *call, mem api.Memory, stack []uint64) {

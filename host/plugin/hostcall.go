@@ -20,7 +20,7 @@ const (
 )
 
 // linkImports instantiates the modules that guests import: the meter, WASI preview 1, and
-// the five functions of the ABI.
+// the six functions of the ABI.
 func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	meter := wasm.NewHostModuleBuilder(wasmmeter.ImportModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
@@ -41,6 +41,7 @@ func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	}{
 		{"input_read", []api.ValueType{i32, i32, i32}, []api.ValueType{i32}, inputRead},
 		{"output_write", []api.ValueType{i32, i32}, nil, outputWrite},
+		{"output_reset", nil, nil, outputReset},
 		{"host_call", []api.ValueType{i32, i32, i32, i32}, []api.ValueType{i64}, hostCall},
 		{"host_read", []api.ValueType{i32, i32, i32}, []api.ValueType{i32}, hostRead},
 		{"log", []api.ValueType{i32, i32, i32}, nil, guestLog},

@@ -146,6 +146,10 @@ func checkImport(i wasmmeter.Import) error {
 		if i.Kind != wasmmeter.ExternFunc {
 			return refusal.Invalid("it imports the %s %s; only functions can be imported", i.Kind, name)
 		}
+		if i.Module == abi.ImportModule && !slices.Contains(nativeFunctions, i.Name) {
+			return refusal.Unsupported("it imports %s, a function that this host does not have; it has %s", name, strings.Join(nativeFunctions, ", ")).
+				WithHint("update the host, or build the plugin without it")
+		}
 		return nil
 	case strings.HasPrefix(i.Module, importPrefix):
 		return refusal.Unsupported("it imports %s, a later version of the ABI; this host speaks %s", name, abi.ImportModule).
