@@ -207,6 +207,45 @@ func TestTheFivePluginsFollowTheContract(t *testing.T) {
 	})
 }
 
+func TestScoresAreListedBeyondOnePage(t *testing.T) {
+	const players = 101 // a page of kv.list has 100
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			p := load(t, l.guest(t, "scores"), granted)
+			for i := range players {
+				if result, err := p.Call(t.Context(), "acme", "tool", fmt.Appendf(nil, `{"tool":"score","arguments":{"player":"p%03d","points":%d}}`, i, i), nil); err != nil || result.GuestError {
+					t.Fatalf("score %d: %s, %v", i, result.Output, err)
+				}
+			}
+			result, err := p.Call(t.Context(), "acme", "tool", []byte(`{"tool":"scores","arguments":{}}`), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, _ := decoded(t, result.Output).(map[string]any)["content"].([]any)
+			if len(list) != players || fmt.Sprint(list[players-1]) != "map[player:p100 score:100]" {
+				t.Errorf("%d scores are listed of %d: %.200s", len(list), players, result.Output)
+			}
+		})
+	}
+}
+
+func TestTheFivePluginsHaveTheSameSchemas(t *testing.T) {
+	schemas := map[string]string{}
+	for _, l := range languages {
+		for _, tool := range load(t, l.guest(t, "scores"), granted).Manifest().Tools {
+			if tool.Name != "score" {
+				continue
+			}
+			got, first := fmt.Sprint(decoded(t, tool.Parameters)), schemas[tool.Name]
+			if first == "" {
+				schemas[tool.Name] = got
+			} else if got != first {
+				t.Errorf("the arguments of %s in %s are %s, want %s", tool.Name, l.name, got, first)
+			}
+		}
+	}
+}
+
 func TestATranslationNeedsWhatWasGranted(t *testing.T) {
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {

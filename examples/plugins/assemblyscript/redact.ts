@@ -46,7 +46,7 @@ function hideMail(text: string): string {
   return out.join("");
 }
 
-// hideCards replaces runs of 13 to 19 digits, between which may be single spaces or hyphens.
+// hideCards replaces runs of 13 digits or more, between which may be single spaces or hyphens.
 function hideCards(text: string): string {
   const out: string[] = [];
   let rest = 0;
@@ -58,7 +58,7 @@ function hideCards(text: string): string {
       const c = end < text.length ? text.charCodeAt(end) : 0;
       next = c == 0x20 || c == 0x2d ? end + 1 : end;
     }
-    if (digits >= 13 && digits <= 19) {
+    if (digits >= 13) {
       out.push(text.substring(rest, i));
       out.push("[card]");
       rest = end;

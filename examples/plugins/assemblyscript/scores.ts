@@ -20,11 +20,17 @@ tool("score", "Adds points to a player's score.", `{
 });
 
 tool("scores", "Lists the scores of all players.", `{"type": "object"}`, (call: Call): void => {
-  const page = kv.list(PREFIX), list: Json[] = [];
-  if (page === null) return;
-  for (const i = new Items(page.get("entries")!); i.next();) {
-    const key = i.value.get("key")!.string()!, score = kv.text(key);
-    if (score !== null) list.push(new Obj().string("player", key.substring(PREFIX.length)).int("score", I64.parseInt(score)).toJson());
-  }
+  const list: Json[] = [];
+  let after: string | null = null;
+  do {
+    const page = kv.list(PREFIX, after);
+    if (page === null) return;
+    for (const i = new Items(page.get("entries")!); i.next();) {
+      const key = i.value.get("key")!.string()!, score = kv.text(key);
+      if (score !== null) list.push(new Obj().string("player", key.substring(PREFIX.length)).int("score", I64.parseInt(score)).toJson());
+    }
+    const next = page.get("next");
+    after = next === null ? null : next.string();
+  } while (after !== null);
   call.json(array(list));
 }).readOnly();

@@ -12,7 +12,7 @@ router("triage", (route: Route): void => {
     const words = listIn(rules[i], "words");
     for (let n = 0; n < words.length; n++) {
       const word = words[n].string();
-      if (word === null || !question.includes(word)) continue;
+      if (word === null || !question.includes(word.toLowerCase())) continue;
       route.next(stringIn(rules[i], "agent"));
       route.reason('the question has the word "' + word + '"');
       return;

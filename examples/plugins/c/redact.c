@@ -34,7 +34,7 @@ static ah_text hide_mail(ah_call *c, ah_text text) {
   return (ah_text){out.at, out.size};
 }
 
-/* hide_cards replaces runs of 13 to 19 digits, between which may be single spaces or hyphens. */
+/* hide_cards replaces runs of 13 digits or more, between which may be single spaces or hyphens. */
 static ah_text hide_cards(ah_call *c, ah_text text) {
   ah_buffer out = {0};
   const char *rest = text.at, *end = text.at + text.size;
@@ -46,7 +46,7 @@ static ah_text hide_cards(ah_call *c, ah_text text) {
       p = next++;
       if (next < end && (*next == ' ' || *next == '-')) next++;
     }
-    if (digits < 13 || digits > 19) continue;
+    if (digits < 13) continue;
     ah_add(c, &out, rest, (uint32_t)(from - rest));
     ah_add_c(c, &out, "[card]");
     rest = p + 1;

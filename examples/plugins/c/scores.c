@@ -20,15 +20,19 @@ static void score(ah_call *c) {
 }
 
 static void scores(ah_call *c) {
-  ah_json found = ah_host(c, "kv.list", ah_raw(AH_JSON({"prefix": "score/", "values": true})));
   ah_buffer list = {0};
-  for (ah_iterator i = ah_iterate(ah_get(found, "entries")); ah_next_item(&i);) {
-    ah_text key = ah_string(c, ah_get(i.value, "key"));
-    ah_text player = {key.at + sizeof PREFIX - 1, key.size - (sizeof PREFIX - 1)};
-    ah_json entry = ah_make(c, AH_JSON({"player": %t, "score": %l}), player, number(ah_bytes(c, ah_get(i.value, "value"))));
-    ah_add_c(c, &list, list.size ? "," : "");
-    ah_add(c, &list, entry.at, entry.size);
-  }
+  ah_text next = ah_c("");
+  do { /* a page */
+    ah_json found = ah_host(c, "kv.list", ah_make(c, AH_JSON({"prefix": %s, "values": true, "after": %t}), PREFIX, next));
+    for (ah_iterator i = ah_iterate(ah_get(found, "entries")); ah_next_item(&i);) {
+      ah_text key = ah_string(c, ah_get(i.value, "key"));
+      ah_text player = {key.at + sizeof PREFIX - 1, key.size - (sizeof PREFIX - 1)};
+      ah_json entry = ah_make(c, AH_JSON({"player": %t, "score": %l}), player, number(ah_bytes(c, ah_get(i.value, "value"))));
+      ah_add_c(c, &list, list.size ? "," : "");
+      ah_add(c, &list, entry.at, entry.size);
+    }
+    next = ah_string(c, ah_get(found, "next"));
+  } while (next.at);
   ah_return(c, "[%j]", (ah_json){list.at ? list.at : "", list.size});
 }
 

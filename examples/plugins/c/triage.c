@@ -20,7 +20,7 @@ static void route(ah_call *c) {
   for (ah_iterator rule = ah_iterate(ah_get(c->config, "rules")); ah_next_item(&rule);) {
     for (ah_iterator i = ah_iterate(ah_get(rule.value, "words")); ah_next_item(&i);) {
       ah_text word = ah_string(c, i.value);
-      if (!word.at || !contains(question, word)) continue;
+      if (!word.at || !contains(question, lower(c, word))) continue;
       ah_route(c, ah_get_text(c, rule.value, "agent"));
       ah_reason(c, ah_format(c, "the question has the word \"%t\"", word));
       return;

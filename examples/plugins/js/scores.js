@@ -24,5 +24,12 @@ tool({
   name: "scores",
   description: "Lists the scores of all players.",
   annotations: { read_only: true },
-}, () => kv.list({ prefix: "score/", values: true }).entries
-  .map(({ key, value }) => ({ player: key.slice("score/".length), score: Number(value) })));
+}, () => {
+  const list = [];
+  for (let after; ;) {
+    const { entries, next } = kv.list({ prefix: "score/", after, values: true });
+    list.push(...entries.map(({ key, value }) => ({ player: key.slice("score/".length), score: Number(value) })));
+    if (next === undefined) return list;
+    after = next;
+  }
+});

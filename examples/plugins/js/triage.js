@@ -22,7 +22,7 @@ router({
   if (last) return; // the agent has answered: the run ends
   const question = input ? textOf(input).toLowerCase() : "";
   for (const { agent, words } of rules) {
-    const word = words.find((word) => question.includes(word));
+    const word = words.find((word) => question.includes(word.toLowerCase()));
     if (word !== undefined) return { next: [agent], reason: `the question has the word "${word}"` };
   }
   return { next: [otherwise], reason: "the question has no word of a rule" };

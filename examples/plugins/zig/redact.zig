@@ -46,7 +46,7 @@ fn hideMail(text: []const u8) ![]const u8 {
     return out.items;
 }
 
-/// Replaces numbers of 13 to 19 digits, between which may be single spaces or hyphens.
+/// Replaces numbers of 13 digits or more, between which may be single spaces or hyphens.
 fn hideCards(text: []const u8) ![]const u8 {
     var out: Text = .empty;
     var i: usize = 0;
@@ -60,7 +60,7 @@ fn hideCards(text: []const u8) ![]const u8 {
             next = if (end < text.len and (text[end] == ' ' or text[end] == '-')) end + 1 else end;
         }
         if (digits == 0) end = i + 1;
-        try out.appendSlice(agenthost.allocator, if (digits >= 13 and digits <= 19) "[card]" else text[i..end]);
+        try out.appendSlice(agenthost.allocator, if (digits >= 13) "[card]" else text[i..end]);
         i = end;
     }
     return out.items;

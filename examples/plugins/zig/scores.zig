@@ -11,6 +11,13 @@ const prefix = "score/";
 
 const Points = struct { player: []const u8, points: i32 };
 
+/// The schema of a type has no bounds; the host holds the arguments to this one.
+const points_schema =
+    \\{"type": "object", "additionalProperties": false, "required": ["player", "points"], "properties": {
+    \\  "player": {"type": "string", "minLength": 1, "maxLength": 100},
+    \\  "points": {"type": "integer", "minimum": -1000, "maximum": 1000}}}
+;
+
 const Score = struct { player: []const u8, score: i64 };
 
 fn number(text: []const u8) !i64 {
@@ -18,7 +25,6 @@ fn number(text: []const u8) !i64 {
 }
 
 fn score(_: *agenthost.Call, args: Points) !Score {
-    if (args.player.len == 0 or args.player.len > 400) return agenthost.fail(error.InvalidArgument, "A player's name has 1 to 400 bytes.", .{});
     const key = try agenthost.print(prefix ++ "{s}", .{args.player});
     const item = try kv.get(key);
     const total = args.points + if (item) |i| try number(i.value) else 0;
@@ -29,11 +35,15 @@ fn score(_: *agenthost.Call, args: Points) !Score {
 
 fn scores(_: *agenthost.Call) ![]const Score {
     var list: std.ArrayList(Score) = .empty;
-    for ((try kv.list(prefix, null)).keys) |key| {
-        const item = try kv.get(key) orelse continue;
-        try list.append(agenthost.allocator, .{ .player = key[prefix.len..], .score = try number(item.value) });
+    var after: ?[]const u8 = null;
+    while (true) {
+        const page = try kv.list(prefix, after);
+        for (page.keys) |key| {
+            const item = try kv.get(key) orelse continue;
+            try list.append(agenthost.allocator, .{ .player = key[prefix.len..], .score = try number(item.value) });
+        }
+        after = page.next orelse return list.items;
     }
-    return list.items;
 }
 
 comptime {
@@ -43,7 +53,7 @@ comptime {
         .description = "Keeps the scores of players.",
         .permissions = .{ .kv = .write },
         .tools = .{
-            agenthost.tool("score", "Adds points to a player's score.", .{}, score),
+            agenthost.tool("score", "Adds points to a player's score.", .{ .parameters = points_schema }, score),
             agenthost.tool("scores", "Lists the scores of all players.", .{ .read_only = true }, scores),
         },
     });

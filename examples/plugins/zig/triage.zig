@@ -17,7 +17,7 @@ fn route(r: *agenthost.Route) !void {
     const question = try std.ascii.allocLowerString(agenthost.allocator, said);
     for (config.rules) |rule| {
         for (rule.words) |word| {
-            if (std.mem.indexOf(u8, question, word) == null) continue;
+            if (std.mem.indexOf(u8, question, try std.ascii.allocLowerString(agenthost.allocator, word)) == null) continue;
             try r.next(rule.agent);
             return r.because(try agenthost.print("the question has the word \"{s}\"", .{word}));
         }

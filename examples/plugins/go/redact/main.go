@@ -61,7 +61,7 @@ func isDomain(b byte) bool { return isWord(b) || b == '.' || b == '-' }
 func isLocal(b byte) bool  { return isDomain(b) || b == '%' || b == '+' }
 func isDigit(b byte) bool  { return b >= '0' && b <= '9' }
 
-// hideCards replaces runs of 13 to 19 digits, between which may be single spaces or hyphens.
+// hideCards replaces runs of 13 digits or more, between which may be single spaces or hyphens.
 func hideCards(text string) string {
 	var out strings.Builder
 	for i := 0; i < len(text); {
@@ -78,7 +78,7 @@ func hideCards(text string) string {
 				next++
 			}
 		}
-		if digits >= 13 && digits <= 19 {
+		if digits >= 13 {
 			out.WriteString("[card]")
 		} else {
 			out.WriteString(text[i:end])

@@ -42,15 +42,20 @@ func score(c *pdk.Call) error {
 }
 
 func scores(c *pdk.Call) error {
-	items, _, err := pdk.KVList(pdk.KVQuery{Prefix: prefix, Values: true})
-	if err != nil {
-		return err
-	}
 	list := c.JSON().BeginArray()
-	for _, item := range items {
-		total, _ := strconv.ParseInt(string(item.Value), 10, 64) // score has written it
-		list.BeginObject().Key("player").Str(strings.TrimPrefix(item.Key, prefix)).Key("score").Int(total).EndObject()
+	for page := (pdk.KVQuery{Prefix: prefix, Values: true}); ; {
+		items, next, err := pdk.KVList(page)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			total, _ := strconv.ParseInt(string(item.Value), 10, 64) // score has written it
+			list.BeginObject().Key("player").Str(strings.TrimPrefix(item.Key, prefix)).Key("score").Int(total).EndObject()
+		}
+		if next == "" {
+			list.EndArray()
+			return nil
+		}
+		page.After = next
 	}
-	list.EndArray()
-	return nil
 }

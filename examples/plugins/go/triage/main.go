@@ -34,7 +34,7 @@ func route(r *pdk.Route) error {
 	for rule := range r.Config.Get("rules").Elements() {
 		agent, _ := rule.Get("agent").Str() // the host has checked the configuration
 		for word := range rule.Get("words").Elements() {
-			if word, ok := word.Str(); ok && strings.Contains(question, word) {
+			if word, ok := word.Str(); ok && strings.Contains(question, strings.ToLower(word)) {
 				r.Next(agent)
 				r.Reason(`the question has the word "` + word + `"`)
 				return nil

@@ -18,9 +18,6 @@ fn number(text: &[u8]) -> Result<i64> {
 }
 
 fn score(args: Score, _: &mut Call) -> Result<Json> {
-    if args.player.is_empty() || args.player.len() > 400 {
-        return Err(Error::invalid("A player's name has 1 to 400 bytes."));
-    }
     let key = format!("{PREFIX}{}", args.player);
     let (old, revision) = match kv::get(&key)? {
         Some(item) => (number(&item.value)?, item.revision),
@@ -32,19 +29,36 @@ fn score(args: Score, _: &mut Call) -> Result<Json> {
 }
 
 fn scores(_: Nothing, _: &mut Call) -> Result<Vec<Json>> {
-    let mut list = Vec::new();
-    for key in kv::list(PREFIX, None)?.0 {
-        if let Some(item) = kv::get(&key)? {
-            list.push(json!({"player": &key[PREFIX.len()..], "score": number(&item.value)?}));
+    let (mut list, mut after) = (Vec::new(), None);
+    loop {
+        let (keys, next) = kv::list(PREFIX, after.as_deref())?; // a page
+        for key in keys {
+            if let Some(item) = kv::get(&key)? {
+                list.push(json!({"player": &key[PREFIX.len()..], "score": number(&item.value)?}));
+            }
         }
+        if next.is_none() {
+            return Ok(list);
+        }
+        after = next;
     }
-    Ok(list)
+}
+
+/// The schema of a type has no bounds; the host holds the arguments to this one.
+fn score_schema() -> Json {
+    json!({
+        "type": "object", "additionalProperties": false, "required": ["player", "points"],
+        "properties": json!({
+            "player": json!({"type": "string", "minLength": 1, "maxLength": 100}),
+            "points": json!({"type": "integer", "minimum": -1000, "maximum": 1000})
+        })
+    })
 }
 
 plugin! {
     Plugin::new("scores", "1.0.0")
         .description("Keeps the scores of players.")
         .permissions(json!({"kv": "write"}))
-        .tool(Tool::new("score", "Adds points to a player's score."), score)
+        .tool(Tool::new("score", "Adds points to a player's score.").parameters(score_schema()), score)
         .tool(Tool::new("scores", "Lists the scores of all players.").read_only(), scores)
 }

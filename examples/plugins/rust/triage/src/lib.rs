@@ -21,7 +21,7 @@ fn route(r: &Route) -> Result<Next> {
     let config: Config = r.config()?;
     let question = r.input.as_ref().map_or_else(String::new, |m| m.text().to_ascii_lowercase());
     for rule in config.rules {
-        if let Some(word) = rule.words.iter().find(|word| question.contains(*word)) {
+        if let Some(word) = rule.words.iter().find(|word| question.contains(&word.to_ascii_lowercase())) {
             return Ok(Next::agent(rule.agent).because(format!("the question has the word \"{word}\"")));
         }
     }
