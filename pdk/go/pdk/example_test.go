@@ -143,6 +143,35 @@ func ExampleEmit() {
 	// [{progress {"done":1,"total":2}} {progress {"done":2,"total":2}}]
 }
 
+func ExampleCallTools() {
+	pdk.Tool("compare", "Compares prices.", "", func(c *pdk.Call) error {
+		answers, err := pdk.CallTools(
+			pdk.ToolRequest{Name: "price", Arguments: `{"item":"tea"}`},
+			pdk.ToolRequest{Name: "price", Arguments: `{"item":"gold"}`})
+		if err != nil {
+			return err
+		}
+		list := c.JSON().BeginArray()
+		for _, a := range answers {
+			if err := a.Err(); err != nil {
+				list.Str(err.Error())
+				continue
+			}
+			list.Raw(a.Content)
+		}
+		list.EndArray()
+		return nil
+	})
+
+	host := pdktest.Host{Ops: map[string]func(pdk.Raw) (pdk.Raw, *pdk.Error){
+		"tool.call": func(pdk.Raw) (pdk.Raw, *pdk.Error) {
+			return `{"results":[{"kind":"result","content":4.5},{"kind":"error","content":"Gold has no price.","is_error":true,"code":"not_found"}]}`, nil
+		},
+	}}
+	show(&host, "tool", `{"tool":"compare"}`)
+	// Output: {"content":[4.5,"not_found: Gold has no price."]}
+}
+
 func ExampleRaw() {
 	order := pdk.Raw(`{"id": 9007199254740993, "lines": [{"sku": "A-1", "n": 2}, {"sku": "B-7", "n": 1}]}`)
 	fmt.Println(order.Get("id"))

@@ -73,6 +73,39 @@ func TestCallToolsVectors(t *testing.T) {
 	})
 }
 
+func TestCallToolFailsAsTheToolHas(t *testing.T) {
+	for claim, row := range map[string]struct {
+		response pdk.Raw
+		content  pdk.Raw
+		want     *pdk.Error // nil: none
+	}{
+		"a result":                     {`{"results":[{"kind":"result","content":[1]}]}`, `[1]`, nil},
+		"a tool that failed":           {`{"results":[{"kind":"error","content":"Closed.","is_error":true,"code":"unavailable"}]}`, `"Closed."`, &pdk.Error{Code: pdk.Unavailable, Message: "Closed."}},
+		"a kind that it does not know": {`{"results":[{"kind":"later","content":{"x":1}}]}`, `{"x":1}`, &pdk.Error{Code: pdk.Internal, Message: `{"x":1}`}},
+		"no answer":                    {`{"results":[]}`, "", &pdk.Error{Code: pdk.Internal, Message: "the host answers 1 calls of tools with 0 results"}},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			var p pdk.Plugin
+			var content pdk.Raw
+			var failure error
+			p.Tool("f", "", "", func(*pdk.Call) error {
+				content, failure = pdk.CallTool("look", "")
+				return nil
+			})
+			host := pdktest.Host{Plugin: &p, Ops: map[string]func(pdk.Raw) (pdk.Raw, *pdk.Error){
+				"tool.call": func(pdk.Raw) (pdk.Raw, *pdk.Error) { return row.response, nil },
+			}}
+			if _, err := host.Call("tool", `{"tool":"f","arguments":{}}`); err != nil {
+				t.Fatal(err)
+			}
+			got, _ := failure.(*pdk.Error)
+			if content != row.content || (got == nil) != (row.want == nil) || got != nil && *got != *row.want {
+				t.Errorf("CallTool = %s, %v, want %s, %v", content, failure, row.content, row.want)
+			}
+		})
+	}
+}
+
 func TestCallToolsReadsAnUnknownKindAsAFailure(t *testing.T) {
 	_, answers := callsTools(t, []pdk.ToolRequest{{Name: "look"}}, `{"results":[{"kind":"later","content":1}]}`)
 	if len(answers) != 1 || !answers[0].Failed {
