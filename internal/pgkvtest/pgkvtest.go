@@ -38,6 +38,9 @@ func Server(t testing.TB) string {
 
 var schemas atomic.Int64
 
+// connectTimeout is how many seconds a busy machine has to connect to the server.
+const connectTimeout = "60"
+
 // Address returns the address of a store of the test's own, in a schema that is dropped
 // when the test ends.
 func Address(t testing.TB) string {
@@ -53,10 +56,11 @@ func Address(t testing.TB) string {
 		q := u.Query()
 		q.Set("schema", schema)
 		q.Set("application_name", schema)
+		q.Set("connect_timeout", connectTimeout)
 		u.RawQuery = q.Encode()
 		return u.String()
 	}
-	return strings.TrimSpace(server) + " schema=" + schema + " application_name=" + schema
+	return strings.TrimSpace(server) + " schema=" + schema + " application_name=" + schema + " connect_timeout=" + connectTimeout
 }
 
 // Open returns a store of the test's own, which is closed when the test ends.
@@ -74,8 +78,8 @@ func Open(t testing.TB, opts *pgkv.Options) *pgkv.Store {
 	return s
 }
 
-// OpenAt opens a store. On a busy machine a connection may take longer than a store waits
-// for it: it is tried again for a minute.
+// OpenAt opens a store. On a busy machine a connection may take longer than the options have
+// a store wait for it: it is tried again for a minute.
 func OpenAt(ctx context.Context, address string, opts *pgkv.Options) (*pgkv.Store, error) {
 	for limit := time.Now().Add(time.Minute); ; {
 		s, err := pgkv.Open(ctx, address, opts)
@@ -130,7 +134,7 @@ func URL(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("%s is not an address", Variable)
 	}
-	q := url.Values{}
+	q := url.Values{"connect_timeout": {connectTimeout}}
 	for key, value := range config.RuntimeParams {
 		q.Set(key, value)
 	}

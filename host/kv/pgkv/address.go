@@ -52,9 +52,6 @@ func parseAddress(address string, opts *Options) (*pgxpool.Config, string, error
 	if !strings.Contains(address, "pool_max_conns") {
 		config.MaxConns = DefaultConnections
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
 	if config.ConnConfig.ValidateConnect == nil && len(config.ConnConfig.Fallbacks) > 0 {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/pgkv"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
@@ -287,6 +288,20 @@ func TestADatabaseThatStaysAwayIsUnavailable(t *testing.T) {
 	defer cancel()
 	if _, err := s.Get(ctx, "acme", "k"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Get with a context that ends = %v", err)
+	}
+}
+
+func TestOpenTriesForTheConnectTimeoutOfTheAddress(t *testing.T) {
+	longtest.Need(t, "the database is away for longer than OpenPatience")
+	proxy, behind := newCutter(t, pgkvtest.Address(t))
+	proxy.setRefuse(true)
+	time.AfterFunc(pgkv.OpenPatience+time.Second, func() { proxy.setRefuse(false) })
+	s, err := pgkv.Open(t.Context(), behind+" connect_timeout=60", nil)
+	if err != nil {
+		t.Fatalf("Open = %v, want that it waits for the database", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -72,10 +72,10 @@ func (s *Store) repeat(ctx context.Context, fn func(context.Context) error) erro
 	}
 }
 
-// reach waits until the database answers, for [OpenPatience] or the store's patience, the
-// shorter of both. One attempt may take as long, and at least leastAttempt.
-func (s *Store) reach(ctx context.Context) error {
-	begun, patience := time.Now(), min(s.patience, OpenPatience)
+// reach waits until the database answers, for the patience. One attempt may take as long,
+// and at least leastAttempt.
+func (s *Store) reach(ctx context.Context, patience time.Duration) error {
+	begun := time.Now()
 	limit, cancel := context.WithTimeout(ctx, max(patience, leastAttempt))
 	defer cancel()
 	tries := &attempts{until: begun.Add(patience), pause: shortestPause}

@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,9 @@ const (
 	DefaultConnections = 8
 	// DefaultPatience is how long a call tries to reach the database.
 	DefaultPatience = 20 * time.Second
-	// OpenPatience is how long Open tries to reach the database, if Options.Patience is
-	// not shorter: a wrong address is more likely than an outage.
+	// OpenPatience is how long Open tries to reach the database, if the connect_timeout of
+	// the address is not longer and Options.Patience not shorter: a wrong address is more
+	// likely than an outage.
 	OpenPatience = 5 * time.Second
 	// DefaultStatementTimeout is after how long the database ends a statement.
 	DefaultStatementTimeout = 30 * time.Second
@@ -88,11 +90,12 @@ var _ kv.Driver = (*Store)(nil)
 // address but its host, port, user and database.
 //
 // The address may have what libpq understands, sslmode and sslrootcert among it, and
-// pool_max_conns, the most connections; "schema" names the schema of the tables.
+// pool_max_conns, the most connections; "schema" names the schema of the tables. A
+// connect_timeout longer than [OpenPatience] is how long Open tries.
 //
 // Errors: [kv.ErrInvalid] for an address that cannot be read, or a database that does
-// not exist; [kv.ErrUnavailable] if no server answers there within [OpenPatience] or
-// Options.Patience, the shorter of both;
+// not exist; [kv.ErrUnavailable] if no server answers there within that time, or
+// Options.Patience if that is shorter;
 // [kv.ErrDenied] if the server refuses the role, or the role lacks a right;
 // [kv.ErrReadOnly] if the database takes no writes; [kv.ErrFormat] if its tables are
 // those of a newer version, or of an older one that may not be migrated; [kv.ErrKey] if
@@ -110,6 +113,11 @@ func Open(ctx context.Context, address string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	where := placeOf(config.ConnConfig)
+	patience := max(OpenPatience, config.ConnConfig.ConnectTimeout)
+	if opts.Patience > 0 {
+		patience = min(patience, opts.Patience)
+	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open store at %s: %w", where, translate(err))
@@ -122,7 +130,7 @@ func Open(ctx context.Context, address string, opts *Options) (*Store, error) {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.watcher = newWatcher(s, config.ConnConfig, opts.PollInterval)
-	err = s.reach(ctx)
+	err = s.reach(ctx, patience)
 	if err == nil {
 		err = s.prepare(ctx, !opts.MigrationsDisabled)
 	}
