@@ -3,12 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/replay"
-	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/nested"
 )
 
@@ -88,7 +87,7 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 		return nil, Errorf(FailedPrecondition, "No tool may be called here.")
 	case tool == nil:
 		c.unknown = true
-		return nil, Errorf(NotFound, "There is no tool %q; %s.", c.part.Name, toolNames(tc.tools.specs))
+		return nil, toolfault.Unknown(c.part.Name, tc.tools.specs)
 	}
 	c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))
 	defer func() { c.attempt.steps.GiveUp(); c.attempt.State.view().EndCall() }()
@@ -123,15 +122,4 @@ func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*Too
 		err = tc.guardCall(ctx, tool.Name, func() error { return tc.applyOutput(c, out) })
 	}
 	return out, err
-}
-
-func toolNames(specs []llm.ToolSpec) string {
-	if len(specs) == 0 {
-		return "there are none"
-	}
-	names := make([]string, len(specs))
-	for i, s := range specs {
-		names[i] = s.Name
-	}
-	return "the tools are: " + strings.Join(names, ", ")
 }

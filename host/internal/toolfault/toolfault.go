@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/redact"
+	"github.com/agenthost/agenthost/host/llm"
 )
 
 // Sentence returns the text of a failure for a model. run names the run in the text of an
@@ -35,6 +37,19 @@ func Sentence(err error, run string) string {
 		return "The tool took too long."
 	}
 	return words(err.Error())
+}
+
+// Unknown returns the error of a call of a tool that is not among tools.
+func Unknown(name string, tools []llm.ToolSpec) error {
+	there := "there are none"
+	if len(tools) > 0 {
+		names := make([]string, len(tools))
+		for i, t := range tools {
+			names[i] = t.Name
+		}
+		there = "the tools are: " + strings.Join(names, ", ")
+	}
+	return fault.Errorf(fault.NotFound, "There is no tool %q; %s.", name, there)
 }
 
 func isA[E error](err error) bool {
