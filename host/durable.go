@@ -149,7 +149,7 @@ func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
 	if c.message != nil {
 		tc.nested.Drop(c.attempt.IdempotencyKey)
 	}
-	_ = tc.recorder.Commit(ctx, replay.Entry{In: tc.stepsIn, Call: step}) // the recorder keeps the failure
+	_ = tc.recorder.Commit(ctx, replay.Entry{In: tc.stepsIn, Call: step, Ended: c.attempt.State.view()}) // the recorder keeps the failure
 }
 
 // recordEnd notes the end of an agent's run.

@@ -166,7 +166,10 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 		return errors.Join(movedOn, r.journal.store().EndRun(ctx, ref, RunEnded, nil))
 	}
 	r.journal.startRecording(replay.NewRecorder(r.state.view(), r.journal.store(), ref, len(rec.Steps)))
-	return nil
+	if len(p.Undo) == 0 {
+		return nil
+	}
+	return patchAgain(r.state, rec.Run, p.Undo) // a change like others, for the journal and readers
 }
 
 // restoreBeginning takes over the content of the original request.
@@ -204,11 +207,18 @@ func (r *run) restoreState(raw json.RawMessage) error {
 	return nil
 }
 
+func patchAgain(state *State, run string, ops []PatchOp) error {
+	if err := state.view().PatchAgain(ops); err != nil {
+		return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", run, err)
+	}
+	return nil
+}
+
 // applyReplay puts the run where the steps end.
 func (r *run) applyReplay(p *replay.Run) error {
 	for _, ops := range p.Patches {
-		if err := r.state.view().PatchAgain(ops); err != nil {
-			return Errorf(DataLoss, "a change of the state of run %q cannot be made again: %w", r.scope.Run, err)
+		if err := patchAgain(r.state, r.scope.Run, ops); err != nil {
+			return err
 		}
 	}
 	r.state.view().TakeAllChanges()

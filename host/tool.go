@@ -93,9 +93,8 @@ type ToolOptions struct {
 	Calls []string
 
 	// OnlyCalls says that the tool has no effects but its calls: where its process
-	// ended it starts again, as if it were Idempotent, and no person is asked. Changes
-	// of the state that it made before a call are stored with that call, and would be
-	// made twice: such a tool changes the state after its last call, or not at all.
+	// ended it starts again, as if it were Idempotent, and no person is asked. Its
+	// changes of the state are taken back then.
 	OnlyCalls bool
 }
 

@@ -16,6 +16,17 @@ type differ struct {
 	read int // how many bytes of JSON may still be read
 }
 
+// DiffValues returns operations that turn one decoded document into another, which was
+// patched from it: see [Document.Diff].
+func DiffValues(before, after any) []Op {
+	var w differ
+	ops := w.diff("", 0, Optional{}, before, after)
+	if len(ops) > MaxPatchOps || w.work > maxPatchWork {
+		return []Op{replaceOp("", after)}
+	}
+	return ops
+}
+
 // diff returns the operations that turn before, the value at path, into after.
 func (w *differ) diff(path string, depth int, held Optional, before, after any) []Op {
 	if identical(before, after) {

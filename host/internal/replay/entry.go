@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/statedoc"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runlog"
 )
@@ -14,10 +15,13 @@ import (
 // Version is the version of checkpoints and journal records.
 const Version = 1
 
-// Entry is one step of a run in the journal: State and In beside one of the rest.
+// Entry is one step of a run in the journal: State, Undo and In beside one of the rest.
 type Entry struct {
 	In    string       `json:"in,omitempty"`    // the key of the call whose agent takes the step
 	State []jsondoc.Op `json:"state,omitempty"` // the changes of the state since the last step
+	Undo  []jsondoc.Op `json:"undo,omitempty"`  // undoes those of calls without an outcome, if no step follows
+
+	Ended *statedoc.View `json:"-"` // the state of the call whose outcome the step is, if it is one
 
 	Begin  *Begin      `json:"begin,omitempty"` // the first
 	Route  *RouteStep  `json:"route,omitempty"`

@@ -47,7 +47,7 @@ func (w *Recorder) Note(e Entry) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e.State = w.state.TakeUnsaved()
+	e.State, e.Undo = w.state.TakeUnsaved(e.Ended)
 	raw, err := json.Marshal(e)
 	if err != nil {
 		w.keepFailure(fault.Errorf(fault.Internal, "write down a step of run %q: %w", w.ref.Run, err))

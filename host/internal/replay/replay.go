@@ -31,7 +31,8 @@ type Run struct {
 	Nested     map[string][]*NestedCall // calls that tools have made, by the key of the caller
 	Named      map[string]*NamedStep
 	Patches    [][]jsondoc.Op
-	Waiting    []*OpenCall // of an agent's run that has ended
+	Undo       []jsondoc.Op // behind Patches: undoes the changes of calls that are made again
+	Waiting    []*OpenCall  // of an agent's run that has ended
 	End        *EndStep
 }
 
@@ -73,6 +74,7 @@ func (p *Run) apply(i int, e *Entry, run string) error {
 	if (i == 0) != (e.Begin != nil) {
 		return fmt.Errorf("it is not where a beginning is")
 	}
+	p.Undo = e.Undo
 	if len(e.State) > 0 {
 		p.Patches = append(p.Patches, e.State)
 	}

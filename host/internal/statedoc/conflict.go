@@ -19,7 +19,11 @@ func (v *View) ForCall(changed func(revision int64)) *View {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls++
-	return &View{shared: v.shared, seen: v.revision, base: v.doc, changed: changed, undo: &undoLog{}}
+	call := &View{shared: v.shared, seen: v.revision, base: v.doc, changed: changed, undo: &undoLog{}}
+	if v.journaled {
+		v.unsettled = append(v.unsettled, call)
+	}
+	return call
 }
 
 // ForHooks returns a view for the hooks around a call, from the view of the call.
@@ -35,7 +39,13 @@ func (v *View) ForHooks() *View {
 func (v *View) EndCall() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.calls--; v.calls == 0 {
+	v.calls--
+	v.forgetChanges()
+}
+
+// forgetChanges forgets the changes if no call needs them any more.
+func (v *View) forgetChanges() {
+	if v.calls == 0 && len(v.unsettled) == 0 {
 		v.changes = nil
 	}
 }
@@ -55,7 +65,7 @@ type change struct {
 // remember records the places that ops change, if a call may have to know. doc is
 // the document before.
 func (v *View) remember(doc any, ops []jsondoc.Op) {
-	if v.calls == 0 {
+	if v.calls == 0 && len(v.unsettled) == 0 {
 		return
 	}
 	for _, f := range footprints(doc, ops) {

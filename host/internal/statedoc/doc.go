@@ -10,6 +10,7 @@
 // has seen: [View.PatchSeen] refuses operations at a place that another writer has
 // changed since. It also knows the changes of its call: [View.TakeBack] undoes them
 // when the call fails, and keeps the changes of other writers.
+// [View.TakeUnsaved] knows how to undo those of calls that a process does not finish.
 //
 // Changes come out a second time for the code that sends and stores them:
 // [View.TakeChanges] returns those that no event has sent, by revision, and

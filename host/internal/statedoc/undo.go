@@ -1,6 +1,7 @@
 package statedoc
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
@@ -61,7 +62,10 @@ func (v *View) TakeBack() {
 			return nil
 		}
 		v.undo = &undoLog{}
-		defer func() { v.closed = true }()
+		defer func() {
+			v.closed = true
+			v.settle()
+		}()
 		defer v.markTakenBack()
 		switch {
 		case !log.begun:
@@ -74,7 +78,7 @@ func (v *View) TakeBack() {
 		p := jsondoc.Patcher{Doc: v.doc}
 		var ops []jsondoc.Op
 		for _, u := range slices.Backward(log.changes) {
-			if by := v.setSince(&u); by != nil {
+			if by := v.setSince(&u, func(by *View) bool { return by == v }); by != nil {
 				by.undo.inherit(u)
 				continue
 			}
@@ -96,9 +100,48 @@ func (v *View) changedByOthers(since int64) bool {
 	return v.forgotten > since || slices.ContainsFunc(v.changes, func(c change) bool { return c.by != v && c.revision > since })
 }
 
+// settle says that the changes of a call are no longer to be undone when the process ends.
+func (v *View) settle() {
+	v.unsettled = slices.DeleteFunc(v.unsettled, func(call *View) bool { return call == v })
+	v.forgetChanges()
+}
+
+// undoUnsettled returns the operations that undo the changes of unsettled calls together, and
+// keep those of other writers, as TakeBack does. nil if the document would not fit without them.
+func (v *View) undoUnsettled() []jsondoc.Op {
+	var changes []undoEntry
+	for _, call := range v.unsettled {
+		switch log := call.undo; {
+		case !log.full:
+			changes = append(changes, log.changes...)
+		case call.changedByOthers(log.revision):
+			return nil
+		default:
+			return jsondoc.DiffValues(v.doc, log.doc)
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(changes, func(a, b undoEntry) int { return cmp.Compare(a.revision, b.revision) })
+	p := jsondoc.Patcher{Doc: v.doc}
+	for _, u := range slices.Backward(changes) {
+		if v.setSince(&u, func(by *View) bool { return slices.Contains(v.unsettled, by) }) != nil {
+			continue
+		}
+		if op, ok := p.Inverse(&u.undo); ok {
+			_ = p.ApplyOne(op) // one that does not apply any more is left out
+		}
+	}
+	if v.checkSize(v.size+p.Growth) != nil || v.checkFit(p.Doc) != nil {
+		return nil
+	}
+	return jsondoc.DiffValues(v.doc, p.Doc)
+}
+
 // setSince returns the other call that was the last to set the value at the place of
-// a change, perhaps to the same value; nil if no other has.
-func (v *View) setSince(u *undoEntry) *View {
+// a change, perhaps to the same value; nil if no other has. own says which are no others.
+func (v *View) setSince(u *undoEntry, own func(by *View) bool) *View {
 	if !u.undo.OfValue() {
 		return nil
 	}
@@ -106,7 +149,7 @@ func (v *View) setSince(u *undoEntry) *View {
 		if c.revision <= u.revision {
 			break
 		}
-		if c.by != v && !c.takenBack && c.kind == changesValue && (within(u.undo.Path, c.path) || within(c.path, u.undo.Path)) {
+		if !own(c.by) && !c.takenBack && c.kind == changesValue && (within(u.undo.Path, c.path) || within(c.path, u.undo.Path)) {
 			return c.by
 		}
 	}

@@ -142,3 +142,76 @@ func TestTakingBackLeavesWhatAnotherHasSetToo(t *testing.T) {
 		})
 	}
 }
+
+// Whatever patches a call has made when a journal takes the changes: with their undo another
+// process has the document as the other writers have made it, and without it the document.
+func TestUnsavedChangesComeWithTheUndoOfCallsWithoutAnOutcome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		begin := func() *View {
+			s, err := read(undoDocument)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s, without, stored := begin(), begin(), begin()
+		s.KeepUnsaved()
+		mine, other := s.ForCall(nil), s.ForCall(nil)
+		_, _ = s.TakeUnsaved(other) // its changes need no undo
+		for range rapid.IntRange(1, 12).Draw(t, "patches") {
+			if rapid.IntRange(0, 2).Draw(t, "whose") > 0 {
+				_ = mine.Patch(rapid.SliceOfN(undoOps("/mine"), 1, 4).Draw(t, "mine")) // all of it or nothing
+			} else {
+				ops := rapid.SliceOfN(undoOps("/other"), 1, 4).Draw(t, "other")
+				_, _ = other.Patch(ops), without.Patch(ops)
+			}
+			ops, undo := s.TakeUnsaved(nil)
+			if err := stored.PatchAgain(ops); err != nil || !jsondoc.Equal(stored.doc, s.doc) {
+				t.Fatalf("the changes lead to %s, %v; want %s", stored.json(), err, s.json())
+			}
+			next := &View{shared: &shared{limit: s.limit, doc: stored.doc, size: stored.size}}
+			if err := next.PatchAgain(undo); err != nil || !jsondoc.Equal(next.doc, without.doc) {
+				t.Fatalf("the undo %v of %s leads to %s, %v; want %s", undo, s.json(), next.json(), err, without.json())
+			}
+		}
+		if _, undo := s.TakeUnsaved(mine); len(undo) > 0 {
+			t.Errorf("the changes of a call with an outcome are undone by %v", undo)
+		}
+	})
+}
+
+// Calls at the same time, of which the one that began later has its outcome first.
+func TestTheUndoKeepsWhatACallWithAnOutcomeHasMade(t *testing.T) {
+	for name, c := range map[string]struct{ first, second, third, want string }{
+		"beside":              {`{"op":"add","path":"/a","value":1}`, `{"op":"add","path":"/b","value":2}`, `{"op":"add","path":"/c","value":3}`, `{"b":2,"l":[]}`},
+		"over the other's":    {`{"op":"add","path":"/a","value":1}`, `{"op":"replace","path":"/a","value":2}`, `{"op":"add","path":"/c","value":3}`, `{"a":2,"l":[]}`},
+		"in the same list":    {`{"op":"add","path":"/l/-","value":1}`, `{"op":"add","path":"/l/-","value":2}`, `{"op":"add","path":"/l/-","value":3}`, `{"l":[2]}`},
+		"of the same place":   {`{"op":"add","path":"/a","value":1}`, `{"op":"add","path":"/b","value":2}`, `{"op":"replace","path":"/a","value":3}`, `{"b":2,"l":[]}`},
+		"before the other is": {`{"op":"add","path":"/a","value":{}}`, `{"op":"add","path":"/a/b","value":2}`, `{"op":"add","path":"/c","value":3}`, `{"a":{"b":2},"l":[]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := read(`{"l":[]}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.KeepUnsaved()
+			open, ended, alsoOpen := s.ForCall(nil), s.ForCall(nil), s.ForCall(nil)
+			for i, v := range []*View{open, ended, alsoOpen} {
+				var op jsondoc.Op
+				if err := json.Unmarshal([]byte([]string{c.first, c.second, c.third}[i]), &op); err != nil {
+					t.Fatal(err)
+				}
+				if err := v.Patch([]jsondoc.Op{op}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 3 {
+				open.EndCall() // no call is in progress, and two have no outcome
+			}
+			_, undo := s.TakeUnsaved(ended)
+			if err := s.PatchAgain(undo); err != nil || string(s.json()) != c.want {
+				t.Errorf("the undo %v leads to %s, %v; want %s", undo, s.json(), err, c.want)
+			}
+		})
+	}
+}

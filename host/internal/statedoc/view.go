@@ -42,6 +42,7 @@ type shared struct {
 	calls     int           // in progress
 	changes   []change      // made while calls were in progress
 	forgotten int64         // changes up to this revision are not remembered
+	unsettled []*View       // of calls whose outcome no journal has, if journaled
 }
 
 // New returns a view of a new document, which owns the members. Code
@@ -339,9 +340,14 @@ func (v *View) KeepUnsaved() {
 }
 
 // TakeUnsaved returns operations that lead from the document at its last call to the
-// present one.
-func (v *View) TakeUnsaved() []jsondoc.Op {
+// present one, and those that lead from there to the document without the changes of calls
+// whose outcome the journal does not have: when the process ends they are made again. The
+// journal has that of the call with the view ended, which may be nil, from here on.
+func (v *View) TakeUnsaved(ended *View) (ops, undo []jsondoc.Op) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.unsaved.take()
+	if ended != nil {
+		ended.settle()
+	}
+	return v.unsaved.take(), v.undoUnsettled()
 }
