@@ -38,7 +38,7 @@ type Hooks struct {
 	ToolStart func(ctx context.Context, at *ToolStartHook) error
 
 	// ToolEnd is called after each call of a tool that has run, also after a failed
-	// one.
+	// one. One that waits for the answer to a nested call has not: it starts again.
 	ToolEnd func(ctx context.Context, at *ToolEndHook) error
 
 	// Finish is called when the agent has said everything. It is not called for a

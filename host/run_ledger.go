@@ -112,6 +112,18 @@ func (l *runLedger) admitToolCalls(ctx context.Context, n int) error {
 	return l.record.ReserveTools(ctx, n)
 }
 
+// admitNestedCalls fails if tools may not call n more tools, and counts none of them then.
+func (l *runLedger) admitNestedCalls(ctx context.Context, n int) error {
+	if err := l.checkLeft(); err != nil {
+		return err
+	}
+	err := l.admitToolCalls(ctx, n)
+	if err != nil {
+		l.spent.toolCalls.Add(-int64(n))
+	}
+	return err
+}
+
 // addCost adds the usage of sandboxed code.
 func (l *runLedger) addCost(c *Cost) {
 	l.cost.Add(c)

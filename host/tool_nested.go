@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/nesting"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/llm"
@@ -58,10 +59,11 @@ type callMaker interface {
 
 // nestedCalls are the calls that one attempt of a call makes of other tools.
 type nestedCalls struct {
-	calls  *toolCalls
-	call   *toolCall // that makes them
-	key    string
-	caller *nesting.Caller
+	calls   *toolCalls
+	call    *toolCall // that makes them
+	attempt *Call     // of it
+	key     string
+	caller  *nesting.Caller
 }
 
 // timeCall returns the context of an attempt, which ends after a time.
@@ -70,7 +72,7 @@ func (tc *toolCalls) timeCall(ctx context.Context, tool *Tool, c *toolCall) (con
 	if len(tool.ways.calls) == 0 {
 		return context.WithTimeout(ctx, timeout)
 	}
-	n := &nestedCalls{calls: tc, call: c, key: c.attempt.IdempotencyKey, caller: nesting.New(ctx, timeout, tool.Name, tool.ways.calls, c.around())}
+	n := &nestedCalls{calls: tc, call: c, attempt: c.attempt, key: c.attempt.IdempotencyKey, caller: nesting.New(ctx, timeout, tool.Name, tool.ways.calls, c.around())}
 	c.attempt.nest = n
 	return n.caller.Context(), n.caller.End
 }
@@ -85,6 +87,8 @@ func (n *nestedCalls) callTools(ctx context.Context, calls []nested.Call) ([]nes
 		return nil, err
 	}
 	defer finish()
+	ctx, leave := n.caller.Within(ctx)
+	defer leave()
 	made, err := n.admitCalls(ctx, at, own)
 	if err != nil {
 		return nil, err
@@ -96,44 +100,29 @@ func (n *nestedCalls) callTools(ctx context.Context, calls []nested.Call) ([]nes
 // admitCalls makes the calls of a list, in the run's goroutine, and asks whether they may
 // run.
 func (n *nestedCalls) admitCalls(ctx context.Context, at int, calls []nested.Call) ([]*toolCall, error) {
-	type admitted struct {
-		calls []*toolCall
-		err   error
-	}
-	answer := make(chan admitted, 1) // which may come after the caller's context has ended
-	if err := n.call.batch.Do(ctx, func() { made, err := n.makeCalls(ctx, at, calls); answer <- admitted{made, err} }); err != nil {
-		return nil, err
-	}
-	a := <-answer
-	n.caller.Admit(len(calls), a.err)
-	return a.calls, a.err
+	made, err := callbatch.Ask(ctx, n.call.batch, func() ([]*toolCall, error) { return n.makeCalls(ctx, at, calls) })
+	n.caller.Admit(len(calls), err)
+	return made, err
 }
 
 func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call) ([]*toolCall, error) {
-	tc, kept, more := n.calls, make([]*replay.NestedCall, len(calls)), 0
-	for i := range calls {
-		var err error
-		if kept[i], err = tc.nested.Find(n.key, at+i, &calls[i]); err != nil {
-			return nil, wrapError(err, "tool %s", n.call.part.Name)
-		}
-		if kept[i] == nil {
-			more++
+	tc := n.calls
+	if n.caller.Over() { // while the list waited for the run's goroutine
+		return nil, callbatch.ErrCallEnded()
+	}
+	kept, more, err := tc.nested.Reach(n.key, at, calls)
+	if CodeOf(err) == Conflict {
+		return nil, wrapError(err, "tool %s", n.call.part.Name)
+	}
+	if err == nil && len(more) > 0 {
+		if err = tc.ledger.admitNestedCalls(ctx, len(more)); err != nil {
+			tc.nested.Remove(n.key, more)
 		}
 	}
-	if more > 0 {
-		if err := tc.ledger.checkLeft(); err != nil {
-			return nil, err
-		}
-		err := tc.ledger.admitToolCalls(ctx, more)
-		if err == nil {
-			err = tc.nested.Add(n.key, at, calls, kept)
-		}
-		if err != nil { // none of them runs
-			tc.ledger.spent.toolCalls.Add(-int64(more))
-			return nil, err
-		}
+	if err != nil { // none of them runs
+		return nil, err
 	}
-	made, soFar, before := make([]*toolCall, len(calls)), n.call.attempt.SoFar, n.call.attempt.Artifacts()
+	made, soFar, before := make([]*toolCall, len(calls)), n.attempt.SoFar, n.attempt.Artifacts()
 	for i := range calls {
 		ending := "/" + strconv.Itoa(at+i)
 		part := &ToolCall{ID: n.call.part.ID + ending, Name: calls[i].Name, Arguments: calls[i].Arguments}
@@ -204,7 +193,7 @@ func (n *nestedCalls) answersOf(calls []*toolCall) ([]nested.Answer, error) {
 			}
 			if c.replayed { // another process made them, and may have sent their events
 				for _, a := range done.Artifacts {
-					n.call.attempt.tellArtifact(a)
+					n.attempt.tellArtifact(a)
 				}
 			}
 		}

@@ -633,7 +633,8 @@ func TestNestedListsThatAreRefusedAreNotCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
-			s.opts.Limits = c.limits
+			var reserved int
+			s.opts.Limits, s.opts.Ledger = c.limits, reserving{&hosttest.Ledger{}, &reserved}
 			var refused error
 			var got string
 			if _, err := s.run(s.agent(func(ctx context.Context, call *host.Call) (string, error) {
@@ -647,8 +648,31 @@ func TestNestedListsThatAreRefusedAreNotCounted(t *testing.T) {
 			if want := "error unavailable \"The shop is closed.\"\nresult \"order 2\""; host.CodeOf(refused) != host.ResourceExhausted || got != want {
 				t.Errorf("the list is refused with %v, and a shorter one answered\n%s\nwant\n%s", refused, got, want)
 			}
+			if reserved != 3 {
+				t.Errorf("the tenant's record has %d calls, want the script and its two", reserved)
+			}
 		})
 	}
+}
+
+// reserving is a ledger that counts the calls of tools.
+type reserving struct {
+	host.Ledger
+	tools *int
+}
+
+func (l reserving) OpenRun(scope host.Scope, key string) host.UsageRecord {
+	return reservingRecord{l.Ledger.OpenRun(scope, key), l.tools}
+}
+
+type reservingRecord struct {
+	host.UsageRecord
+	tools *int
+}
+
+func (r reservingRecord) ReserveTools(_ context.Context, n int) error {
+	*r.tools += n
+	return nil
 }
 
 // A caller that starts again has the arguments that a person gave it.
@@ -680,5 +704,110 @@ func TestNestedCallsThatAskKeepTheArgumentsThatAPersonGaveTheCaller(t *testing.T
 		if !slices.Equal(amounts, []int{10, 10}) {
 			t.Errorf("durable %v: it ran with %v, want the person's 10 each time", durable, amounts)
 		}
+	}
+}
+
+// A process is killed behind each commit of a durable run: what a caller changes in the state,
+// before its calls and between them, is changed once.
+func TestNestedCallersThatStartAgainChangeTheStateOnce(t *testing.T) {
+	for lives := 1; ; lives++ {
+		s := newShop(t)
+		s.tools = append(s.tools, host.NewTool("book", "", func(_ context.Context, call *host.Call, in struct {
+			Order int `json:"order"`
+		}) (string, error) {
+			return "booked", host.UpdateState(call.State, func(s *struct {
+				Booked []int `json:"booked"`
+			}) error {
+				s.Booked = append(s.Booked, in.Order)
+				return nil
+			})
+		}, &host.ToolOptions{Idempotent: true}))
+		visit := func(call *host.Call) error {
+			return host.UpdateState(call.State, func(s *struct {
+				Visits int `json:"visits"`
+			}) error {
+				s.Visits++
+				return nil
+			})
+		}
+		agent := s.agent(func(ctx context.Context, call *host.Call) (string, error) {
+			for i := range 3 {
+				if err := visit(call); err != nil {
+					return "", err
+				}
+				if _, err := call.CallTools(ctx, listOf(fmt.Sprintf(`book {"order":%d}`, i))); err != nil {
+					return "", err
+				}
+			}
+			return "visited", visit(call)
+		}, host.ToolOptions{OnlyCalls: true})
+		s.opts.Journal = &mortal{s.journal, lives}
+		r, err := s.run(agent, &host.Request{Run: "r1", Thread: "T1", Text: "go", Durable: true})
+		survived := err == nil
+		for again := 1; err != nil && again < 20; again++ { // the next process is killed as well, a commit later each time
+			s.opts.Journal = &mortal{s.journal, again}
+			r, err = s.resumeAfterKill(agent)
+		}
+		if err != nil {
+			t.Fatalf("killed behind commit %d: %v", lives, err)
+		}
+		if got, want := string(r.State), `{"booked":[0,1,2],"visits":4}`; got != want || answerOf(r) != "visited" {
+			t.Errorf("killed behind commit %d: the state is %s, want %s; the script says %q", lives, got, want, answerOf(r))
+		}
+		if survived {
+			if lives < 6 {
+				t.Errorf("the run has only %d commits", lives)
+			}
+			return
+		}
+	}
+}
+
+// A tool may call others with a context that outlives its own.
+func TestNestedCallsEndWithTheRunOfTheirCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var took time.Duration
+		slow := host.NewTool("slow", "", func(ctx context.Context, _ *host.Call, _ struct{}) (string, error) {
+			<-ctx.Done()
+			took = time.Since(began)
+			return "", ctx.Err()
+		}, nil)
+		script := host.NewTool("script", "", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
+			_, err := call.CallTools(context.WithoutCancel(ctx), listOf("slow"))
+			return "", err
+		}, &host.ToolOptions{Calls: []string{"slow"}})
+		agent := newAgent(t, &host.AgentOptions{Tools: []*host.Tool{slow, script}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := newHost(t, &host.Options{Model: hosttest.NewModel(hosttest.Call("script", "{}"))}).Run(ctx, agent, &host.Request{Text: "go"})
+		synctest.Wait()
+		if host.CodeOf(err) != host.DeadlineExceeded || took != time.Second {
+			t.Errorf("Run = %v; the nested call ended after %s, want the second of the run", err, took)
+		}
+	})
+}
+
+func TestToolEndIsCalledOnceForACallerThatWaited(t *testing.T) {
+	s := newShop(t)
+	ended := 0
+	script := host.NewTool("script", "", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
+		answers, err := call.CallTools(ctx, listOf("asks"))
+		return told(answers), err
+	}, &host.ToolOptions{Calls: []string{"asks"}})
+	agent := newAgent(t, &host.AgentOptions{Tools: append(slices.Clone(s.tools), script), Hooks: host.Hooks{
+		ToolEnd: func(_ context.Context, at *host.ToolEndHook) error {
+			if at.Tool == "script" {
+				ended++
+			}
+			return nil
+		}}})
+	r, err := s.run(agent, &host.Request{})
+	if err != nil || r.FinishReason != chat.FinishInterrupted || ended != 0 {
+		t.Fatalf("Run = %+v, %v; ToolEnd was called %d times for a tool that waits", r, err, ended)
+	}
+	_, err = s.run(agent, &host.Request{Resume: r.Run, Answers: []host.Answer{{Question: r.Questions[0].ID, Decision: host.Reply, Value: json.RawMessage(`1`)}}})
+	if err != nil || ended != 1 {
+		t.Errorf("Run = %v; ToolEnd was called %d times", err, ended)
 	}
 }

@@ -116,7 +116,9 @@ func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*Too
 		}
 		started := time.Now()
 		out, err = tc.runAttempts(ctx, tool, c)
-		out, err = tc.hookToolEnd(ctx, c, time.Since(started), out, err)
+		if !c.asksNested() { // it has not run yet, and starts again
+			out, err = tc.hookToolEnd(ctx, c, time.Since(started), out, err)
+		}
 	}
 	if err == nil { // a part that is nil, say, must not end the process
 		err = tc.guardCall(ctx, tool.Name, func() error { return tc.applyOutput(c, out) })

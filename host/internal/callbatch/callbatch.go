@@ -135,6 +135,23 @@ func (b *Batch) Do(ctx context.Context, fn func()) error {
 	}
 }
 
+// Ask is [Batch.Do] for a function that answers.
+func Ask[T any](ctx context.Context, b *Batch, fn func() (T, error)) (answer T, err error) {
+	type result struct {
+		answer T
+		err    error
+	}
+	results := make(chan result, 1) // fn may run after ctx has ended
+	if err := b.Do(ctx, func() {
+		a, err := fn()
+		results <- result{a, err}
+	}); err != nil {
+		return answer, err
+	}
+	r := <-results
+	return r.answer, r.err
+}
+
 // Run does the job, in the reader's goroutine.
 func (j *Job) Run() {
 	defer close(j.done)

@@ -51,6 +51,17 @@ func New(ctx context.Context, timeout time.Duration, tool string, names []string
 // Context returns the context of the attempt.
 func (c *Caller) Context() context.Context { return c.ctx }
 
+// Within returns ctx with its values for a list of calls. It ends with the attempt, whose
+// tool may have made ctx of another lifetime, and with leave.
+func (c *Caller) Within(ctx context.Context) (within context.Context, leave context.CancelFunc) {
+	within, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { end(context.Cause(c.ctx)) })
+	return within, func() {
+		stop()
+		end(nil)
+	}
+}
+
 // Depth returns how deep the caller's calls are nested, from 0.
 func (c *Caller) Depth() int { return len(c.chain) - 1 }
 

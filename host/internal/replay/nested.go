@@ -72,11 +72,55 @@ func (n *NestedCall) size() int {
 	return size
 }
 
-// Find returns the call at a position that a caller has reached before, nil at one that it
-// has not. Code conflict if it made another call there.
-func (s *Nested) Find(key string, at int, c *nested.Call) (*NestedCall, error) {
+// Reach returns the calls of a list at their positions. It adds those that the caller has
+// not reached before, all or none; more are their positions. Code conflict if the caller has
+// made another call at one of them, resource_exhausted if the run would keep too many, or too
+// large ones.
+func (s *Nested) Reach(key string, at int, calls []nested.Call) (kept []*NestedCall, more []int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	kept, size := make([]*NestedCall, len(calls)), 0
+	for i := range calls {
+		if kept[i], err = s.find(key, at+i, &calls[i]); err != nil {
+			return nil, nil, err
+		}
+		if kept[i] == nil {
+			kept[i] = &NestedCall{Name: calls[i].Name, Arguments: calls[i].Arguments}
+			more, size = append(more, at+i), size+kept[i].size()
+		}
+	}
+	if s.calls+len(more) > nested.MaxRunCalls || s.bytes+size > nested.MaxRunBytes {
+		return nil, nil, fault.Errorf(fault.ResourceExhausted, "the tools of the run have made %d calls of others, of %d bytes, and make %d more, of %d bytes: there may be %d, of %d bytes",
+			s.calls, s.bytes, len(more), size, nested.MaxRunCalls, nested.MaxRunBytes)
+	}
+	s.calls, s.bytes = s.calls+len(more), s.bytes+size
+	for _, i := range more {
+		s.byKey[key] = putNested(s.byKey[key], i, kept[i-at])
+	}
+	return kept, more, nil
+}
+
+// Remove takes back that Reach has added calls at positions, of which none has run.
+func (s *Nested) Remove(key string, positions []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.byKey[key]
+	for _, i := range positions {
+		s.calls--
+		s.bytes -= list[i].size()
+		list[i] = nil
+	}
+	for len(list) > 0 && list[len(list)-1] == nil {
+		list = list[:len(list)-1]
+	}
+	if s.byKey[key] = list; len(list) == 0 {
+		delete(s.byKey, key)
+	}
+}
+
+// find returns the call at a position that a caller has reached before, nil at one that it
+// has not. s.mu is held.
+func (s *Nested) find(key string, at int, c *nested.Call) (*NestedCall, error) {
 	list := s.byKey[key]
 	if at >= len(list) || list[at] == nil {
 		return nil, nil
@@ -98,32 +142,6 @@ func sameJSON(a, b json.RawMessage) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-// Add adds those of a list of calls that their caller has not reached before, where kept is
-// nil, and puts them there: all or none. Code resource_exhausted if the run keeps too many,
-// or too large ones.
-func (s *Nested) Add(key string, at int, calls []nested.Call, kept []*NestedCall) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	more, size := 0, 0
-	for i := range calls {
-		if kept[i] == nil {
-			more, size = more+1, size+len(calls[i].Arguments)
-		}
-	}
-	if s.calls+more > nested.MaxRunCalls || s.bytes+size > nested.MaxRunBytes {
-		return fault.Errorf(fault.ResourceExhausted, "the tools of the run have made %d calls of others, of %d bytes, and make %d more, of %d bytes: there may be %d, of %d bytes",
-			s.calls, s.bytes, more, size, nested.MaxRunCalls, nested.MaxRunBytes)
-	}
-	s.calls, s.bytes = s.calls+more, s.bytes+size
-	for i := range calls {
-		if kept[i] == nil {
-			kept[i] = &NestedCall{Name: calls[i].Name, Arguments: calls[i].Arguments}
-			s.byKey[key] = putNested(s.byKey[key], at+i, kept[i])
-		}
-	}
-	return nil
 }
 
 // putNested puts a call at a position, also one behind a gap: the calls of a list end in
@@ -175,16 +193,16 @@ func (s *Nested) Has(key string) bool {
 	return len(s.byKey[key]) > 0
 }
 
-// Kept returns the calls of a caller that waits, for a checkpoint. via is the id of its
-// call, which leads to the questions behind it. apply is called for the outcomes whose
+// Kept returns the calls of a caller that waits, for a checkpoint: one without a name stands
+// where there is none. via is the id of its call, which leads to the questions behind it. apply is called for the outcomes whose
 // effects on the run are still to be made.
 func (s *Nested) Kept(key, via string, apply func(*CallDone)) []*NestedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var kept []*NestedCall
 	for _, n := range s.byKey[key] {
-		if n == nil { // the caller has not got there again
-			break
+		if n == nil { // the caller has not got there again, but behind it
+			n = &NestedCall{}
 		}
 		if n.Done != nil && !n.Applied {
 			n.Applied = true
@@ -217,14 +235,15 @@ func AddNested(byKey map[string][]*NestedCall, calls []*OpenCall) {
 		if call.Inside != nil {
 			AddNested(byKey, call.Inside.Calls)
 		}
-		for _, n := range call.Nested {
+		for i, n := range call.Nested {
+			if n.Name == "" {
+				continue
+			}
 			n.Applied = n.Done != nil
+			byKey[call.Key] = putNested(byKey[call.Key], i, n)
 			if n.Open != nil {
 				AddNested(byKey, []*OpenCall{n.Open})
 			}
-		}
-		if len(call.Nested) > 0 {
-			byKey[call.Key] = call.Nested
 		}
 	}
 }

@@ -8,10 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
+	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/runlog"
 )
 
@@ -152,4 +154,43 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("Read of %q, %q: %+v, %v", first, second, run, err)
 		}
 	})
+}
+
+// A run is killed when the second of two calls is done, and is interrupted before its caller
+// gets there again.
+func TestNestedCallsBehindAGapAreKept(t *testing.T) {
+	done := &replay.CallDone{Message: chat.NewMessage(chat.ToolRole, &chat.ToolResult{ID: "c/1", Name: "pay", Content: json.RawMessage(`"paid"`)})}
+	calls := replay.NewNested()
+	calls.Restore(map[string][]*replay.NestedCall{"k": {nil, {Name: "pay", Arguments: json.RawMessage(`{}`), Done: done}}})
+	raw, err := json.Marshal(calls.Kept("k", "c", func(*replay.CallDone) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &replay.OpenCall{Key: "k"}
+	if err := json.Unmarshal(raw, &call.Nested); err != nil {
+		t.Fatal(err)
+	}
+	byKey := map[string][]*replay.NestedCall{}
+	replay.AddNested(byKey, []*replay.OpenCall{call})
+	next := replay.NewNested()
+	next.Restore(byKey)
+	kept, more, err := next.Reach("k", 0, []nested.Call{{Name: "look", Arguments: json.RawMessage(`{}`)}, {Name: "pay", Arguments: json.RawMessage(`{}`)}})
+	if err != nil || !slices.Equal(more, []int{0}) || kept[1].Done == nil || !kept[1].Applied {
+		t.Errorf("Reach = %+v, %v, %v; want the second call with its outcome", kept, more, err)
+	}
+}
+
+func TestCallsThatAreTakenBackLeaveNoTrace(t *testing.T) {
+	calls := replay.NewNested()
+	list := []nested.Call{{Name: "look", Arguments: json.RawMessage(`{}`)}, {Name: "pay", Arguments: json.RawMessage(`{}`)}}
+	_, more, err := calls.Reach("k", 0, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls.Remove("k", more); calls.Has("k") {
+		t.Error("the caller has calls that were taken back")
+	}
+	if _, more, err := calls.Reach("k", 0, []nested.Call{list[1], list[0]}); err != nil || len(more) != 2 {
+		t.Errorf("Reach in another order = %v, %v", more, err)
+	}
 }
