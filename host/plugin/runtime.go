@@ -94,8 +94,8 @@ type Options struct {
 	// alternate: the one that has used the fewest instructions runs first.
 	Running int
 	// Calls bounds the calls in progress, each of which has an instance, over all
-	// plugins and tenants. A tenant may have as many as are still free, so that one
-	// alone gets half (512).
+	// plugins and tenants; those that wait for tools that they call do not count. A
+	// tenant may have as many as are still free, so that one alone gets half (512).
 	Calls int
 	// TotalMemoryBytes bounds the memory of all instances together (4 GiB): their
 	// linear memory, their tables, the stacks of their calls (twice, because the

@@ -138,22 +138,41 @@ func WhileBlocked(ctx context.Context, wait func(context.Context)) {
 
 // WhileCalling is [WhileBlocked] for an operation that calls other code, whose time has
 // limits of its own: it does not count for the call, and wait is given the lifetime of the
-// call's caller, without the call's deadline.
+// call's caller, without the call's deadline. Meanwhile the call has no place among those
+// that have started, for the other code may be a guest that must start.
 func WhileCalling(ctx context.Context, wait func(context.Context)) {
 	o, ok := ctx.(*Operation)
+	if ok {
+		o.meter.EndGrowth() // of the stack, which is outside the run queue
+	}
 	if !ok || o.meter.Unscheduled() {
 		wait(ctx)
 		return
 	}
 	began := time.Now()
-	o.meter.BeginBlocking()
+	o.suspend()
 	defer func() {
 		took := time.Since(began)
 		o.meter.deadline.at = o.meter.deadline.at.Add(took)
-		o.meter.EndBlocking()
+		o.resume()
 		o.since = o.since.Add(time.Since(began))
 	}()
 	wait(o.meter.deadline.caller)
+}
+
+// suspend takes the call out of the run queue, and from those that have started. No stack
+// grows.
+func (o *Operation) suspend() {
+	m := o.meter
+	m.host.Scheduler.Suspend(m.payer.Flow, m.TakeUnreported())
+	m.place.unscheduled = true
+}
+
+// resume ends what suspend began. The call is unscheduled then if its time is up.
+func (o *Operation) resume() {
+	m, since := o.meter, time.Now()
+	err := m.host.Scheduler.Resume(m.deadline.caller, m.payer.Flow, m.deadline.at.Sub(since))
+	m.place.began(since, err)
 }
 
 // Yield lets other calls run, if ctx is an operation's, and returns an error if the call

@@ -19,7 +19,7 @@ import (
 // is served like one with a single call. Within a flow, calls that have started run
 // before those that have not, and the rest in the order of arrival.
 //
-// The scheduler also bounds the calls that have started. A flow may start as many calls
+// The scheduler also bounds the calls that have started and are not suspended. A flow may start as many calls
 // as others could still start, so a single greedy flow gets half, and the next flow
 // always has room.
 //
@@ -175,6 +175,29 @@ func (s *Scheduler) Unblock(ctx context.Context, f *Flow, patience time.Duration
 	w := s.wait(f, false)
 	s.mu.Unlock()
 	return s.Await(ctx, f, w, patience)
+}
+
+// Suspend is [Scheduler.Block] for a call that waits for others to start: it gives back its
+// place among those that have started, too.
+func (s *Scheduler) Suspend(f *Flow, used int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started--
+	f.started--
+	f.pass += used
+	s.permits++
+	s.dispatch()
+}
+
+// Resume is [Scheduler.Unblock] for a suspended call. It has started again at once, beyond
+// the bound if need be: those that have places may wait for it. With an error it has only
+// no permit.
+func (s *Scheduler) Resume(ctx context.Context, f *Flow, patience time.Duration) error {
+	s.mu.Lock()
+	s.started++
+	f.started++
+	s.mu.Unlock()
+	return s.Unblock(ctx, f, patience)
 }
 
 // Check adds used to a flow and reports whether the running call keeps its permit,

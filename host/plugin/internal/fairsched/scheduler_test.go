@@ -236,3 +236,53 @@ func TestIdleFlowsAreForgotten(t *testing.T) {
 		t.Errorf("%d flows are kept, want at most %d", n, maxFlows)
 	}
 }
+
+// A flow with as many calls as it may start has others start while these are suspended, and
+// no more once they continue, until the surplus has ended.
+func TestSuspendedCallsLetOthersStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(10, 4) // of which one flow may start two
+		enter := func(flow string) *Flow {
+			t.Helper()
+			f, err := s.Enter(t.Context(), flow, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		refused := func() {
+			t.Helper()
+			if _, err := s.Enter(t.Context(), "a", time.Second); !errors.Is(err, ErrBusy) {
+				t.Errorf("a call too many starts: %v", err)
+			}
+		}
+		a := enter("a")
+		enter("a")
+		refused()
+		s.Suspend(a, 1_000)
+		s.Suspend(a, 1_000)
+		enter("a")
+		enter("a")
+		refused()
+		if err := s.Resume(t.Context(), a, time.Second); err != nil {
+			t.Error(err)
+		}
+		ended, leave := context.WithCancel(t.Context())
+		leave()
+		s.permits = 0 // taken by other flows
+		if err := s.Resume(ended, a, time.Second); !errors.Is(err, context.Canceled) {
+			t.Errorf("Resume of a call whose caller has left: %v", err)
+		}
+		s.permits = 7
+		s.Leave(a, 0, true)
+		s.Leave(a, 0, true)
+		refused()
+		s.Leave(a, 0, true)
+		enter("a")
+		s.Leave(a, 0, true)
+		s.Leave(a, 0, false)
+		if s.permits != 11-1 || s.started != 0 || a.started != 0 || a.calls != 0 {
+			t.Errorf("at the end %d permits are free, %d calls started, %d of the flow, which has %d", s.permits, s.started, a.started, a.calls)
+		}
+	})
+}
