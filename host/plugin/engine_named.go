@@ -106,7 +106,7 @@ func engineError(ctx context.Context, plugin, what string, err error) error {
 
 // invokeEngine is [Plugin.serve] by an engine that the options name. pl has been entered.
 func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arrived time.Time, cost *host.Cost) (output []byte, guestErr bool, err error) {
-	defer p.instances.exit(pl)
+	defer p.instances.exit(ctx, pl)
 	rights, name := pl.binding.rights(), p.module.exportName(r.export)
 	if r.export < abi.ExportCount && !p.module.offers[r.export] {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", p.id, name)

@@ -46,7 +46,7 @@ func (p *Plugin) serve(ctx context.Context, r *callRequest, cost *host.Cost) (ou
 	}
 	r.payer = pl.binding.payer(ctx)
 	if err := pl.binding.affordable(r, arrived); err != nil {
-		p.instances.exit(pl)
+		p.instances.exit(ctx, pl)
 		return nil, false, false, p.bindings.refused(r, arrived, err)
 	}
 	if p.module.engine != nil {
@@ -56,7 +56,7 @@ func (p *Plugin) serve(ctx context.Context, r *callRequest, cost *host.Cost) (ou
 	scheduler := p.runtime.scheduler
 	share, err := scheduler.Enter(ctx, pl.tenant, p.limits.Timeout)
 	if err != nil {
-		p.instances.exit(pl)
+		p.instances.exit(ctx, pl)
 		return nil, false, false, p.bindings.refused(r, arrived, unserved(ctx, p.id, p.limits.Timeout, err))
 	}
 	fresh := p.module.startsFresh(r.export)
@@ -77,7 +77,7 @@ func (p *Plugin) serve(ctx context.Context, r *callRequest, cost *host.Cost) (ou
 	pl.binding.usageRecord(r.export).Add(cost, inst.took, wait, usagereport.OutcomeOf(err, guestErr))
 	_ = inst.meter.Settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
 	used := inst.meter.TakeUnreported()
-	unscheduled := p.instances.giveBack(pl, inst, returned, fresh)
+	unscheduled := p.instances.giveBack(ctx, pl, inst, returned, fresh)
 	scheduler.Leave(share, used+callPrice, !unscheduled)
 	return output, guestErr, true, err
 }

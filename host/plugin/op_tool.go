@@ -13,7 +13,7 @@ import (
 )
 
 // callTools calls tools of the agent at work. Meanwhile the call has no place among those
-// of its tenant: the tools may be the plugin's own.
+// of its tenant: the tools may be the plugin's own, or another's that calls this one's.
 func (o *toolOperations) callTools(ctx context.Context, req []byte) ([]byte, error) {
 	var in struct {
 		Calls []struct {
@@ -40,8 +40,9 @@ func (o *toolOperations) callTools(ctx context.Context, req []byte) ([]byte, err
 	var answers []nested.Answer
 	var err error
 	callmeter.WhileCalling(ctx, func(ctx context.Context) {
-		defer o.binding.plugin.instances.suspend(o.binding.account.id)()
-		answers, err = o.call.CallTools(ctx, calls)
+		within, resume := o.binding.plugin.instances.suspend(ctx, o.binding.account.id)
+		defer resume()
+		answers, err = o.call.CallTools(within, calls)
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -179,23 +180,90 @@ func TestGuestThatFloodsIsHeldToTheRunsLimits(t *testing.T) {
 	}
 }
 
-// A tool may be of the plugin that calls it, also where one call of it runs at a time.
+// A tool may be of the plugin that calls it, also where one call of it runs at a time, or where
+// its tenant may have no second call in progress.
 func TestGuestCallsItsOwnPluginWithOneInstance(t *testing.T) {
-	c := callerCase{tools: []string{"first", "second", "third"}, asks: `{"tools":["*"]}`, granted: Permissions{Tools: []string{"*"}},
-		request: `{"calls":[{"name":"second"},{"name":"third"}]}`, limits: Limits{Instances: 1, Waiting: 4, Timeout: 2 * time.Second}}
-	agent := c.agent(t, startRuntime(t, &Options{Running: 1}))
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		_, got := c.run(t, agent, &host.Request{Text: "go"})
-		// The first waits for the second, in its place; that for the third, and keeps its own.
-		var read struct{ Results []nested.Answer }
-		if err := json.Unmarshal([]byte(got), &read); err != nil || len(read.Results) != 2 {
-			t.Fatalf("the model reads %s", got)
+	for name, opts := range map[string]*Options{"one instance": {Running: 1}, "one call of the runtime": {Running: 1, Calls: 2}} {
+		t.Run(name, func(t *testing.T) {
+			c := callerCase{tools: []string{"first", "second", "third"}, asks: `{"tools":["*"]}`, granted: Permissions{Tools: []string{"*"}},
+				request: `{"calls":[{"name":"second"},{"name":"third"}]}`, limits: Limits{Instances: 1, Waiting: 4, Timeout: 2 * time.Second}}
+			agent := c.agent(t, startRuntime(t, opts))
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				_, got := c.run(t, agent, &host.Request{Text: "go"})
+				// The second and the third wait for each other's place one level below the first.
+				if n := strings.Count(got, "within itself"); n != 2 || strings.Contains(got, "resource_exhausted") {
+					t.Errorf("the model reads %s; want the two calls, which end at those within themselves", got)
+				}
+				if took := time.Since(start); took > 0 {
+					t.Errorf("a call has waited for %s", took)
+				}
+			})
+		})
+	}
+}
+
+// The calls of two plugins, of which one call runs at a time, all hold places when they call
+// the other plugin, and those call the first one again.
+func TestGuestsOfTwoPluginsThatCallEachOtherWaitForNoneOfTheirCallers(t *testing.T) {
+	const runs = 4 // one of each plugin gives its place to another, and that keeps its own
+	var arrived atomic.Int64
+	met := make(chan struct{})
+	rt := startRuntime(t, &Options{Running: 1, Calls: 8})
+	var tools []*host.Tool
+	for plugin, other := range map[string]string{"a": "b", "b": "a"} {
+		inner := other + "_in"
+		tools = append(tools, host.NewTool("to_"+other, "", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
+			if arrived.Add(1) == runs {
+				close(met)
+			}
+			select {
+			case <-met:
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+			answers, err := call.CallTools(ctx, []nested.Call{{Name: inner}})
+			if err != nil {
+				return "", err
+			}
+			return string(answers[0].Code) + string(answers[0].Content), nil
+		}, &host.ToolOptions{Calls: []string{inner}}))
+		p, err := rt.Load(t.Context(), plugin, callingGuest(t, []string{plugin + "_out", plugin + "_in"}, `{"tools":["*"]}`, `{"calls":[{"name":"to_`+other+`"}]}`, 1),
+			&LoadOptions{Granted: Permissions{Tools: []string{"*"}}, Limits: Limits{Instances: 1, Waiting: 4}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if took := time.Since(start); took > 0 {
-			t.Errorf("a call has waited for %s", took)
+		t.Cleanup(p.Close)
+		own, err := p.Tools(nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		tools = append(tools, own...)
+	}
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var working sync.WaitGroup
+	for i := range runs {
+		outer := string("ab"[i%2]) + "_out"
+		working.Go(func() {
+			h, err := host.New(&host.Options{SingleTenant: true, Model: hosttest.NewModel(hosttest.Call(outer, "{}"), hosttest.Say("done"))})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r, err := h.Run(t.Context(), agent, &host.Request{Text: "go"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got := string(r.Results[0].ToolResults()[0].Content); !strings.Contains(got, "more than 4 deep") {
+				t.Errorf("%s reads %s; want that only the call that is too deep is refused", outer, got)
+			}
+		})
+	}
+	working.Wait()
 }
 
 // An instance is stopped when a tool that it calls asks a person. The call starts again

@@ -110,12 +110,35 @@ type waiter struct {
 type pool struct {
 	tenant  string
 	binding *binding
-	calls   int // running and waiting
-	running int // at most the limit Instances, and as many more as were suspended
+	calls   int         // running and waiting
+	levels  []*level    // of the calls, by how many calls that call tools they stand within
+	idle    []*instance // the last used at the end
+}
 
-	suspended int         // calls that wait for the tools that they call
-	queue     []*waiter   // calls that wait for one to end
-	idle      []*instance // the last used at the end
+// level is the calls of a pool that stand within as many others. Those wait for calls of the
+// next level alone, so that calls which hold places cannot wait for each other, whichever
+// plugins they are of.
+type level struct {
+	running   int       // at most the limit Instances, and as many more as were suspended
+	suspended int       // calls that wait for the tools that they call
+	queue     []*waiter // calls that wait for one to end
+}
+
+// levelKey is the key of a context in which calls stand within others.
+type levelKey struct{}
+
+// levelOf returns how many calls of plugins that call tools a call stands within.
+func levelOf(ctx context.Context) int {
+	n, _ := ctx.Value(levelKey{}).(int)
+	return n
+}
+
+// level returns the calls at a level. The mutex of the plugin's pools is held.
+func (pl *pool) level(n int) *level {
+	for len(pl.levels) <= n {
+		pl.levels = append(pl.levels, &level{})
+	}
+	return pl.levels[n]
 }
 
 // sparePools bounds the empty pools that a plugin keeps to use again.
@@ -130,7 +153,8 @@ func (ip *instancePools) enter(ctx context.Context, tenant string) (*pool, error
 		return nil, errClosed("\"" + ip.plugin + "\"")
 	}
 	pl := ip.pool(tenant)
-	limits, err := ip.admit(pl)
+	lv := pl.level(levelOf(ctx))
+	limits, err := ip.admit(pl, lv)
 	if err != nil {
 		ip.forget(pl)
 		ip.mu.Unlock()
@@ -138,15 +162,15 @@ func (ip *instancePools) enter(ctx context.Context, tenant string) (*pool, error
 	}
 	pl.calls++
 	ip.calls++
-	if pl.running < limits.Instances {
-		pl.running++
+	if lv.running < limits.Instances {
+		lv.running++
 		ip.mu.Unlock()
 		return pl, nil
 	}
 	w := &waiter{ready: make(chan struct{}, 1)}
-	pl.queue = append(pl.queue, w)
+	lv.queue = append(lv.queue, w)
 	ip.mu.Unlock()
-	if err := ip.await(ctx, pl, w); err != nil {
+	if err := ip.await(ctx, pl, lv, w); err != nil {
 		return nil, err
 	}
 	return pl, nil
@@ -171,13 +195,13 @@ func (ip *instancePools) pool(tenant string) *pool {
 
 // admit returns the limits of a tenant whose call may at least wait. ip.mu is
 // held.
-func (ip *instancePools) admit(pl *pool) (*Limits, error) {
+func (ip *instancePools) admit(pl *pool, lv *level) (*Limits, error) {
 	r := pl.binding.rights()
 	switch {
 	case !r.served:
 		return nil, errNotServed()
-	case len(pl.queue) >= r.limits.Waiting && pl.running >= r.limits.Instances:
-		return nil, ip.crowded(pl)
+	case len(lv.queue) >= r.limits.Waiting && lv.running >= r.limits.Instances:
+		return nil, ip.crowded(lv)
 	}
 	return &r.limits, nil
 }
@@ -197,7 +221,7 @@ func (ip *instancePools) forget(pl *pool) {
 
 // await waits for a running call of the same tenant to end, at most as long as a
 // call may take. With an error the call has ended.
-func (ip *instancePools) await(ctx context.Context, pl *pool, w *waiter) error {
+func (ip *instancePools) await(ctx context.Context, pl *pool, lv *level, w *waiter) error {
 	limits := &pl.binding.rights().limits
 	timer := time.NewTimer(limits.Timeout)
 	defer timer.Stop()
@@ -214,49 +238,52 @@ func (ip *instancePools) await(ctx context.Context, pl *pool, w *waiter) error {
 	ip.mu.Lock()
 	defer ip.mu.Unlock()
 	if w.taken {
-		ip.next(pl)
+		ip.next(pl, lv)
 	} else {
-		pl.queue = slices.DeleteFunc(pl.queue, func(v *waiter) bool { return v == w })
+		lv.queue = slices.DeleteFunc(lv.queue, func(v *waiter) bool { return v == w })
 	}
 	ip.leave(pl)
 	return err
 }
 
-func (ip *instancePools) crowded(pl *pool) error {
-	return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: %d calls of the tenant wait for an instance, which is the limit Waiting", ip.plugin, len(pl.queue)).
+func (ip *instancePools) crowded(lv *level) error {
+	return blameless(host.Errorf(host.ResourceExhausted, "plugin %q: %d calls of the tenant wait for an instance, which is the limit Waiting", ip.plugin, len(lv.queue)).
 		WithHint("raise the limit or call it less often at once"))
 }
 
 // next lets the next call in line run in place of one that has ended. ip.mu
 // is held.
-func (ip *instancePools) next(pl *pool) {
-	if len(pl.queue) == 0 || pl.running > pl.binding.rights().limits.Instances { // a call that was suspended runs again beside the others
-		pl.running--
+func (ip *instancePools) next(pl *pool, lv *level) {
+	if len(lv.queue) == 0 || lv.running > pl.binding.rights().limits.Instances { // a call that was suspended runs again beside the others
+		lv.running--
 		return
 	}
-	w := pl.queue[0]
-	pl.queue = slices.Delete(pl.queue, 0, 1)
+	w := lv.queue[0]
+	lv.queue = slices.Delete(lv.queue, 0, 1)
 	w.taken = true
 	w.ready <- struct{}{}
 }
 
-// suspend lets another call of the tenant run in the place of one that calls other tools:
-// they may need an instance of the same plugin. As many calls as may run can be suspended,
-// so that a tenant has at most twice the limit Instances; those beyond keep their places.
-func (ip *instancePools) suspend(tenant string) (resume func()) {
+// suspend lets another call of the tenant run in the place of one that calls tools, and
+// returns the context of these. As many calls of a level as may run can be suspended, so that
+// a tenant has at most twice the limit Instances at each; those beyond keep their places.
+func (ip *instancePools) suspend(ctx context.Context, tenant string) (within context.Context, resume func()) {
+	n := levelOf(ctx)
+	within = context.WithValue(ctx, levelKey{}, n+1)
 	ip.mu.Lock()
 	defer ip.mu.Unlock()
 	pl := ip.byTenant[tenant]
-	if pl == nil || pl.suspended >= pl.binding.rights().limits.Instances {
-		return func() {}
+	if pl == nil || pl.level(n).suspended >= pl.binding.rights().limits.Instances {
+		return within, func() {}
 	}
-	pl.suspended++
-	ip.next(pl)
-	return func() {
+	lv := pl.level(n)
+	lv.suspended++
+	ip.next(pl, lv)
+	return within, func() {
 		ip.mu.Lock()
 		defer ip.mu.Unlock()
-		pl.suspended--
-		pl.running++
+		lv.suspended--
+		lv.running++
 	}
 }
 
@@ -269,10 +296,10 @@ func (ip *instancePools) leave(pl *pool) {
 }
 
 // exit ends a call that has no instance.
-func (ip *instancePools) exit(pl *pool) {
+func (ip *instancePools) exit(ctx context.Context, pl *pool) {
 	ip.mu.Lock()
 	defer ip.mu.Unlock()
-	ip.next(pl)
+	ip.next(pl, pl.level(levelOf(ctx)))
 	ip.leave(pl)
 }
 
@@ -340,7 +367,7 @@ func (ip *instancePools) takeIdle(pl *pool, fresh bool) (inst, foreign *instance
 // giveBack ends a call and keeps its instance if the call returned normally and the
 // instance is not worn; otherwise it closes the instance. It reports whether the call
 // has left the scheduler.
-func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool) (unscheduled bool) {
+func (ip *instancePools) giveBack(ctx context.Context, pl *pool, inst *instance, healthy, fresh bool) (unscheduled bool) {
 	keep := healthy && inst.calls < inst.call.limits.MaxCallsPerInstance
 	if keep && (fresh || inst.guest.swollen(inst.plugin.limits.MemoryBytes)) {
 		keep = inst.restore()
@@ -362,7 +389,7 @@ func (ip *instancePools) giveBack(pl *pool, inst *instance, healthy, fresh bool)
 		ip.mu.Lock()
 		ip.live--
 	}
-	ip.next(pl)
+	ip.next(pl, pl.level(levelOf(ctx)))
 	ip.leave(pl)
 	ip.mu.Unlock()
 	return unscheduled
