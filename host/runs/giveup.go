@@ -61,22 +61,43 @@ func (g *givenUpRuns) check(ctx context.Context, rec *host.RunRecord, err error)
 	return nil
 }
 
-// giveUp ends a run that no host continues, in the journal and with a last event.
+// giveUp ends a run that no host continues, with a last event and in the journal. The event is
+// stored first: the journal has the run until then, so that another host gives it up if this
+// one is killed between the two, and finds the event if it is there: see finish.
 func (g *givenUpRuns) giveUp(ctx context.Context, rec *host.RunRecord, why *host.Error) error {
-	ref := rec.Ref
-	fence, err := g.opts.Journal.TakeRun(ctx, ref, runlog.AnySteps)
-	if err == nil {
-		ref.Fence = fence
-		err = g.opts.Journal.EndRun(ctx, ref, host.RunEnded, nil)
-	}
-	if code := host.CodeOf(err); code == host.Conflict || code == host.NotFound {
-		return nil
-	}
-	g.opts.Logger.ErrorContext(ctx, "run given up", "run", rec.Run, "tenant", rec.Tenant, "reason", why, "error", err)
-	if err == nil {
-		g.showEnd(ctx, rec, why)
+	taken, err := g.endRun(ctx, rec, func() error { return g.showEnd(ctx, rec, why) })
+	if taken {
+		g.opts.Logger.ErrorContext(ctx, "run given up", "run", rec.Run, "tenant", rec.Tenant, "reason", why, "error", err)
 	}
 	return err
+}
+
+// finish ends a run in the journal whose last event shows already that it was given up: by a
+// host that was killed then. It reports whether the run is such a one.
+func (g *givenUpRuns) finish(ctx context.Context, rec *host.RunRecord) (bool, error) {
+	shown, err := g.stored.showsGivenUp(ctx, rec)
+	if err != nil || !shown {
+		return passes(err), err
+	}
+	_, err = g.endRun(ctx, rec, func() error { return nil })
+	return true, err
+}
+
+// endRun takes a run and ends it in the journal, after show. It reports whether no other host
+// has, or had, the run.
+func (g *givenUpRuns) endRun(ctx context.Context, rec *host.RunRecord, show func() error) (taken bool, err error) {
+	ref := rec.Ref
+	if ref.Fence, err = g.opts.Journal.TakeRun(ctx, ref, runlog.AnySteps); err == nil {
+		if err = show(); err == nil {
+			err = g.opts.Journal.EndRun(ctx, ref, host.RunEnded, nil)
+		} else if g.shared != nil {
+			g.shared.setOpen(ref, false) // this member tries it again
+		}
+	}
+	if code := host.CodeOf(err); code == host.Conflict || code == host.NotFound {
+		return false, nil
+	}
+	return true, err
 }
 
 // showLost shows the end of a run that its journal does not have any more since the run could
@@ -87,19 +108,26 @@ func (g *givenUpRuns) showLost(ctx context.Context, rec *host.RunRecord, why err
 		return
 	}
 	if _, err := g.opts.Journal.ReadRun(ctx, rec.Tenant, rec.Run); host.CodeOf(err) == host.NotFound {
-		g.showEnd(ctx, rec, fault.AsError(why))
+		if err := g.showEnd(ctx, rec, fault.AsError(why)); err != nil {
+			g.opts.Logger.WarnContext(ctx, "a run that cannot be continued is shown without its end", "run", rec.Run, "tenant", rec.Tenant, "error", err)
+		}
 	}
 }
 
-// showEnd adds the last event to a run that this registry has ended in the journal without
-// having run it: it can be listed and read like one that has failed here.
-func (g *givenUpRuns) showEnd(ctx context.Context, rec *host.RunRecord, why *host.Error) {
+// showEnd stores the last event of a run that this registry ends in the journal without having
+// run it: it can be listed and read like one that has failed here. Code unavailable if the
+// store does not take the event.
+func (g *givenUpRuns) showEnd(ctx context.Context, rec *host.RunRecord, why *host.Error) error {
 	l := givenUpRun(g.opts, rec)
 	l.fail(why, func() (*runLog, int64) { return g.stored.begin(ctx, l, g.shared, true) })
 	l.storedLog().end(l.last)
+	if err := l.storedLog().storeEnd(ctx); err != nil {
+		return err
+	}
 	if err := g.runs.addEnded(l); err != nil {
 		g.opts.Logger.WarnContext(ctx, "a run that was given up is in no list", "run", rec.Run, "tenant", rec.Tenant, "error", err)
 	}
+	return nil
 }
 
 // givenUpRun returns a run of the journal that this registry is to end.

@@ -60,21 +60,7 @@ func TestARunThatEndsItsHostsIsGivenUp(t *testing.T) {
 		a := newNode(t, store, "a", nil)
 		a.begin(t, "r1")
 		time.Sleep(2 * time.Second) // its events are stored
-		journal := threads.New(store, nil)
-		for {
-			rec, err := journal.ReadRun(t.Context(), "acme", "r1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if rec.Fence == runs.MaxOwners {
-				break
-			}
-			ref := rec.Ref
-			ref.Host = "a"
-			if _, err := journal.TakeRun(t.Context(), ref, len(rec.Steps)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		takeOften(t, store)
 		a.driver.stop()
 		b := newNode(t, store, "b", nil)
 		time.Sleep(20 * time.Second)
@@ -84,6 +70,66 @@ func TestARunThatEndsItsHostsIsGivenUp(t *testing.T) {
 		c := newNode(t, store, "c", nil)
 		checkGivenUp(t, c.registry, host.ResourceExhausted) // from the store: the hosts have no addresses
 	})
+}
+
+// A host is killed while it gives a run up: the next one ends the run, with one last event.
+func TestAHostThatIsKilledWhileItGivesARunUpLeavesThatToAnother(t *testing.T) {
+	for name, key := range map[string]kv.Key{
+		"before it has the events":     kv.NewKey("runs", "owner", "r1"),
+		"before it shows the end":      kv.NewKey("runs", "event", "r1"),
+		"before the journal has ended": kv.NewKey("threads", "step", "r1"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := kv.NewMemory()
+				a := newNode(t, store, "a", nil)
+				a.begin(t, "r1")
+				time.Sleep(2 * time.Second) // its events are stored
+				takeOften(t, store)
+				a.driver.stop()
+				b := newNode(t, store, "b", nil)
+				at := string(key)
+				b.driver.stopAt.Store(&at)
+				time.Sleep(20 * time.Second)
+				if b.driver.stopped.Load() == nil {
+					t.Fatal("the host was not killed")
+				}
+				c := newNode(t, store, "c", nil)
+				time.Sleep(40 * time.Second)
+				checkGivenUp(t, c.registry, host.ResourceExhausted)
+				checkGone(t, store)
+				n := 0
+				for ev := range c.registry.Events(t.Context(), "acme", "r1", 0) {
+					if _, ok := ev.Data.(*runevent.RunFinished); ok {
+						n++
+					}
+				}
+				if n != 1 {
+					t.Errorf("the run has %d last events", n)
+				}
+			})
+		})
+	}
+}
+
+// takeOften has the run r1 of host a taken by as many hosts as may have a run.
+func takeOften(t *testing.T, store kv.Driver) {
+	t.Helper()
+	journal := threads.New(store, nil)
+	for {
+		rec, err := journal.ReadRun(t.Context(), "acme", "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Fence == runs.MaxOwners {
+			return
+		}
+		ref := rec.Ref
+		ref.Host = "a"
+		if _, err := journal.TakeRun(t.Context(), ref, len(rec.Steps)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestARunWhoseTargetStaysAwayIsGivenUp(t *testing.T) {

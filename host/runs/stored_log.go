@@ -167,6 +167,20 @@ func (l *runLog) end(last *host.Event) {
 	l.store.schedule()
 }
 
+// storeEnd stores the end of the log now. Code unavailable if the store does not take it.
+func (l *runLog) storeEnd(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	l.store.flushNow(ctx)
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	if l.recorded {
+		return nil
+	}
+	return host.Errorf(host.Unavailable, "the end of run %.100q is not stored yet", l.key.run).WithHint("it is tried again when the store answers")
+}
+
 // forget ends the log of a run that its registry forgets: the stored events of one that has
 // ended are removed with the next commit.
 func (l *runLog) forget() {

@@ -27,6 +27,24 @@ func (s *eventStore) read(ctx context.Context, key runKey) (*logRecord, error) {
 	return rec, kverror.Wrap(err, "read the events of run %q", key.run)
 }
 
+// showsGivenUp reports whether the store has the end of a run that the journal has as open: a
+// host has given it up. The description of such a run has the time of its record, so that it
+// is none of an earlier run of that id.
+func (s *eventStore) showsGivenUp(ctx context.Context, of *host.RunRecord) (bool, error) {
+	if s == nil {
+		return false, nil
+	}
+	partition, err := host.TenantPartition(of.Tenant)
+	if err != nil {
+		return false, err
+	}
+	rec, err := s.read(ctx, runKey{partition, of.Run})
+	if err != nil {
+		return false, err
+	}
+	return rec.Run.Status.Ended() && rec.Run.Started.Equal(of.Created), nil
+}
+
 // get returns a run that no host has in memory any more: one that has ended. missing is the
 // error for one that the store does not have. Code unavailable for a run whose host is gone
 // and that another one has to take over.

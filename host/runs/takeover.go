@@ -162,6 +162,9 @@ func (r *Registry) takeOverOf(ctx context.Context, e cluster.Owned) error {
 
 // takeOver continues a run, or gives it up. Another member may be faster, which is no failure.
 func (r *Registry) takeOver(ctx context.Context, rec *host.RunRecord) error {
+	if done, err := r.givenUp.finish(ctx, rec); done {
+		return err
+	}
 	if rec.Fence >= MaxOwners {
 		return r.givenUp.giveUp(ctx, rec, errTooManyOwners(rec))
 	}
