@@ -17,7 +17,8 @@ import (
 // [Limits].ParallelTools, like the calls of a model: arguments are checked, persons asked,
 // hooks called, limits and budgets kept, and they have events, with the call as their
 // Parent. A call that fails, or is denied, is an answer of the kind [nested.Error]. The
-// time of the calls is not the tool's: its timeout stands still.
+// time of the calls is not the tool's: its timeout stands still. They end with ctx, and with
+// the run whatever ctx is.
 //
 // If one of them asks a person, CallTools returns [nested.ErrInterrupted], and the tool
 // must return: its answer is ignored, and the run is interrupted with the question. With
