@@ -70,7 +70,7 @@ func (v *View) TakeBack() {
 		switch {
 		case !log.begun:
 			return nil
-		case log.full && v.changedByOthers(log.revision):
+		case log.full && v.changedSince(log.revision, v.is):
 			return nil
 		case log.full:
 			return v.patch([]jsondoc.Op{{Op: "replace", Path: "", Value: jsondoc.Encode(log.doc)}})
@@ -78,7 +78,7 @@ func (v *View) TakeBack() {
 		p := jsondoc.Patcher{Doc: v.doc}
 		var ops []jsondoc.Op
 		for _, u := range slices.Backward(log.changes) {
-			if by := v.setSince(&u, func(by *View) bool { return by == v }); by != nil {
+			if by := v.setSince(&u, v.is); by != nil {
 				by.undo.inherit(u)
 				continue
 			}
@@ -94,10 +94,13 @@ func (v *View) TakeBack() {
 	})
 }
 
-// changedByOthers reports whether another writer has changed the document since a
-// revision, as far as that is remembered.
-func (v *View) changedByOthers(since int64) bool {
-	return v.forgotten > since || slices.ContainsFunc(v.changes, func(c change) bool { return c.by != v && c.revision > since })
+// is reports whether by is this view.
+func (v *View) is(by *View) bool { return by == v }
+
+// changedSince reports whether another writer has changed the document since a revision, as
+// far as that is remembered. own says which are no others.
+func (v *View) changedSince(revision int64, own func(by *View) bool) bool {
+	return v.forgotten > revision || slices.ContainsFunc(v.changes, func(c change) bool { return c.revision > revision && !own(c.by) })
 }
 
 // settle says that the changes of a call are no longer to be undone when the process ends.
@@ -107,26 +110,22 @@ func (v *View) settle() {
 }
 
 // undoUnsettled returns the operations that undo the changes of unsettled calls together, and
-// keep those of other writers, as TakeBack does. nil if the document would not fit without them.
+// keep those of other writers, as TakeBack does. nil if the document would not fit without them,
+// or if a call has changed more than its log keeps and another writer has built on that.
 func (v *View) undoUnsettled() []jsondoc.Op {
-	var changes []undoEntry
-	for _, call := range v.unsettled {
-		switch log := call.undo; {
-		case !log.full:
-			changes = append(changes, log.changes...)
-		case call.changedByOthers(log.revision):
+	unsettled := func(by *View) bool { return slices.Contains(v.unsettled, by) }
+	p, changes := jsondoc.Patcher{Doc: v.doc}, v.unsettledChanges()
+	if whole := v.firstFullLog(); whole != nil {
+		if v.changedSince(whole.revision, unsettled) {
 			return nil
-		default:
-			return jsondoc.DiffValues(v.doc, log.doc)
 		}
-	}
-	if len(changes) == 0 {
+		p.Doc, p.Growth = whole.doc, jsondoc.Size(whole.doc)-v.size
+		changes = slices.DeleteFunc(changes, func(u undoEntry) bool { return u.revision > whole.revision })
+	} else if len(changes) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(changes, func(a, b undoEntry) int { return cmp.Compare(a.revision, b.revision) })
-	p := jsondoc.Patcher{Doc: v.doc}
 	for _, u := range slices.Backward(changes) {
-		if v.setSince(&u, func(by *View) bool { return slices.Contains(v.unsettled, by) }) != nil {
+		if v.setSince(&u, unsettled) != nil {
 			continue
 		}
 		if op, ok := p.Inverse(&u.undo); ok {
@@ -137,6 +136,27 @@ func (v *View) undoUnsettled() []jsondoc.Op {
 		return nil
 	}
 	return jsondoc.DiffValues(v.doc, p.Doc)
+}
+
+// unsettledChanges returns the changes in the logs of unsettled calls, the first one first.
+func (v *View) unsettledChanges() []undoEntry {
+	var changes []undoEntry
+	for _, call := range v.unsettled {
+		changes = append(changes, call.undo.changes...)
+	}
+	slices.SortStableFunc(changes, func(a, b undoEntry) int { return cmp.Compare(a.revision, b.revision) })
+	return changes
+}
+
+// firstFullLog returns the log of the unsettled call that was the first to begin of those which
+// have only the document before them; nil without one.
+func (v *View) firstFullLog() (first *undoLog) {
+	for _, call := range v.unsettled {
+		if log := call.undo; log.full && (first == nil || log.revision < first.revision) {
+			first = log
+		}
+	}
+	return first
 }
 
 // setSince returns the other call that was the last to set the value at the place of

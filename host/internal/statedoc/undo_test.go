@@ -2,6 +2,8 @@ package statedoc
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -213,5 +215,48 @@ func TestTheUndoKeepsWhatACallWithAnOutcomeHasMade(t *testing.T) {
 				t.Errorf("the undo %v leads to %s, %v; want %s", undo, s.json(), err, c.want)
 			}
 		})
+	}
+}
+
+// A call changes more than its log keeps, beside another that has no outcome either, or has one.
+func TestTheUndoOfMoreThanALogKeepsLeavesNoChangeOfAnyOpenCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		largeFirst bool // of the calls without an outcome
+		ended      bool // a third call has changed the state before these, and has an outcome
+		want       string
+	}{
+		"the small one first":   {false, false, `{"big":"","kept":0}`},
+		"the large one first":   {true, false, `{"big":"","kept":0}`},
+		"behind one that ended": {false, true, `{"big":"","kept":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := read(`{"big":"","kept":0}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.KeepUnsaved()
+			ended, large, small := s.ForCall(nil), s.ForCall(nil), s.ForCall(nil)
+			if c.ended {
+				set(t, ended, "/kept", 1)
+			}
+			if !c.largeFirst {
+				set(t, small, "/small", 1)
+			}
+			for n := 0; !large.undo.full; n++ {
+				set(t, large, "/big", strings.Repeat(strconv.Itoa(n%10), 200<<10))
+			}
+			set(t, small, "/small", 2)
+			_, undo := s.TakeUnsaved(ended)
+			if err := s.PatchAgain(undo); err != nil || string(s.json()) != c.want {
+				t.Errorf("the undo leads to %.100s, %v; want %s", s.json(), err, c.want)
+			}
+		})
+	}
+}
+
+func set(t *testing.T, v *View, path string, value any) {
+	t.Helper()
+	if err := v.Set(path, value); err != nil {
+		t.Fatal(err)
 	}
 }
