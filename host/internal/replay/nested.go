@@ -89,7 +89,7 @@ func (s *Nested) Reach(key string, at int, calls []nested.Call) (kept []*NestedC
 			more, size = append(more, at+i), size+kept[i].size()
 		}
 	}
-	if s.calls+len(more) > nested.MaxRunCalls || s.bytes+size > nested.MaxRunBytes {
+	if len(more) > 0 && (s.calls+len(more) > nested.MaxRunCalls || s.bytes+size > nested.MaxRunBytes) { // results may have passed the bound
 		return nil, nil, fault.Errorf(fault.ResourceExhausted, "the tools of the run have made %d calls of others, of %d bytes, and make %d more, of %d bytes: there may be %d, of %d bytes",
 			s.calls, s.bytes, len(more), size, nested.MaxRunCalls, nested.MaxRunBytes)
 	}
@@ -193,9 +193,10 @@ func (s *Nested) Has(key string) bool {
 	return len(s.byKey[key]) > 0
 }
 
-// Kept returns the calls of a caller that waits, for a checkpoint: one without a name stands
-// where there is none. via is the id of its call, which leads to the questions behind it. apply is called for the outcomes whose
-// effects on the run are still to be made.
+// Kept returns the calls of a caller that waits, for a checkpoint. One without a name stands at
+// a position that the caller has not reached. via is the id of its call, which leads to the
+// questions behind it. apply is called for the outcomes whose effects on the run are still to
+// be made.
 func (s *Nested) Kept(key, via string, apply func(*CallDone)) []*NestedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()

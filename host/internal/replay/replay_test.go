@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -192,5 +193,19 @@ func TestCallsThatAreTakenBackLeaveNoTrace(t *testing.T) {
 	}
 	if _, more, err := calls.Reach("k", 0, []nested.Call{list[1], list[0]}); err != nil || len(more) != 2 {
 		t.Errorf("Reach in another order = %v, %v", more, err)
+	}
+}
+
+// Results are kept whatever their size, and only then is the bound passed.
+func TestCallsThatWereMadeBeforeAreReachedBeyondTheBounds(t *testing.T) {
+	call := nested.Call{Name: "read", Arguments: json.RawMessage(`{}`)}
+	large := &chat.ToolResult{ID: "c/0", Name: "read", Content: json.RawMessage(`"` + strings.Repeat("x", nested.MaxRunBytes) + `"`)}
+	calls := replay.NewNested()
+	calls.Restore(map[string][]*replay.NestedCall{"k": {{Name: call.Name, Arguments: call.Arguments, Done: &replay.CallDone{Message: chat.NewMessage(chat.ToolRole, large)}}}})
+	if kept, more, err := calls.Reach("k", 0, []nested.Call{call}); err != nil || len(more) > 0 || kept[0].Done == nil {
+		t.Errorf("Reach = %v, %v; want the call with its outcome", more, err)
+	}
+	if _, _, err := calls.Reach("k", 1, []nested.Call{call}); fault.CodeOf(err) != fault.ResourceExhausted {
+		t.Errorf("Reach of another call = %v, want %s", err, fault.ResourceExhausted)
 	}
 }
