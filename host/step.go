@@ -29,8 +29,14 @@ type StepOptions struct {
 // If the process ended while fn ran, its effect is unknown: Step returns an error
 // that is [ErrOutcomeUnknown], unless the step is idempotent. Steps work in
 // everything that runs in a run (tools, routers, hooks, processors); outside of one
-// fn just runs. Code invalid_argument for a result that is not JSON,
-// resource_exhausted beyond 10,000 steps of a run or 32 MiB of results.
+// fn just runs.
+//
+// What fn changes in the state of a call is the call's, not the step's: it is taken back
+// when the call fails or starts again, and fn does not run again. So a tool changes the
+// state after Step, by the result.
+//
+// Code invalid_argument for a result that is not JSON, resource_exhausted beyond 10,000
+// steps of a run or 32 MiB of results.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts *StepOptions) (T, error) {
 	var out T
 	raw, err := stepsOf(ctx).Do(ctx, "/"+name, opts != nil && opts.Idempotent, func(ctx context.Context) (json.RawMessage, error) {
