@@ -28,10 +28,11 @@ import (
 // a durable run continues in another process.
 //
 // Code permission_denied for a tool that is not named, failed_precondition without Calls,
-// outside a run, for a tool that the call is made by, and while another list runs, invalid_argument for no calls and for
-// arguments above [Limits].ArgumentBytes, resource_exhausted past the limits MaxToolCalls
-// and those of package nested: none of the list runs then. Code conflict if a call differs
-// from what the tool called at its position before; the tool's call then fails.
+// outside a run, for a tool that the call is made by, and while another list runs,
+// invalid_argument for no calls and for arguments above [Limits].ArgumentBytes,
+// resource_exhausted past the limits MaxToolCalls and those of package nested: none of the
+// list runs then. Code conflict if a call differs from what the tool called at its position
+// before; the tool's call then fails.
 func (c *Call) CallTools(ctx context.Context, calls []nested.Call) ([]nested.Answer, error) {
 	if c.nest == nil {
 		return nil, Errorf(FailedPrecondition, "The tool %s can call no other tools here", c.Tool).

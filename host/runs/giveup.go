@@ -73,7 +73,8 @@ func (g *givenUpRuns) giveUp(ctx context.Context, rec *host.RunRecord, why *host
 }
 
 // finish ends a run in the journal whose last event shows already that it was given up: by a
-// host that was killed then. It reports whether the run is such a one.
+// host that was killed then. It reports whether the run is such a one, or whether the error
+// leaves that open for now.
 func (g *givenUpRuns) finish(ctx context.Context, rec *host.RunRecord) (bool, error) {
 	shown, err := g.stored.showsGivenUp(ctx, rec)
 	if err != nil || !shown {

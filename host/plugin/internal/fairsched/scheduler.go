@@ -19,9 +19,9 @@ import (
 // is served like one with a single call. Within a flow, calls that have started run
 // before those that have not, and the rest in the order of arrival.
 //
-// The scheduler also bounds the calls that have started and are not suspended. A flow may start as many calls
-// as others could still start, so a single greedy flow gets half, and the next flow
-// always has room.
+// The scheduler also bounds the calls that have started and are not suspended. A flow may
+// start as many calls as others could still start, so a single greedy flow gets half, and
+// the next flow always has room.
 //
 // All methods may be called by many goroutines at once.
 type Scheduler struct {
