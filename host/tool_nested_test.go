@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,7 +62,12 @@ func newShop(t *testing.T) *shop {
 	type order struct {
 		Order int `json:"order"`
 	}
-	effect := func(call *host.Call) { s.effects = append(s.effects, call.Tool+" "+call.ID) }
+	var mu sync.Mutex // two calls of a list may pay at the same time
+	effect := func(call *host.Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		s.effects = append(s.effects, call.Tool+" "+call.ID)
+	}
 	s.tools = []*host.Tool{
 		host.NewTool("look", "", func(_ context.Context, _ *host.Call, in order) (string, error) {
 			return fmt.Sprint("order ", in.Order), nil
