@@ -178,7 +178,7 @@ var layers = []layer{
 		"a command in, what to fix out: it knows no plugin and no configuration"},
 	{"host/project/internal/kitsource", []string{"host/fault", "host/project/internal/buildcmd"},
 		"a directory in, the command that builds it out: it reads no module"},
-	{"host/project/internal/configfile", []string{"host", "host/anthropicmodel", "host/builtin", "host/fault", "host/geminimodel", "host/llm", "host/mcpbridge/mcpclient", "host/memory", "host/plugin", "host/plugin/extismsdk", "host/redismessages", "host/scriptedmodel", "host/threads", "host/usage", "internal/grantwords", "internal/termtext"},
+	{"host/project/internal/configfile", []string{"host", "host/anthropicmodel", "host/builtin", "host/codemode", "host/fault", "host/geminimodel", "host/llm", "host/mcpbridge/mcpclient", "host/memory", "host/plugin", "host/plugin/extismsdk", "host/redismessages", "host/scriptedmodel", "host/threads", "host/usage", "internal/grantwords", "internal/termtext"},
 		"reads and checks a file; it knows what can be configured and opens nothing"},
 	{"host/builtin", []string{"host", "host/chat", "host/llm", "host/plugin", "pdk/go/pdk", "plugins/..."},
 		"the one place below the command where the shipped plugins and the host meet: natively, or in the sandbox"},

@@ -99,14 +99,15 @@ func (b *builder) modelParameters(at configfile.KeyPath, v any) (map[string]any,
 	return out, nil
 }
 
-// toolsOfAgent returns the tools of plugins, and the agents that are tools.
+// toolsOfAgent returns the tools of plugins, the agents that are tools, and the tool that runs
+// code against these.
 func (b *builder) toolsOfAgent(at configfile.KeyPath, ac configfile.Agent, path []string) ([]*host.Tool, error) {
 	tools, err := b.tools(at.To("tools"), ac.Tools)
 	if err != nil {
 		return nil, err
 	}
-	at = at.To("agents")
 	for i, name := range ac.Agents {
+		at := at.To("agents")
 		if _, known := b.config.Agents[name]; !known {
 			return nil, b.config.Unknown(at.To(i), "agent", name, slices.Sorted(maps.Keys(b.config.Agents)))
 		}
@@ -123,6 +124,9 @@ func (b *builder) toolsOfAgent(at configfile.KeyPath, ac configfile.Agent, path 
 			return nil, b.config.Wrap(err, at.To(i))
 		}
 		tools = append(tools, tool)
+	}
+	if tools, err = b.code.tools(at.To("tools"), ac, tools); err != nil {
+		return nil, err
 	}
 	return b.withOptions(tools)
 }

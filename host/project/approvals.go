@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/codemode"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
 
@@ -164,8 +165,8 @@ func (b *builder) destructiveTools() map[string]bool {
 	return names
 }
 
-// toolNames returns the tools of all plugins, the agents that are tools and the memory
-// tools in use. An agent has some of them, and a provider may add others.
+// toolNames returns the tools of all plugins, the agents that are tools, the memory tools in
+// use and the tool that runs code. An agent has some of them, and a provider may add others.
 func (b *builder) toolNames() map[string]bool {
 	names := map[string]bool{}
 	for _, p := range b.plugins.byID {
@@ -178,6 +179,9 @@ func (b *builder) toolNames() map[string]bool {
 		}
 	}
 	for _, ac := range b.config.Agents {
+		if ac.WritesCode() {
+			names[codemode.ToolName] = true
+		}
 		for _, name := range ac.Agents {
 			names[name] = true
 		}

@@ -17,6 +17,7 @@ const (
 	FileName        = configfile.FileName        // the configuration in a project's directory
 	SchemaFileName  = configfile.SchemaName      // the schema beside it, which editors complete it with
 	BuiltinPrefix   = configfile.BuiltinPrefix   // begins the path of a plugin that every binary has
+	CodeTool        = configfile.CodeUse         // the tool that runs code which models write, where agents name their tools
 	Mem0KeyVariable = configfile.Mem0KeyVariable // holds Mem0's key, unless a configuration names another variable
 )
 

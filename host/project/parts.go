@@ -22,6 +22,7 @@ type builder struct {
 	mcp      *MCPServers // set when they are open
 	reducers *reducerSet
 	messages *messageSet
+	code     *codeModes
 	tokens   *tokens.Counter
 
 	agents map[string]*host.Agent // by name; of the targets being made
@@ -101,7 +102,7 @@ func (s *pluginSet) find(at configfile.KeyPath, use string) (p parts, part strin
 func (b *builder) tools(at configfile.KeyPath, uses []string) ([]*host.Tool, error) {
 	var tools []*host.Tool
 	for i, use := range uses {
-		if strings.HasPrefix(use, configfile.UploadedPrefix) || strings.HasPrefix(use, configfile.MCPPrefix) { // of a provider
+		if strings.HasPrefix(use, configfile.UploadedPrefix) || strings.HasPrefix(use, configfile.MCPPrefix) || use == configfile.CodeUse { // of a provider, or made of the others
 			continue
 		}
 		some, err := b.toolsOf(at.To(i), use)

@@ -52,6 +52,9 @@ func BuiltinModule(name string) ([]byte, error) {
 		return wasm, nil
 	}
 	e := host.Errorf(host.NotFound, "there is no plugin %s", name)
+	if name == configfile.CodeUse {
+		return nil, e.WithHint("it is a tool of an agent: write tools: [%s], and its limits under code", name)
+	}
 	if near := termtext.Nearest(name, configfile.BuiltinNames()); near != "" {
 		return nil, e.WithHint("did you mean %s?", near)
 	}

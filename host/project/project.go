@@ -223,7 +223,7 @@ func wire(c *configfile.Config, opts *Options) *Project {
 	return &Project{
 		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, hostOptions: host.Options{Meter: opts.Meter, Instrument: opts.Instrument}, live: opts.Replaceable, hosts: hosts{version: opts.Version}, closers: closers,
 		tenants: &tenantSet{}, plugins: plugins, models: models, memories: memories, messages: messages,
-		builder: &builder{config: c, plugins: plugins, models: models, memories: memories, reducers: reducers, messages: messages},
+		builder: &builder{config: c, plugins: plugins, models: models, memories: memories, reducers: reducers, messages: messages, code: &codeModes{config: c}},
 	}
 }
 
@@ -341,7 +341,10 @@ func (p *Project) openPlugins(ctx context.Context, store plugin.Store) error {
 		return err
 	}
 	p.builder.tokens, p.messages.tokens = counter, counter
-	return p.plugins.load(ctx)
+	if err := p.plugins.load(ctx); err != nil || p.plugins.only != nil {
+		return err
+	}
+	return p.builder.code.load(ctx, p.plugins.runtime)
 }
 
 func (p *Project) makeHost() error {

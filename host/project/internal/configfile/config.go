@@ -2,6 +2,7 @@ package configfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -111,7 +112,8 @@ type Agent struct {
 	Description  string   `yaml:"description"`
 	Instructions string   `yaml:"instructions"` // may use {{.state.path}}
 	Model        string   `yaml:"model"`
-	Tools        []string `yaml:"tools"` // PLUGIN for all of its tools, PLUGIN/TOOL, or mcp:SERVER
+	Tools        []string `yaml:"tools"` // PLUGIN for all of its tools, PLUGIN/TOOL, mcp:SERVER, or CodeUse
+	Code         Code     `yaml:"code"`
 	Processors   []Use    `yaml:"processors"`
 	Providers    []Use    `yaml:"providers"`
 	Agents       []string `yaml:"agents"` // that are tools of this one
@@ -302,7 +304,7 @@ func (c *Config) check() error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		if err := c.checkMessages(name); err != nil {
+		if err := cmp.Or(c.checkMessages(name), c.Agents[name].checkCode(name, c)); err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,9 @@ func (c *Config) PartsUsed() (list []PartUse) {
 		all(ProcessorPart, at.To("processors"), agent.Processors)
 		all(ProviderPart, at.To("providers"), agent.Providers)
 		for i, use := range agent.Tools {
+			if use == CodeUse { // no plugin of the configuration
+				continue
+			}
 			list = append(list, PartUse{Kind: ToolPart, Use: use, At: at.To("tools", i), Config: nil})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
+	"github.com/agenthost/agenthost/host/codemode"
 	"github.com/agenthost/agenthost/host/geminimodel"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/memory"
@@ -217,10 +218,20 @@ func keyDocs() map[string]keyDoc {
 		"PluginLimits.host_calls":   say("How many host operations a call may make."),
 		"PluginLimits.instances":    say("How many calls for one tenant may run at once."),
 
+		"Code.timeout":      say("How long the code of one call may take, without its tools (default %s).", codemode.DefaultTimeout),
+		"Code.memory":       say("How much memory the engine may have (default %dMiB).", codemode.DefaultMemoryBytes>>20),
+		"Code.instructions": say("How many instructions the code of one call may take (default %s).", termtext.Thousands(codemode.DefaultInstructions)),
+		"Code.output":       say("How large the JSON of what code returns may be (default %dKiB).", codemode.DefaultResultBytes>>10),
+		"Code.console":      say("How much the model is shown of what code writes to console (default %dKiB).", codemode.DefaultConsoleBytes>>10),
+		"Code.instances":    say("How many calls for one tenant may run at once."),
+		"Code.keep":         say("Whether code has a variable keep, an object that the next call of a run finds as this one left it."),
+		"Code.direct":       say("Whether the model is offered the other tools as well. Absent: the code alone calls them."),
+
 		"Agent.description":       say("What it is good for, in a sentence: a router that is a model decides by it."),
 		"Agent.instructions":      say("The system prompt. {{.state.path}} stands for what the network's state has there."),
 		"Agent.model":             say("One of the models above."),
-		"Agent.tools":             say("PLUGIN for all tools of a plugin, PLUGIN/TOOL for one; memory:NAME, memory:NAME/TOOL for those of a memory; uploaded:PLUGIN for those of a plugin that the tenant of a run has uploaded, or that was uploaded for all, uploaded:* for those of all of them; mcp:SERVER for those of an MCP server, mcp:* for those of all that the tenant of a run has."),
+		"Agent.tools":             say("PLUGIN for all tools of a plugin, PLUGIN/TOOL for one; memory:NAME, memory:NAME/TOOL for those of a memory; uploaded:PLUGIN for those of a plugin that the tenant of a run has uploaded, or that was uploaded for all, uploaded:* for those of all of them; mcp:SERVER for those of an MCP server, mcp:* for those of all that the tenant of a run has; %s for one that runs code which the model writes against the others.", CodeUse),
+		"Agent.code":              say("Settings of %s, if it is among the tools. See docs/code.md.", CodeUse),
 		"Agent.processors":        say("What changes the history that its model is shown, in order; what is stored stays."),
 		"Agent.providers":         say("What adds instructions, messages or tools before its model is asked."),
 		"Agent.tool_choice":       say("auto, any, none, or the name of the tool that must be called first."),

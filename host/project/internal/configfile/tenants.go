@@ -219,7 +219,7 @@ func (c *Config) tenant(at KeyPath, t Tenant) (*plugin.Tenant, error) {
 }
 
 func (c *Config) checkPluginID(at KeyPath, id string) error {
-	have := slices.Concat(slices.Sorted(maps.Keys(c.Plugins)), BuiltinNames())
+	have := slices.Concat(slices.Sorted(maps.Keys(c.Plugins)), BuiltinNames(), []string{CodeUse})
 	if slices.Contains(have, id) {
 		return nil
 	}

@@ -130,7 +130,15 @@ func (d *checkup) checkHost(ctx context.Context, f *doctorFlags) []finding {
 	if f.data.Given() {
 		list = append(list, d.checkData(ctx, &f.data))
 	}
-	list = append(list, d.checkModels(ctx, f.project)...)
+	var file *project.File
+	if f.project != "" {
+		var err error
+		if file, err = open.ReadProject(f.project); err != nil {
+			return append(list, failed("project", err), d.checkTerminal())
+		}
+		list = append(list, checkCode(file)...)
+	}
+	list = append(list, d.checkModels(ctx, file)...)
 	return append(list, d.checkTerminal())
 }
 
@@ -294,15 +302,23 @@ func (d *checkup) checkDirectory(ctx context.Context, dir string) finding {
 	return finding{Name: "data", Status: fine, Text: fmt.Sprintf("%s: %s, %s, %s", dir, ui.Plural(n, "file"), ui.ShortBytes(size), use)}
 }
 
-// checkModels checks that the servers of models can be reached.
-func (d *checkup) checkModels(ctx context.Context, projectName string) []finding {
-	var file *project.File
-	if projectName != "" {
-		var err error
-		if file, err = open.ReadProject(projectName); err != nil {
-			return []finding{failed("project", err)}
-		}
+// checkCode reports whether the code of a project's agents can call tools. There is nothing
+// else that it needs: its engine is in this program.
+func checkCode(file *project.File) []finding {
+	agents := file.CodeAgents()
+	if len(agents) == 0 {
+		return nil
 	}
+	text := "code is written by " + strings.Join(agents, ", ")
+	if barred := file.CodeBarred(); len(barred) > 0 {
+		return []finding{{Name: "code", Status: note, Text: text + ", and calls no tool where " + strings.Join(barred, ", ") + " says so",
+			Hint: "add tools: [\"*\"] to a ceiling, and " + project.CodeTool + " to the plugins of tenants"}}
+	}
+	return []finding{{Name: "code", Status: fine, Text: text}}
+}
+
+// checkModels checks that the servers of models can be reached. A nil file has none.
+func (d *checkup) checkModels(ctx context.Context, file *project.File) []finding {
 	models := project.ModelServers(file, d.getenv)
 	if len(models) == 0 {
 		return []finding{{"model", note, "no model is configured: answers come from a script",
