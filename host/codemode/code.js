@@ -121,13 +121,13 @@ tool({
 }, (args) => {
   const lines = [], waiting = [];
   const out = consoleOf(lines, args.console_bytes);
-  const invoke = (name) => (argument) => new Promise((resolve, reject) => {
+  const invoke = (name, whole) => (argument) => new Promise((resolve, reject) => {
     const text = stringify(argument === undefined ? {} : argument);
     if (text === undefined) throw new TypeError(`the arguments of ${name} are no JSON`);
-    push(waiting, { name, arguments: exact(text), resolve, reject, place: new Error() });
+    push(waiting, { name, arguments: exact(text), whole, resolve, reject, place: new Error() });
   });
   const tools = create(null);
-  for (const [key, name] of args.tools) defineProperty(tools, key, { value: invoke(name), enumerable: true });
+  for (const [key, name] of args.tools) defineProperty(tools, key, { value: defineProperty(invoke(name), "whole", { value: invoke(name, true) }), enumerable: true });
   freeze(tools);
   const given = { tools, console: out, keep: args.keep };
   if (args.catalog !== undefined) given.search_tools = searchOf(args.catalog);
@@ -138,8 +138,10 @@ tool({
     const { results } = call("tool.call", { calls: list.map(({ name, arguments: a }) => ({ name, arguments: a })) });
     for (let i = 0; i < list.length; i++) {
       const r = results[i];
-      if (r.kind === "result") list[i].resolve(plain(r.content));
-      else list[i].reject(new ToolError(list[i].name, shown(r.content), r.code, list[i].place));
+      if (r.kind === "result") {
+        const content = plain(r.content);
+        list[i].resolve(list[i].whole ? { content, media: r.media ?? [] } : content);
+      } else list[i].reject(new ToolError(list[i].name, shown(r.content), r.code, list[i].place));
     }
   }
 

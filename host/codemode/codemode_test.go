@@ -1,6 +1,7 @@
 package codemode_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/codemode"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -220,6 +222,32 @@ func TestToolsWhoseNamesAreIdentifiersKeepThem(t *testing.T) {
 	}
 	if text := model.Requests()[0].Tools[0].Description; !strings.Contains(text, "/** Is send_mail. */\n  function send_mail(") {
 		t.Errorf("the description is\n%s", text)
+	}
+}
+
+// Media come as the parts that they are, and go on to other tools.
+func TestCodeReadsTheMediaOfATool(t *testing.T) {
+	chart := host.NewTool("chart", "Draws a chart.", func(context.Context, *host.Call, struct{}) (*host.ToolOutput, error) {
+		return &host.ToolOutput{Content: json.RawMessage(`"a chart"`), Media: []*chat.Media{{MediaType: "image/png", Data: []byte{1, 2}}}}, nil
+	}, nil)
+	var uploaded []byte
+	upload := host.NewTool("upload", "Uploads a file.", func(_ context.Context, _ *host.Call, in struct {
+		Data []byte `json:"data"`
+	}) (bool, error) {
+		uploaded = in.Data
+		return true, nil
+	}, nil)
+	got, _ := runCodes(t, newMode(t, nil), []*host.Tool{add(), chart, upload},
+		`return await tools.chart()`,
+		`const { content, media } = await tools.chart.whole(); return [content, media.length, media[0].type, media[0].media_type, await tools.upload({ data: media[0].data })]`,
+		`return await tools.add.whole({a: 1, b: 2})`,
+		`try { await tools.add.whole({a: -1, b: 2}) } catch (e) { return e.code }`)
+	want := []string{`{"result":"a chart"}`, `{"result":["a chart",1,"media","image/png",true]}`, `{"result":{"content":3,"media":[]}}`, `{"result":"invalid_argument"}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if !bytes.Equal(uploaded, []byte{1, 2}) {
+		t.Errorf("upload has %v", uploaded)
 	}
 }
 

@@ -102,6 +102,7 @@ func (m *Mode) describe(d *declared) string {
 		"The code is the body of an async function: await tools, compute with what they answer, and return only what you need to see. " +
 		"Calls that are awaited together, with Promise.all, run at the same time. A tool that fails throws a ToolError with message and code. " +
 		"Whole numbers beyond 2**53 that a tool answers are BigInts. " +
+		"tools.NAME.whole(args) answers {content, media} where a tool has images or files beside its content. " +
 		"There are no files, no network, no modules and no timers; the clock and Math.random are the same at each start.")
 	if m.opts.Keep {
 		b.WriteString(" The members of the object keep last until the next call.")

@@ -48,10 +48,12 @@ func TestAnAgentOfAConfigurationWritesCode(t *testing.T) {
 		{claim: "keep is there if it is asked for", code: `return typeof keep`, settings: "keep: true", want: `{"result":"object"}`},
 		{claim: "and not otherwise", code: `return typeof keep`, want: `{"result":"undefined"}`},
 		{claim: "output bounds what it returns", code: `return "x".repeat(3000)`, settings: "output: 1KiB", want: "more than 1024"},
+		{claim: "timeout bounds its time", code: `for (;;) {}`, settings: "timeout: 50ms", want: "50ms"},
 		{claim: "console bounds what it writes", code: `console.log("x".repeat(3000))`, settings: "console: 100B", want: "left out"},
 		{claim: "instructions bound it", code: `for (;;) {}`, settings: "instructions: 5000000", want: "Instructions of 5000000"},
 		{claim: "a ceiling without tools bars them", code: `return await tools.t()`, more: "ceiling: {clock: true}\n", want: "not granted"},
 		{claim: "a ceiling with them does not", code: `return await tools.t()`, more: "ceiling: {tools: [t]}\n", want: `{"result":{}}`},
+		{claim: "a tenant's grants say which tools its code may call", code: `return await tools.t()`, more: "tenants: {acme: {grants: {'builtin:code': {tools: [other]}}}}\n", tenant: "acme", want: "not granted"},
 		{claim: "a tenant without the engine has no code", code: `return 1`, more: "tenants: {poor: {plugins: [guest]}}\n", tenant: "poor", want: "no such plugin"},
 		{claim: "a tenant with it has", code: `return 1`, more: "tenants: {rich: {plugins: [guest, 'builtin:code']}}\n", tenant: "rich", want: `{"result":1}`},
 	} {
