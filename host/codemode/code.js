@@ -149,9 +149,9 @@ tool({
     let done = false, value, failed;
     idle(() => {
       try {
-        if (waiting.length) send();
+        if (failed) reject(failureOf(failed.error, lines)); // calls that it has not awaited are not made
+        else if (waiting.length) send();
         else if (!done) reject(new Failure("failed_precondition", "the code waits for a promise that nothing settles: await tools, and return"));
-        else if (failed) reject(failureOf(failed.error, lines));
         else {
           const text = stringify(value) ?? "null";
           if (text.length > args.result_bytes) throw new Failure("resource_exhausted", `the result has ${text.length} characters, more than ${args.result_bytes}: return a summary of it`);

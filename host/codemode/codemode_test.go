@@ -123,7 +123,7 @@ func TestCodeAnswersWithWhatItReturns(t *testing.T) {
 		{"the names of tools", `return Object.keys(tools)`, `{"result":["add"]}`},
 		{"calls without await", `tools.add({a: 1, b: 1}); return "sent"`, `{"result":"sent"}`},
 		{"awaits between calls", `let n = 0; for (let i = 0; i < 3; i++) n = await tools.add({a: n, b: i}); return n`, `{"result":3}`},
-		{"the same clock and random numbers", `return [Date.now() < 2e12, Math.random() === Math.random()]`, `{"result":[true,false]}`},
+		{"the date that the description says, and random numbers", `return [new Date().toISOString().slice(0, 10), Math.random() === Math.random()]`, `{"result":["2025-01-01",false]}`},
 		{"an error with its line", "const a = 1;\nconst b = a;\nb.c.d();", `error: TypeError: cannot read property 'd' of undefined, at line 3, column 1 of the code`},
 		{"an error of a function with its line", "function f() {\n  throw new RangeError('far')\n}\nf()", `error: RangeError: far, at line 2, column 13 of the code`},
 		{"an error of syntax with its line", "const a = 1;\nlet = ;", `error: SyntaxError: unexpected token in expression: ';', at line 2, column 7 of the code`},
@@ -222,6 +222,25 @@ func TestToolsWhoseNamesAreIdentifiersKeepThem(t *testing.T) {
 	}
 	if text := model.Requests()[0].Tools[0].Description; !strings.Contains(text, "/** Is send_mail. */\n  function send_mail(") {
 		t.Errorf("the description is\n%s", text)
+	}
+}
+
+// Calls that code has begun and does not await are made when it returns, and not when it has
+// failed: the model reads only the failure, and would have them made once more.
+func TestCodeThatThrowsMakesNoMoreCalls(t *testing.T) {
+	var made []string
+	note := host.NewTool("note", "Notes a text.", func(_ context.Context, _ *host.Call, in struct {
+		Text string `json:"text"`
+	}) (bool, error) {
+		made = append(made, in.Text)
+		return true, nil
+	}, nil)
+	answers, _ := runCodes(t, newMode(t, nil), []*host.Tool{note},
+		`tools.note({text: "returns"}); return 1`,
+		`tools.note({text: "throws"}); throw new Error("no")`,
+		`await tools.note({text: "awaited"}); tools.note({text: "throws later"}); null.x`)
+	if want := []string{"returns", "awaited"}; !slices.Equal(made, want) || answers[0] != `{"result":1}` {
+		t.Errorf("%q makes the calls %q, want %q", answers, made, want)
 	}
 }
 
