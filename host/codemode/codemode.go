@@ -28,8 +28,8 @@ type Options struct {
 	Direct bool
 
 	// Keep gives code a variable keep, an object of JSON that the next call of one run
-	// finds as this one left it, up to KeepBytes. It is in the state of the run, under the
-	// name of the tool.
+	// finds as this one left it, up to KeepBytes. Of calls at the same time each keeps the
+	// members that it has changed. It is in the state of the run, under the name of the tool.
 	Keep bool
 
 	// The limits of one call. The time of the tools that it calls does not count.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -317,6 +318,46 @@ func TestCodeKeepsWhatItIsTold(t *testing.T) {
 	got, _ = runCodes(t, newMode(t, nil), nil, `globalThis.n = 1; return typeof keep`, `return [typeof keep, typeof n]`)
 	if diff := cmp.Diff([]string{`{"result":"undefined"}`, `{"result":["undefined","undefined"]}`}, got); diff != "" {
 		t.Errorf("without (-want +got)\n%s", diff)
+	}
+}
+
+// Two codes of one answer of the model run at the same time, and each keeps what it has changed.
+func TestCodesAtTheSameTimeKeepTheirOwnMembers(t *testing.T) {
+	var arrived atomic.Int64
+	both := make(chan struct{})
+	meet := host.NewTool("meet", "Waits for the other.", func(ctx context.Context, _ *host.Call, _ struct{}) (bool, error) {
+		if arrived.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+			return true, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}, nil)
+	tools, err := newMode(t, &codemode.Options{Keep: true}).Tools(meet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies := codes(`keep.both = 1; keep.gone = 1; keep.stays = 1`, `await tools.meet(); keep.a = 1; keep.both = 2`, `return keep`)
+	replies[1] = replies[1].Call(codemode.ToolName, `{"code":"await tools.meet(); keep.b = 1; delete keep.gone"}`)
+	model := hosttest.NewModel(replies...)
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: tools, Model: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := r.Results[0].ToolResults()
+	if got, want := answerText(results[len(results)-1]), `{"result":{"a":1,"b":1,"both":2,"stays":1}}`; got != want {
+		t.Errorf("the next code finds %s, want %s", got, want)
 	}
 }
 

@@ -1,8 +1,10 @@
 package codemode
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -76,7 +78,7 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 		return out, host.Errorf(host.ResourceExhausted, "the result has %d bytes, more than %d", n, m.opts.ResultBytes).WithHint("return a summary of it")
 	}
 	said.Content.Console = cutConsole(said.Content.Console, m.opts.ConsoleBytes)
-	if err := m.keepIn(call, said.Content.Keep); err != nil {
+	if err := m.keepIn(call, keep, said.Content.Keep); err != nil {
 		return out, err
 	}
 	said.Content.Keep = nil
@@ -141,13 +143,47 @@ func (m *Mode) keptIn(call *host.Call) (json.RawMessage, error) {
 	return k.Value, nil
 }
 
-// keepIn stores what code keeps for the next call of the run.
-func (m *Mode) keepIn(call *host.Call, value json.RawMessage) error {
-	switch {
-	case !m.opts.Keep || len(value) == 0:
+// keepIn stores the members of keep that code has changed, for the next call of the run. What
+// another call has changed of the others meanwhile stays. before is the keep that the code got.
+func (m *Mode) keepIn(call *host.Call, before, after json.RawMessage) error {
+	if !m.opts.Keep || len(after) == 0 {
 		return nil
-	case len(value) > KeepBytes:
-		return host.Errorf(host.ResourceExhausted, "the code keeps %d bytes, more than %d", len(value), KeepBytes).WithHint("keep less")
 	}
-	return call.State.Set(m.place(), kept{Run: call.Scope.Run, Value: value})
+	var had, has map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(before, &had), json.Unmarshal(after, &has)); err != nil {
+		return host.Errorf(host.InvalidArgument, "the code changed what keep is: %w", err).WithHint("keep is an object: change its members")
+	}
+	return host.UpdateState(call.State, func(state *map[string]json.RawMessage) error {
+		var k kept
+		members := map[string]json.RawMessage{}
+		if raw := (*state)[m.opts.Name]; len(raw) > 0 {
+			if err := json.Unmarshal(raw, &k); err != nil {
+				return host.Errorf(host.InvalidArgument, "member %q of the state is not what code keeps: %w", m.opts.Name, err)
+			}
+		}
+		if k.Run == call.Scope.Run && len(k.Value) > 0 {
+			if err := json.Unmarshal(k.Value, &members); err != nil {
+				return host.Errorf(host.InvalidArgument, "member %q of the state is not what code keeps: %w", m.opts.Name, err)
+			}
+		}
+		for name := range had {
+			if _, stays := has[name]; !stays {
+				delete(members, name)
+			}
+		}
+		for name, value := range has {
+			if !bytes.Equal(had[name], value) {
+				members[name] = value
+			}
+		}
+		value, err := jsondoc.Marshal(members)
+		if err != nil {
+			return err
+		}
+		if len(value) > KeepBytes {
+			return host.Errorf(host.ResourceExhausted, "the code keeps %d bytes, more than %d", len(value), KeepBytes).WithHint("keep less")
+		}
+		(*state)[m.opts.Name], err = jsondoc.Marshal(kept{Run: call.Scope.Run, Value: value})
+		return err
+	})
 }
