@@ -185,7 +185,7 @@ func TestTheHostHoldsCodeToItsBounds(t *testing.T) {
 	answers, _ := runCodes(t, m, nil, fmt.Sprintf(lie, `{result: "x".repeat(2000)}`), fmt.Sprintf(lie, `{result: 1, console: "é".repeat(2000)}`),
 		`return "é".repeat(900)`, `console.log("é".repeat(90)); return 1`)
 	cut := `{"result":1,"console":"` + strings.Repeat("é", 50) + ` … (the rest is left out)"}`
-	want := []string{`error: the result has 2002 bytes, more than 1000`, cut, `error: the result has 1802 bytes, more than 1000`, cut}
+	want := []string{`error: the result has 2002 bytes, more than 1000: return a summary of it`, cut, `error: the result has 1802 bytes, more than 1000: return a summary of it`, cut}
 	if diff := cmp.Diff(want, answers); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -311,7 +311,7 @@ func TestManyToolsAreFoundBySearch(t *testing.T) {
 func TestCodeKeepsWhatItIsTold(t *testing.T) {
 	code := []string{`keep.n = (keep.n ?? 0) + 1; return keep.n`, `keep.n = (keep.n ?? 0) + 1; return keep.n`}
 	got, _ := runCodes(t, newMode(t, &codemode.Options{Keep: true}), nil, append(code, `keep.n = 100; throw new Error("no")`, `return keep`, `keep.x = "x".repeat(40000)`, `keep = 7`)...)
-	want := []string{`{"result":1}`, `{"result":2}`, `error: Error: no, at line 1, column 25 of the code`, `{"result":{"n":2}}`, `error: the code keeps 40014 bytes, more than 32768`, `{"result":null}`}
+	want := []string{`{"result":1}`, `{"result":2}`, `error: Error: no, at line 1, column 25 of the code`, `{"result":{"n":2}}`, `error: the code keeps 40014 bytes, more than 32768: keep less, and take the rest from the tools again`, `{"result":null}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("with Keep (-want +got)\n%s", diff)
 	}

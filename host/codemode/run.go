@@ -71,11 +71,11 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 		Content answer `json:"content"`
 	}
 	if err := json.Unmarshal(r.Output, &said); err != nil {
-		return out, host.Errorf(host.InvalidArgument, "the code changed how it answers: %w", err)
+		return out, host.Errorf(host.InvalidArgument, "the code changed how it answers: %w: leave the language's own objects alone", err)
 	}
 	// The script holds itself to the bounds, but the code may have changed what it runs with.
 	if n := len(said.Content.Result); n > m.opts.ResultBytes {
-		return out, host.Errorf(host.ResourceExhausted, "the result has %d bytes, more than %d", n, m.opts.ResultBytes).WithHint("return a summary of it")
+		return out, host.Errorf(host.ResourceExhausted, "the result has %d bytes, more than %d: return a summary of it", n, m.opts.ResultBytes)
 	}
 	said.Content.Console = cutConsole(said.Content.Console, m.opts.ConsoleBytes)
 	if err := m.keepIn(call, keep, said.Content.Keep); err != nil {
@@ -107,14 +107,14 @@ func (m *Mode) stopped(err error) error {
 	if host.CodeOf(err) != host.Internal {
 		return err
 	}
-	return &host.Error{Code: host.ResourceExhausted, Err: err, Message: "the code has ended the engine that runs it: it used up the memory or the stack, or changed what the engine needs"}
+	return &host.Error{Code: host.ResourceExhausted, Err: err, Message: "the code has ended the engine that runs it: it used up the memory or the stack, or changed what the engine needs: have it keep less at one time, recurse less deep, and leave the language's own objects alone"}
 }
 
 // codeError is the error that code ended with.
 func codeError(raw []byte) error {
 	var e host.Error
 	if err := json.Unmarshal(raw, &e); err != nil || e.Message == "" {
-		return host.Errorf(host.InvalidArgument, "the code ended with an error without a message")
+		return host.Errorf(host.InvalidArgument, "the code ended with an error without a message: throw an Error that has one")
 	}
 	if !e.Code.Valid() || e.Code == host.Internal {
 		e.Code = host.InvalidArgument
@@ -151,7 +151,7 @@ func (m *Mode) keepIn(call *host.Call, before, after json.RawMessage) error {
 	}
 	var had, has map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(before, &had), json.Unmarshal(after, &has)); err != nil {
-		return host.Errorf(host.InvalidArgument, "the code changed what keep is: %w", err).WithHint("keep is an object: change its members")
+		return host.Errorf(host.InvalidArgument, "the code changed what keep is: %w: keep is an object, of which code sets members", err)
 	}
 	return host.UpdateState(call.State, func(state *map[string]json.RawMessage) error {
 		var k kept
@@ -181,7 +181,7 @@ func (m *Mode) keepIn(call *host.Call, before, after json.RawMessage) error {
 			return err
 		}
 		if len(value) > KeepBytes {
-			return host.Errorf(host.ResourceExhausted, "the code keeps %d bytes, more than %d", len(value), KeepBytes).WithHint("keep less")
+			return host.Errorf(host.ResourceExhausted, "the code keeps %d bytes, more than %d: keep less, and take the rest from the tools again", len(value), KeepBytes)
 		}
 		(*state)[m.opts.Name], err = jsondoc.Marshal(kept{Run: call.Scope.Run, Value: value})
 		return err
