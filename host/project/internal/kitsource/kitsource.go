@@ -5,8 +5,11 @@ package kitsource
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/project/internal/buildcmd"
@@ -35,17 +38,27 @@ var kits = [...]struct{ language, script, input, main string }{
 // script is the file of a plugin in JavaScript.
 const scriptName = "plugin.js"
 
-// Find returns the source in a directory; nil if it is none of a kit.
+// Find returns the source in a directory; nil if it is none of a kit. A directory with files
+// of Go is of Go, whose module may be in a directory above, and which may embed a script.
 func Find(dir string) *Source {
+	if isGo(dir) {
+		return nil
+	}
 	for _, kit := range kits {
 		if isFile(dir, kit.main) && isFile(dir, kit.script) {
 			return &Source{Language: kit.language, dir: dir, script: kit.script, input: kit.input}
 		}
 	}
-	if isFile(dir, scriptName) && !isFile(dir, "go.mod") {
+	if isFile(dir, scriptName) {
 		return &Source{Language: "js", Script: filepath.Join(dir, scriptName), dir: dir}
 	}
 	return nil
+}
+
+// isGo reports whether there are files of Go, other than tests, which may be of any plugin.
+func isGo(dir string) bool {
+	files, _ := fs.Glob(os.DirFS(dir), "*.go")
+	return slices.ContainsFunc(files, func(name string) bool { return !strings.HasSuffix(name, "_test.go") })
 }
 
 func isFile(dir, name string) bool {
