@@ -491,11 +491,13 @@ func withoutGrants(c *configfile.Config) configfile.Config {
 	return out
 }
 
-// pollInterval is the least time between two polls of a project's files. Polls take at most a
-// part in pollShare of the time: a tree of many files is polled less often.
+// The time between two polls of a project's files. Polls take at most a part in pollShare of
+// the time, so that a tree of many files is polled less often. A poll that has waited, for the
+// last calls of an old version or for an MCP server, delays the next one by maxPollInterval.
 const (
-	pollInterval = 100 * time.Millisecond
-	pollShare    = 20
+	pollInterval    = 100 * time.Millisecond
+	pollShare       = 20
+	maxPollInterval = 2 * time.Second
 )
 
 // Poll looks for saved files in the background until stop is called, as Refresh does. A
@@ -525,7 +527,7 @@ func (r *Reloader) Poll(ctx context.Context) (stop func()) {
 					})
 				})
 			}
-			return max(pollInterval, pollShare*took)
+			return min(max(pollInterval, pollShare*took), maxPollInterval)
 		})
 	})
 	return func() {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,6 +79,39 @@ func TestListDoesNotWaitForChanges(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the list waits")
 	}
+}
+
+// A look that takes a minute, because a change or a terminal holds it up, is no reason to
+// look again after twenty.
+func TestAPollThatWaitedDelaysTheNextByTwoSeconds(t *testing.T) {
+	said := make(chan string, 10)
+	var waited bool // by the goroutine of the polls
+	l := steerable(t, func(format string, args ...any) {
+		if !waited {
+			time.Sleep(time.Minute)
+			waited = true
+		}
+		said <- fmt.Sprintf(format, args...)
+	})
+	l.Watch()
+	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
+	writeProjectFile(t, dir, configfile.FileName, "agents: {clerk: {tools: [}}\n")
+	synctest.Test(t, func(t *testing.T) {
+		stop := l.Poll(t.Context())
+		defer stop()
+		time.Sleep(time.Minute + time.Second)
+		for len(said) > 0 {
+			<-said
+		}
+		if !waited {
+			t.Fatal("the saved configuration is not seen")
+		}
+		writeProjectFile(t, dir, configfile.FileName, "agents: {clerk: {tools: [}, other: {}}\n")
+		time.Sleep(2 * maxPollInterval)
+		if len(said) == 0 {
+			t.Error("what was saved after a poll of a minute is not seen four seconds later")
+		}
+	})
 }
 
 // A version that is rolled back to is read again from where it came.
