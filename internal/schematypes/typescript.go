@@ -50,7 +50,7 @@ func Identifier(name string) string {
 func TypeScriptFunction(f Function) (string, error) {
 	name := Identifier(f.Name)
 	w := newTypeScript(true)
-	w.prefix = pascal(name)
+	w.prefix = name + "_" // which no name of a definition has, so that those of two functions differ
 	args := ""
 	if f.Parameters != nil {
 		n, err := read(f.Parameters, "args")

@@ -109,7 +109,7 @@ declare function greet(args: {
 		{"a name of the language", schematypes.Function{Name: "delete"}, "declare function delete_(): Promise<any>;\n"},
 		{"a name with other letters", schematypes.Function{Name: "mcp.gh/createIssue 2"}, "declare function mcp_gh_create_issue_2(): Promise<any>;\n"},
 		{"a definition", schematypes.Function{Name: "walk", Parameters: json.RawMessage(`{"required":["tree"],"properties":{"tree":{"$ref":"#/$defs/node"}},"$defs":{"node":{"properties":{"left":{"$ref":"#/$defs/node"}}}}}`)},
-			"interface WalkNode {\n  left?: WalkNode;\n}\n\ndeclare function walk(args: {\n  tree: WalkNode;\n}): Promise<any>;\n"},
+			"interface walk_Node {\n  left?: walk_Node;\n}\n\ndeclare function walk(args: {\n  tree: walk_Node;\n}): Promise<any>;\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := schematypes.TypeScriptFunction(tt.f)
@@ -226,5 +226,26 @@ func (g *generator) object(s map[string]any, depth int) {
 		s["additionalProperties"] = false
 	case 1:
 		s["additionalProperties"] = g.schema(depth - 1)
+	}
+}
+
+// Functions whose names and definitions read the same when they stand together have types of
+// their own.
+func TestDefinitionsOfTwoFunctionsDiffer(t *testing.T) {
+	text := ""
+	for _, f := range []schematypes.Function{
+		{Name: "order", Parameters: []byte(`{"$ref":"#/$defs/ItemLine","$defs":{"ItemLine":{"type":"object","properties":{"a":{"$ref":"#/$defs/ItemLine"}}}}}`)},
+		{Name: "order_item", Parameters: []byte(`{"$ref":"#/$defs/Line","$defs":{"Line":{"type":"object","properties":{"b":{"$ref":"#/$defs/Line"}}}}}`)},
+	} {
+		declared, err := schematypes.TypeScriptFunction(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += declared
+	}
+	for _, name := range []string{"interface order_ItemLine {", "interface order_item_Line {"} {
+		if strings.Count(text, name) != 1 {
+			t.Errorf("%q is not there once:\n%s", name, text)
+		}
 	}
 }
