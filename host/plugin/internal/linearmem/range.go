@@ -32,9 +32,21 @@ func (s Range) Pieces(size int, goOn func(bytes int) bool, do func(Range)) bool 
 // long one by returning its pages to the system, so that no unused page comes into use.
 func Zero(mem []byte, s Range, goOn func(int) bool) bool {
 	if s.Size() <= clearAtMost {
-		return s.Pieces(Piece, goOn, func(p Range) { clear(mem[p.Start:p.End]) })
+		return s.Pieces(Piece, goOn, func(p Range) { clearUsed(mem[p.Start:p.End]) })
 	}
 	return s.Pieces(releasePiece, goOn, func(p Range) { release(mem[p.Start:p.End]) })
+}
+
+// clearUsed is clear, but does not write pages that are zero: most are, and one that was never
+// written takes no memory, and is read from where all the others are.
+func clearUsed(b []byte) {
+	for len(b) > 0 {
+		n := min(Unit, len(b))
+		if !isZero(b[:n]) {
+			clear(b[:n])
+		}
+		b = b[n:]
+	}
 }
 
 // NonZero returns the ranges of memory whose pages are not all zero, unless goOn ends
