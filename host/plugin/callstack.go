@@ -152,6 +152,21 @@ func (s *callStack) reserve(m *callmeter.Meter, room int64) {
 	}
 }
 
+// Suspend implements [callmeter.Stack].
+func (s *callStack) Suspend() {
+	if _, size := stackOf(s.fn); 0 < size && int64(size) < s.room {
+		s.claim.Set(stackBytes(int64(size)) + s.tables)
+	}
+}
+
+// Resume implements [callmeter.Stack].
+func (s *callStack) Resume() error {
+	if !s.claim.Set(stackBytes(s.room) + s.tables) {
+		return blameless(s.claim.Budget.Exhausted())
+	}
+	return nil
+}
+
 // measure returns how many bytes of the stack are used, and how many it has. Where
 // wazero does not keep the stack as it does today, the estimate takes their place.
 func (s *callStack) measure(sp *uint64, estimate int64) (used, size int64) {

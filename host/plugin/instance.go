@@ -106,7 +106,8 @@ func (p *Plugin) newInstance(ctx context.Context, b *binding, flow *fairsched.Fl
 // emptyInstance returns an instance without a module, for a call of that flow.
 func (b *binding) emptyInstance(flow *fairsched.Flow) *instance {
 	p := b.plugin
-	inst := &instance{plugin: p, meter: callmeter.New(&p.runtime.meters, p.id)}
+	inst := &instance{plugin: p}
+	inst.meter = callmeter.New(&p.runtime.meters, p.id, &inst.callStack)
 	inst.extism = p.module.extism.newState(inst, flow)
 	inst.ctx = &instanceContext{context.Background(), inst}
 	inst.call.meter = &inst.meter

@@ -26,7 +26,7 @@ func TestGuestWhoseStackGrowsYieldsToNoOther(t *testing.T) {
 		}
 		return f
 	}
-	m, deep := New(h, "p"), enter("deep")
+	m, deep := New(h, "p", nil), enter("deep")
 	m.SetPayer(Payer{Tenant: "deep", Flow: deep})
 	m.Begin(&Call{Context: t.Context(), Start: time.Now(), Timeout: 10 * time.Millisecond})
 	m.BeginGrowth(2 << 20 / BytesPerInstruction)

@@ -72,12 +72,35 @@ type Call struct {
 // LimitNames are the names that a call's limits have in errors.
 type LimitNames struct{ Timeout, Instructions string }
 
+// Stack is the memory that counts for the stack of a guest.
+type Stack interface {
+	// Suspend counts what the stack has, while its guest runs no code.
+	Suspend()
+	// Resume counts again what the stack may grow to. It fails with code
+	// resource_exhausted if there is no memory for that.
+	Resume() error
+}
+
+// guestStack is the stack of an instance, which may be nil.
+type guestStack struct{ of Stack }
+
+// suspend counts the stack for what it has, while its guest runs no code; a guest that has
+// returned has no use for it. resume is called before the guest runs again, if it does.
+func (s guestStack) suspend(returned bool) (resume func() error) {
+	if s.of == nil || returned {
+		return func() error { return nil }
+	}
+	s.of.Suspend()
+	return s.of.Resume
+}
+
 // Meter counts and bounds the calls of one instance. It is for the goroutine of the call.
 type Meter struct {
 	host   *Host
 	plugin string // in errors
 	fuel   Fuel   // nil: the instance has no module yet
 	payer  Payer
+	stack  guestStack
 
 	call          Call
 	deadline      deadline
@@ -91,8 +114,11 @@ type Meter struct {
 	returned      bool
 }
 
-// New returns the meter of an instance of a plugin.
-func New(h *Host, plugin string) Meter { return Meter{host: h, plugin: plugin} }
+// New returns the meter of an instance of a plugin. The stack may be nil: nothing counts for
+// it then.
+func New(h *Host, plugin string, stack Stack) Meter {
+	return Meter{host: h, plugin: plugin, stack: guestStack{stack}}
+}
 
 // SetFuel gives the meter the fuel counter of the instance's module.
 func (m *Meter) SetFuel(f Fuel) { m.fuel = f }

@@ -139,7 +139,8 @@ func WhileBlocked(ctx context.Context, wait func(context.Context)) {
 // WhileCalling is [WhileBlocked] for an operation that calls other code, whose time has
 // limits of its own: it does not count for the call, and wait is given the lifetime of the
 // call's caller, without the call's deadline. Meanwhile the call has no place among those
-// that have started, for the other code may be a guest that must start.
+// that have started, for the other code may be a guest that must start, and its stack counts
+// for no more than it has.
 func WhileCalling(ctx context.Context, wait func(context.Context)) {
 	o, ok := ctx.(*Operation)
 	if ok {
@@ -151,11 +152,15 @@ func WhileCalling(ctx context.Context, wait func(context.Context)) {
 	}
 	began := time.Now()
 	o.suspend()
+	restore := o.meter.stack.suspend(false)
 	defer func() {
 		took := time.Since(began)
 		o.meter.deadline.at = o.meter.deadline.at.Add(took)
 		o.resume()
 		o.since = o.since.Add(time.Since(began))
+		if err := restore(); err != nil {
+			o.meter.Stop(err)
+		}
 	}()
 	wait(o.meter.deadline.caller)
 }

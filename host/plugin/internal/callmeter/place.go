@@ -44,18 +44,26 @@ func (m *Meter) yield(spent int64) {
 	}
 	w := m.host.Scheduler.Check(m.payer.Flow, spent-p.reported, spent-p.quantumStart+p.hostWork)
 	p.reported = spent
-	if w != nil && !p.await(m.host.Scheduler, m.payer.Flow, w, &m.deadline) {
+	if w != nil && !m.await(w) {
 		m.Stop(m.LateError())
 	}
 }
 
 // await waits until the scheduler runs the call again. It reports false if the call's
-// time is up before; then the call is unscheduled.
-func (p *place) await(s *fairsched.Scheduler, f *fairsched.Flow, w *fairsched.Waiter, d *deadline) bool {
+// time is up before; then the call is unscheduled. Meanwhile the guest's stack counts for no
+// more than it has: of many calls that alternate, few run.
+func (m *Meter) await(w *fairsched.Waiter) bool {
+	resume := m.stack.suspend(m.returned)
 	since := time.Now()
-	err := s.Await(d.caller, f, w, d.at.Sub(since))
-	p.began(since, err)
-	return err == nil
+	err := m.host.Scheduler.Await(m.deadline.caller, m.payer.Flow, w, m.deadline.at.Sub(since))
+	m.place.began(since, err)
+	if err != nil {
+		return false
+	}
+	if err := resume(); err != nil {
+		m.Stop(err)
+	}
+	return true
 }
 
 // YieldAfterBytes is the fuel check of the host's work on an instance's memory while no
@@ -74,7 +82,7 @@ func (m *Meter) YieldAfter(n int64) bool {
 	m.YieldThread(now)
 	p.hostWork += n
 	w := m.host.Scheduler.Check(m.payer.Flow, n, p.reported-p.quantumStart+p.hostWork)
-	return w == nil || p.await(m.host.Scheduler, m.payer.Flow, w, &m.deadline)
+	return w == nil || m.await(w)
 }
 
 // BeginBlocking takes the call out of the run queue while a host operation waits.

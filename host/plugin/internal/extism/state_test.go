@@ -51,7 +51,7 @@ func newGuest(t testing.TB, h Host, opts *Options) *guest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	meter := callmeter.New(shared, "p")
+	meter := callmeter.New(shared, "p", nil)
 	meter.SetPayer(callmeter.Payer{Tenant: "acme", Account: freeAccount{}, Flow: flow})
 	meter.Begin(&callmeter.Call{Context: context.Background(), Export: "run", Start: time.Now(), Timeout: time.Minute,
 		Instructions: math.MaxInt64, Limits: &callmeter.LimitNames{Timeout: "Timeout", Instructions: "Instructions"}})

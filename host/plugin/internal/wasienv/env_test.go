@@ -50,7 +50,7 @@ func newEnv(t *testing.T, h Host) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := callmeter.New(shared, "p")
+	m := callmeter.New(shared, "p", nil)
 	m.SetPayer(callmeter.Payer{Tenant: "acme", Account: freeAccount{}, Flow: flow})
 	m.Begin(&callmeter.Call{Context: context.Background(), Start: time.Now(), Timeout: time.Minute, Instructions: math.MaxInt64})
 	e := New(h, &m, time.Now())
