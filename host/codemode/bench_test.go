@@ -64,10 +64,10 @@ func BenchmarkCode(b *testing.B) {
 	})
 }
 
-// Three hundred codes of as many tenants run at one time, within the memory of a runtime: each
+// Five hundred codes of as many tenants run at one time, within the memory of a runtime: each
 // waits in a tool until all are there.
-func TestThreeHundredCodesRunAtOnceInAGibibyte(t *testing.T) {
-	const most = 300
+func TestFiveHundredCodesRunAtOnceInAGibibyte(t *testing.T) {
+	const most = 500
 	rt := newRuntime(t, plugin.Options{TotalMemoryBytes: 1 << 30})
 	m, err := codemode.New(t.Context(), rt, &codemode.Options{Timeout: time.Minute})
 	if err != nil {

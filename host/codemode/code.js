@@ -2,13 +2,15 @@
 // nothing of one script is there for the next; the host grants calls of tools and nothing
 // else. What a script changes of the language's own objects is its own loss: the host holds
 // the answer to its form and its bounds.
-import { plugin, tool, result, Failure, call, idle } from "agenthost";
+import { plugin, tool, result, Failure, callToolsJSON, idle } from "agenthost";
 
 plugin({ name: "code", version: "1.0.0", permissions: { tools: ["*"] } });
 
-const { parse, stringify, rawJSON, isRawJSON } = JSON;
+const { parse, stringify, rawJSON } = JSON;
 const { apply } = Reflect;
-const { freeze, defineProperty, create, getPrototypeOf, keys } = Object;
+const { freeze, defineProperty, create, getPrototypeOf, getOwnPropertyDescriptor } = Object;
+const { captureStackTrace } = Error;
+const { get: frames, set: setFrames } = getOwnPropertyDescriptor(Error, "stackTraceLimit");
 const AsyncFunction = getPrototypeOf(async () => {}).constructor;
 const push = (list, item) => { list[list.length] = item; };
 
@@ -19,19 +21,27 @@ function exact(text) {
   return parse(text, (_, v, { source }) => typeof v === "number" && stringify(v) !== source ? rawJSON(source) : v);
 }
 
-// plain makes numbers that a double does not hold what code computes with: whole ones are
-// BigInts, others the nearest double, if there is one.
-function plain(v) {
-  if (typeof v !== "object" || v === null) return v;
-  if (isRawJSON(v)) {
-    const text = v.rawJSON, near = Number(text);
-    return /^-?\d+$/.test(text) ? BigInt(text) : near - near === 0 ? near : v;
-  }
-  for (const key of keys(v)) {
-    const was = v[key], is = plain(was);
-    if (is !== was) defineProperty(v, key, { value: is, writable: true, enumerable: true, configurable: true });
-  }
-  return v;
+// plain is a number that a double does not hold, as code computes with it: a whole one is a
+// BigInt, another the nearest double, if there is one.
+function plain(text) {
+  const near = Number(text);
+  return /^-?\d+$/.test(text) ? BigInt(text) : near - near === 0 ? near : rawJSON(text);
+}
+
+// maxPlace is how many frames the place of a call has: of one that a function of the language
+// makes, as in list.map(tools.add), the second is the script's.
+const maxPlace = 2;
+
+// maxMarks is how many calls that wait at one time note their places, which takes a quarter of
+// a call. If those have one place, it is that of a loop, and of the calls behind them.
+const maxMarks = 64;
+
+// mark notes on a call its place, which is where the script calls a function.
+function mark(call, called) {
+  const all = apply(frames, Error, []);
+  apply(setFrames, Error, [maxPlace]);
+  captureStackTrace(call, called);
+  apply(setFrames, Error, [all]);
 }
 
 // maxList is how many calls one list has at most: the host takes 1,024.
@@ -40,9 +50,9 @@ const maxList = 1000;
 // ToolError is what the promise of a tool that failed is rejected with. Its stack is that of
 // the call.
 class ToolError extends Error {
-  constructor(tool, message, code, place) {
+  constructor(tool, message, code, stack) {
     super(message);
-    defineProperty(this, "stack", { value: place.stack, writable: true, configurable: true });
+    defineProperty(this, "stack", { value: stack, writable: true, configurable: true });
     this.name = "ToolError";
     this.tool = tool;
     this.code = code;
@@ -60,19 +70,18 @@ function shown(value) {
   }
 }
 
-// consoleOf collects lines, up to a number of characters.
-function consoleOf(lines, most) {
-  let left = most;
-  const log = (...values) => {
-    if (left <= 0) return;
-    let line = "";
-    for (let i = 0; i < values.length && line.length <= left; i++) line += (i ? " " : "") + shown(values[i]);
-    if (line.length > left) line = line.slice(0, left) + " … (the rest is left out)";
-    left -= line.length + 1;
-    push(lines, line);
-  };
-  return freeze({ log, debug: log, info: log, warn: log, error: log, table: log, trace: log });
+// log collects the lines of the console, up to so many characters.
+const lines = [];
+let left = 0;
+function log(...values) {
+  if (left <= 0) return;
+  let line = "";
+  for (let i = 0; i < values.length && line.length <= left; i++) line += (i ? " " : "") + shown(values[i]);
+  if (line.length > left) line = line.slice(0, left) + " … (the rest is left out)";
+  left -= line.length + 1;
+  push(lines, line);
 }
+const console = freeze({ log, debug: log, info: log, warn: log, error: log, table: log, trace: log });
 
 // where finds the place of an error in the script, whose first line is the third of the
 // function that it becomes. Lines of a JSON that it reads, or of an eval, are none of its own.
@@ -86,7 +95,7 @@ function where(error) {
   return "";
 }
 
-function failureOf(error, lines) {
+function failureOf(error) {
   let text;
   try {
     text = error instanceof Error ? `${error.name}: ${error.message}${where(error)}` : `the code threw ${shown(error)}`;
@@ -119,29 +128,40 @@ tool({
   description: "Runs JavaScript.",
   parameters: { type: "object" },
 }, (args) => {
-  const lines = [], waiting = [];
-  const out = consoleOf(lines, args.console_bytes);
-  const invoke = (name, whole) => (argument) => new Promise((resolve, reject) => {
-    const text = stringify(argument === undefined ? {} : argument);
-    if (text === undefined) throw new TypeError(`the arguments of ${name} are no JSON`);
-    push(waiting, { name, arguments: exact(text), whole, resolve, reject, place: new Error() });
-  });
+  const waiting = [];
+  let loop = ""; // the place of all calls that wait, if they have one
+  left = args.console_bytes;
+  const invoke = (name, whole) => {
+    let head;
+    const called = (argument) => new Promise((resolve, reject) => {
+      const text = argument === undefined ? "{}" : stringify(argument);
+      if (text === undefined) throw new TypeError(`the arguments of ${name} are no JSON`);
+      head ??= `{"name":${stringify(name)},"arguments":`;
+      const call = { name, text: head + text + "}", whole, resolve, reject };
+      if (waiting.length < maxMarks) mark(call, called);
+      waiting[waiting.length] = call;
+    });
+    return called;
+  };
   const tools = create(null);
-  for (const [key, name] of args.tools) defineProperty(tools, key, { value: defineProperty(invoke(name), "whole", { value: invoke(name, true) }), enumerable: true });
+  for (const [key, name] of args.tools) tools[key] = defineProperty(invoke(name), "whole", { value: invoke(name, true) });
   freeze(tools);
-  const given = { tools, console: out, keep: args.keep };
-  if (args.catalog !== undefined) given.search_tools = searchOf(args.catalog);
+  const { code, keep, catalog } = args;
 
   // send calls the tools that the script waits for, as one list.
   function send() {
     const list = waiting.splice(0, maxList);
-    const { results } = call("tool.call", { calls: list.map(({ name, arguments: a }) => ({ name, arguments: a })) });
+    if (list[0].stack !== undefined) {
+      loop = list[0].stack;
+      for (let i = 1; i < list.length && i < maxMarks; i++) if (list[i].stack !== loop) loop = "";
+    }
+    let calls = "[" + list[0].text;
+    for (let i = 1; i < list.length; i++) calls += "," + list[i].text;
+    const results = callToolsJSON(calls + "]", plain);
     for (let i = 0; i < list.length; i++) {
-      const r = results[i];
-      if (r.kind === "result") {
-        const content = plain(r.content);
-        list[i].resolve(list[i].whole ? { content, media: r.media ?? [] } : content);
-      } else list[i].reject(new ToolError(list[i].name, shown(r.content), r.code, list[i].place));
+      const { kind, content, code, media } = results[i], call = list[i];
+      if (kind === "result") call.resolve(call.whole ? { content, media: media ?? [] } : content);
+      else call.reject(new ToolError(call.name, shown(content), code, call.stack ?? loop));
     }
   }
 
@@ -149,26 +169,27 @@ tool({
     let done = false, value, failed;
     idle(() => {
       try {
-        if (failed) reject(failureOf(failed.error, lines)); // calls that it has not awaited are not made
+        if (failed) reject(failureOf(failed.error)); // calls that it has not awaited are not made
         else if (waiting.length) send();
         else if (!done) reject(new Failure("failed_precondition", "the code waits for a promise that nothing settles: await tools, and return"));
         else {
-          const text = stringify(value) ?? "null";
+          const text = value === undefined ? "null" : stringify(value) ?? "null";
           if (text.length > args.result_bytes) throw new Failure("resource_exhausted", `the result has ${text.length} characters, more than ${args.result_bytes}: return a summary of it`);
-          const answer = { result: exact(text) };
+          const answer = { result: value === undefined ? null : exact(text) };
           if (lines.length) answer.console = lines.join("\n");
-          const keep = stringify(given.keep);
-          if (keep !== undefined) answer.keep = exact(keep);
+          const kept = keep === undefined ? undefined : stringify(keep);
+          if (kept !== undefined) answer.keep = exact(kept);
           resolve(result(answer));
         }
       } catch (error) {
-        reject(error instanceof Failure ? error : failureOf(error, lines));
+        reject(error instanceof Failure ? error : failureOf(error));
       }
       return true;
     });
     let main;
     try {
-      main = apply(new AsyncFunction(...Object.keys(given), args.code), undefined, Object.values(given));
+      main = catalog === undefined ? new AsyncFunction("tools", "console", "keep", code)(tools, console, keep)
+        : new AsyncFunction("tools", "console", "keep", "search_tools", code)(tools, console, keep, searchOf(catalog));
     } catch (error) {
       done = true;
       failed = { error };

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/llm"
@@ -24,6 +25,18 @@ type declared struct {
 	list    []declaration
 	byTool  map[string]string // keys by names of tools
 	catalog string            // JSON for search_tools; empty: the description has them all
+
+	bound atomic.Pointer[bound] // of the last call: most have the same tools
+}
+
+// bound are the functions of code for tools of some names.
+type bound struct {
+	names []string
+	list  [][2]string
+}
+
+func (b *bound) fits(specs []llm.ToolSpec) bool {
+	return b != nil && slices.EqualFunc(b.names, specs, func(name string, spec llm.ToolSpec) bool { return name == spec.Name })
 }
 
 // declare writes the tools as functions, and decides whether the description holds them.
@@ -126,9 +139,23 @@ func (m *Mode) describe(d *declared) string {
 	return b.String()
 }
 
-// bindings returns the functions of code: pairs of a key and the name of a tool. Those
-// that the description does not have get keys of their own.
+// bindings returns the functions of code: pairs of a key and the name of a tool, not to be
+// changed.
 func (d *declared) bindings(specs []llm.ToolSpec) [][2]string {
+	if b := d.bound.Load(); b.fits(specs) {
+		return b.list
+	}
+	b := &bound{list: d.bind(specs)}
+	for _, spec := range specs {
+		b.names = append(b.names, spec.Name)
+	}
+	d.bound.Store(b)
+	return b.list
+}
+
+// bind gives tools their keys. Those that the description does not have get keys of their
+// own.
+func (d *declared) bind(specs []llm.ToolSpec) [][2]string {
 	list := make([][2]string, 0, len(specs))
 	used, taken := identifiers(specs), make(map[string]bool, len(d.list))
 	for _, one := range d.list {

@@ -248,6 +248,12 @@ export function callTools(calls: { name: string; arguments?: unknown }[]):
 export function callTool(name: string, args?: unknown): any;
 
 /**
+ * `callTools` for an array that is JSON already. `number` may say what becomes of a number of the
+ * answers that JavaScript would change, given its text.
+ */
+export function callToolsJSON(calls: string, number?: (text: string) => unknown): ReturnType<typeof callTools>;
+
+/**
  * Has `run` called in this call whenever its answer waits for a promise and nothing else is
  * left to run: it settles promises, and returns whether it has. Work that the call has asked for
  * in several places is so done together.

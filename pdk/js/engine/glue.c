@@ -76,7 +76,7 @@ struct {
 #define state agenthost_script
 
 static const char kit[] = {
-#embed "kit.js"
+#embed <kit.js>
     , 0};
 
 // What a plugin imports from "agenthost".

@@ -577,7 +577,8 @@
     });
   }
 
-  const callTools = (calls) => answerOf(host.call("tool.call", write({ calls })), numberOf).results;
+  const callToolsJSON = (calls, make = numberOf) => answerOf(host.call("tool.call", `{"calls":${calls}}`), make).results;
+  const callTools = (calls) => callToolsJSON(write(calls));
   function callTool(name, args) {
     const [{ kind, content, code }] = callTools([{ name, arguments: args }]);
     if (kind !== "result") throw new Failure(code, shown(content));
@@ -638,7 +639,7 @@
   Object.defineProperty(globalThis, Symbol.for("agenthost"), {
     value: {
       plugin, tool, processor, router, provider, result, interrupt, Failure,
-      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, idle, log: logger,
+      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, callToolsJSON, idle, log: logger,
     },
   });
 
@@ -652,6 +653,13 @@
 
   const failed = (error) => "1" + write(errorObject(error));
   const answered = (answer) => "0" + write(answer);
+  const written = (answer) => {
+    try {
+      return answered(answer);
+    } catch (error) {
+      return failed(error);
+    }
+  };
 
   // serve answers one call: "0" and the answer, or "1" and the error object. The glue gives it
   // also the reasons of rejected promises.
@@ -675,7 +683,7 @@
         if (found & DOUBLED) throw invalid("a message or a part has a field twice");
       }
       const answer = exports[name](request);
-      return answer instanceof Promise ? answer.then(answered).catch(failed) : answered(answer);
+      return answer instanceof Promise ? answer.then(written, failed) : answered(answer);
     } catch (error) {
       return failed(error);
     }
