@@ -74,7 +74,7 @@ var layers = []layer{
 		"text in, text without paths and addresses out"},
 	{"host/fallbackmodel", []string{"host", "host/fault", "host/llm"},
 		"a model made of models, as anybody could write one"},
-	{"host/hosttest", []string{"host", "host/chat", "host/fault", "host/llm", "host/nested", "host/runevent"},
+	{"host/hosttest", []string{"host", "host/chat", "host/fault", "host/llm", "host/nested", "host/runevent", "host/runlog"},
 		"the kit tests any implementation of host's interfaces, so it may know none of them"},
 	{"host/kv", nil,
 		"where bytes go knows nothing of what they mean: a store can be used and tested alone"},

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/runlog"
 )
 
 // TestJournal checks a journal against the contract of [host.Journal]. open returns an
@@ -26,6 +27,7 @@ func TestJournal(t *testing.T, open func(testing.TB) host.Journal, reopen func(t
 		"steps follow each other":                    (*journalTest).appends,
 		"steps of every size":                        (*journalTest).largeSteps,
 		"an old owner stores nothing":                (*journalTest).fences,
+		"a run is taken to be ended":                 (*journalTest).takesToEnd,
 		"of many takers one wins":                    (*journalTest).racingTakers,
 		"a run whose owner adds a step is not taken": (*journalTest).racingOwner,
 		"questions are answered once":                (*journalTest).answersOnce,
@@ -166,6 +168,25 @@ func (t *journalTest) fences() {
 	t.wantCode("TakeRun by one that has not read the last step", err, host.Conflict)
 	if got := t.read("r1"); got.Fence != fence || got.Status != host.RunOpen {
 		t.Errorf("ReadRun = fence %d, %s", got.Fence, got.Status)
+	}
+}
+
+// takesToEnd takes a run without having read its steps, as a host does that gives it up.
+func (t *journalTest) takesToEnd() {
+	for i, steps := range [][]string{nil, {`1`}, {`1`, `2`, `3`}} {
+		run := fmt.Sprint("r", i)
+		t.create(record(run, host.RunOpen, steps...))
+		ref := record(run, "").Ref
+		fence, err := t.j.TakeRun(t.Context(), ref, runlog.AnySteps)
+		if err != nil || fence <= ref.Fence {
+			t.Fatalf("TakeRun of a run with %d steps = %d, %v, want a fence above %d", len(steps), fence, err, ref.Fence)
+		}
+		_, err = t.j.TakeRun(t.Context(), ref, runlog.AnySteps)
+		t.wantCode("TakeRun of the old owner", err, host.Conflict)
+		ref.Fence = fence
+		if err := t.j.EndRun(t.Context(), ref, host.RunEnded, nil); err != nil {
+			t.Errorf("EndRun = %v", err)
+		}
 	}
 }
 

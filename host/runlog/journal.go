@@ -31,9 +31,9 @@ type Journal interface {
 
 	// TakeRun makes the caller the owner of an open run: ref.Fence must be the
 	// run's, and the next one is returned. An owner with the old fence can store
-	// nothing any more. The run must have exactly as many steps as the caller has read,
-	// or any number for [AnySteps]: an owner that was taken for dead may have stored
-	// further ones meanwhile. Code conflict if it has not, if another was faster, or if
+	// nothing any more. The run must have no more steps than the caller has read, or
+	// any number for [AnySteps]: an owner that was taken for dead may have stored
+	// further ones meanwhile. Code conflict if it has more, if another was faster, or if
 	// the run is not open.
 	TakeRun(ctx context.Context, ref Ref, steps int) (fence int64, err error)
 
