@@ -81,3 +81,24 @@ func TestThePackageOfNpmPacksWhatTheCommandPacks(t *testing.T) {
 		}
 	}
 }
+
+func TestThePackageOfNpmSaysWhyItWritesNoPlugin(t *testing.T) {
+	dir, work := installed(t), t.TempDir()
+	script := filepath.Join(work, "greet.js")
+	if err := os.WriteFile(script, []byte(greet), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for claim, out := range map[string]string{
+		"the directory does not exist": filepath.Join(work, "nowhere", "greet.wasm"),
+		"it is a directory":            work,
+	} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules", ".bin", "agenthost-pack"), script, "-o", out)
+		said, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != 3 || !strings.HasPrefix(string(said), "agenthost-pack: ") || bytes.Count(said, []byte("\n")) != 1 {
+			t.Errorf("%s: agenthost-pack ends with %v and says %q, want code 3 and one line", claim, err, said)
+		}
+	}
+	if left, _ := filepath.Glob(work + "*.tmp"); len(left) > 0 {
+		t.Errorf("it leaves %q", left)
+	}
+}

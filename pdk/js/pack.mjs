@@ -2,7 +2,7 @@
 // Makes a plugin of a script: agenthost-pack plugin.js [-o plugin.wasm]. The bytes are those of
 // pack.go beside this file: two sections, which name the engine by its digest and hold the script.
 import { createHash } from "node:crypto";
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { parseArgs, TextDecoder } from "node:util";
 
 const maxScript = 4 << 20; // bytes
@@ -52,5 +52,11 @@ try {
 const engine = readFileSync(new URL("engine/engine.wasm", import.meta.url));
 const digest = "sha256:" + createHash("sha256").update(engine).digest("hex");
 const wasm = Buffer.concat([Buffer.from("\0asm\x01\0\0\0", "latin1"), section("agenthost.interpreter", Buffer.from(digest)), section("agenthost.script", script)]);
-writeFileSync(out + ".tmp", wasm);
-renameSync(out + ".tmp", out); // the plugin appears whole
+const whole = out + ".tmp"; // the plugin appears whole
+try {
+  writeFileSync(whole, wasm);
+  renameSync(whole, out);
+} catch (e) {
+  rmSync(whole, { force: true });
+  fail(e.message);
+}
