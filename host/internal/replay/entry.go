@@ -21,6 +21,8 @@ type Entry struct {
 	State []jsondoc.Op `json:"state,omitempty"` // the changes of the state since the last step
 	Undo  []jsondoc.Op `json:"undo,omitempty"`  // undoes those of calls without an outcome, if no step follows
 
+	SameUndo bool `json:"same_undo,omitempty"` // Undo is that of the step before, and not written again
+
 	Ended *statedoc.View `json:"-"` // the state of the call whose outcome the step is, if it is one
 
 	Begin  *Begin      `json:"begin,omitempty"` // the first

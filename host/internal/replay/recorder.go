@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"sync"
 
@@ -26,6 +27,7 @@ type Recorder struct {
 	ref     runlog.Ref
 	next    int // how many steps are stored
 	waiting []json.RawMessage
+	undo    [sha256.Size]byte // of the last step's Undo; zero if it has none
 	failed  error
 }
 
@@ -48,12 +50,35 @@ func (w *Recorder) Note(e Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.State, e.Undo = w.state.TakeUnsaved(e.Ended)
-	raw, err := json.Marshal(e)
+	err := w.omitSameUndo(&e)
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(e)
+	}
 	if err != nil {
 		w.keepFailure(fault.Errorf(fault.Internal, "write down a step of run %q: %w", w.ref.Run, err))
 		return
 	}
 	w.waiting = append(w.waiting, raw)
+}
+
+// omitSameUndo leaves out an Undo that the step before has: it holds what the state had before,
+// which may be large, and a call may make thousands of others without another change. w.mu is
+// held.
+func (w *Recorder) omitSameUndo(e *Entry) error {
+	before := w.undo
+	w.undo = [sha256.Size]byte{}
+	if len(e.Undo) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(e.Undo)
+	if err != nil {
+		return err
+	}
+	if w.undo = sha256.Sum256(raw); w.undo == before {
+		e.Undo, e.SameUndo = nil, true
+	}
+	return nil
 }
 
 // keepFailure keeps the first failure. w.mu is held.

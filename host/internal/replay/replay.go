@@ -74,7 +74,9 @@ func (p *Run) apply(i int, e *Entry, run string) error {
 	if (i == 0) != (e.Begin != nil) {
 		return fmt.Errorf("it is not where a beginning is")
 	}
-	p.Undo = e.Undo
+	if !e.SameUndo {
+		p.Undo = e.Undo
+	}
 	if len(e.State) > 0 {
 		p.Patches = append(p.Patches, e.State)
 	}

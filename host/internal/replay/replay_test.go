@@ -144,6 +144,72 @@ func TestRecorderStoresNotedStepsWithTheNextCommit(t *testing.T) {
 	}
 }
 
+// A call that replaces a large value, and then makes thousands of others, leaves that value in
+// the journal once: beside the change, not in each of the steps.
+func TestAnUndoThatStaysIsWrittenOnce(t *testing.T) {
+	const value = 100 << 10
+	state, err := statedoc.New(map[string]any{"large": strings.Repeat("x", value)}, 10*value, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal := &appended{}
+	w := replay.NewRecorder(state, journal, runlog.Ref{Run: "r"}, 1)
+	step := func(ended *statedoc.View) {
+		t.Helper()
+		if err := w.Commit(t.Context(), replay.Entry{Step: &replay.NamedStep{Name: "s", Done: true}, Ended: ended}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch := func(v *statedoc.View, path, value string) {
+		t.Helper()
+		if err := v.Patch([]jsondoc.Op{{Op: "add", Path: path, Value: json.RawMessage(value)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	undone := func() (ops []string) {
+		t.Helper()
+		run, err := replay.Read(record(slices.Concat(steps[:1], journal.steps)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range run.Undo {
+			ops = append(ops, op.Op+" "+op.Path)
+		}
+		return ops
+	}
+	call, other := state.ForCall(nil), state.ForCall(nil)
+	patch(call, "/large", "1")
+	for range 100 {
+		step(nil)
+		if got := undone(); !slices.Equal(got, []string{"replace /large"}) {
+			t.Fatalf("the undo behind %d steps is %q", len(journal.steps), got)
+		}
+	}
+	if size := len(strings.Join(journal.steps, "")); size < value || size > 2*value {
+		t.Errorf("100 steps have %d bytes, want those of a value of %d once", size, value)
+	}
+	patch(other, "/more", "2")
+	step(nil)
+	if got := undone(); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"remove /more", "replace /large"}) {
+		t.Errorf("the undo with another change is %q", got)
+	}
+	step(call)
+	step(nil)
+	if got := undone(); !slices.Equal(got, []string{"remove /more"}) {
+		t.Errorf("the undo behind the outcome of the call is %q", got)
+	}
+	step(other)
+	if got := undone(); len(got) > 0 {
+		t.Errorf("the undo behind the outcomes of both calls is %q", got)
+	}
+	third := state.ForCall(nil)
+	patch(third, "/more", "3")
+	step(nil)
+	if got := undone(); !slices.Equal(got, []string{"replace /more"}) {
+		t.Errorf("the undo of the third call is %q", got)
+	}
+}
+
 // FuzzRead: stored steps are read or refused with a code.
 func FuzzRead(f *testing.F) {
 	for i := range steps {
