@@ -34,15 +34,21 @@ import (
 // which no crash takes back.
 
 const (
-	crashDir  = "AGENTHOST_CRASH_DIR"
-	crashRuns = "AGENTHOST_CRASH_RUNS"
+	crashDir   = "AGENTHOST_CRASH_DIR"
+	crashRuns  = "AGENTHOST_CRASH_RUNS"
+	crashLimit = "AGENTHOST_CRASH_LIMIT" // after how many things the child is killed
 )
+
+// crashSlack is how much more a child does until it is killed: with a parent that stands
+// still meanwhile, there would be nothing left to kill.
+const crashSlack = 5
 
 // world is what happens outside: of the six steps of a run, three answers and three
 // calls.
 type world struct {
 	mu   sync.Mutex
 	file *os.File
+	left int // things that may happen; without end if it is negative
 }
 
 // happens writes down that something has happened, and returns its number.
@@ -50,6 +56,10 @@ func (w *world) happens(thread, what string) string {
 	nonce := host.NewID()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.left == 0 {
+		select {} // until it is killed
+	}
+	w.left--
 	if _, err := fmt.Fprintf(w.file, "%s %s %s\n", thread, what, nonce); err != nil {
 		panic(err)
 	}
@@ -87,6 +97,13 @@ func crashChild(dir string) error {
 	if err != nil {
 		return err
 	}
+	may := -1
+	if limit := os.Getenv(crashLimit); limit != "" {
+		if may, err = strconv.Atoi(limit); err != nil {
+			return err
+		}
+		may += crashSlack
+	}
 	file, err := os.OpenFile(filepath.Join(dir, "world"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -95,7 +112,7 @@ func crashChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	c := &crasher{store: threads.New(d, nil), w: &world{file: file}, open: map[string]*host.RunRecord{}}
+	c := &crasher{store: threads.New(d, nil), w: &world{file: file, left: may}, open: map[string]*host.RunRecord{}}
 	if err := c.build(); err != nil {
 		return err
 	}
@@ -266,6 +283,9 @@ func crash(t *testing.T, dir string, runs, limit int) (killed bool, things int) 
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRuns+"="+strconv.Itoa(runs))
+	if limit > 0 {
+		cmd.Env = append(cmd.Env, crashLimit+"="+strconv.Itoa(limit))
+	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
