@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/cluster"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/runlog"
 )
 
 // JournalStore keeps the journal of runs for several hosts, such as a threads.Store.
@@ -187,7 +188,8 @@ func (j *Journal) handOver(ctx context.Context, tenant, run string) (bool, error
 	}
 	ref := rec.Ref
 	ref.Host = releasedOwner
-	if _, err = j.store.TakeRun(ctx, ref, len(rec.Steps)); err != nil {
+	// A step whose commit was given up may still be stored: the next owner reads it.
+	if _, err = j.store.TakeRun(ctx, ref, runlog.AnySteps); err != nil {
 		return false, err
 	}
 	return true, j.index.Add(ctx, releasedOwner, tenant) // again: a member that looked in between found no run

@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -72,6 +73,7 @@ func (p *pausing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 // node is a host of a cluster.
 type node struct {
 	store    *threads.Store
+	wrap     func(runs.JournalStore) runs.JournalStore // may be nil
 	driver   *pausing
 	member   *cluster.Member
 	registry *runs.Registry
@@ -121,7 +123,11 @@ func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal := runs.NewJournal(n.store, n.member)
+	var kept runs.JournalStore = n.store
+	if n.wrap != nil {
+		kept = n.wrap(kept)
+	}
+	journal := runs.NewJournal(kept, n.member)
 	h := newHost(t, &host.Options{History: history, Journal: journal})
 	n.registry, err = runs.New(h, &runs.Options{Journal: journal, Target: func(name string) (host.Target, error) {
 		if n.lost.Load() {
@@ -253,6 +259,51 @@ func TestDrainHandsDurableRunsOver(t *testing.T) {
 		}
 		if got := answers(t, store); len(got) != 1 || got[0] != "done by b" {
 			t.Errorf("the thread's answers are %q, want the one of b", got)
+		}
+	})
+}
+
+// lateStep is a store in which a step of a run arrives behind each reading of the run by its
+// owner: a commit that the owner had given up.
+type lateStep struct {
+	runs.JournalStore
+	late    atomic.Bool
+	arrived atomic.Int64
+}
+
+func (l *lateStep) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecord, error) {
+	rec, err := l.JournalStore.ReadRun(ctx, tenant, run)
+	if err == nil && l.late.Load() && rec.Host == "a" {
+		l.arrived.Add(1)
+		err = l.AppendSteps(ctx, rec.Ref, len(rec.Steps), []json.RawMessage{json.RawMessage(`{"step":{"name":"/late","done":true,"result":1}}`)})
+	}
+	return rec, err
+}
+
+func TestARunWithALateStepIsHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, late := kv.NewMemory(), &lateStep{}
+		release := make(chan struct{})
+		a := &node{driver: &pausing{Driver: store}, wrap: func(kept runs.JournalStore) runs.JournalStore {
+			late.JournalStore = kept
+			return late
+		}}
+		a.join(t, &cluster.Options{ID: "a"}, nil)
+		b := newNode(t, store, "b", release)
+		a.begin(t, "r1")
+		late.late.Store(true)
+		if err := a.registry.Drain(t.Context()); err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+		if late.arrived.Load() == 0 {
+			t.Fatal("no step has arrived")
+		}
+		if took := b.waitFor(t, "r1", 2*time.Second); took > time.Second {
+			t.Errorf("the run was taken over after %s, want at most 1 s", took)
+		}
+		close(release)
+		if run, err := b.registry.Wait(t.Context(), "acme", "r1"); err != nil || run.Status != runs.Completed {
+			t.Errorf("the run on b: %+v, %v", run, err)
 		}
 	})
 }
