@@ -127,8 +127,9 @@ func (m *Modules) CacheDir(name string) (string, error) {
 }
 
 // ReadModule returns the bytes of a plugin by the name that people use: builtin:NAME, a
-// .wasm file, a script in JavaScript, an Extism manifest, or the directory of a source, which
-// is built as by [Modules.Build]; progress, unless nil, is called before a build.
+// .wasm file, a script in JavaScript, an Extism manifest, or the directory of a source in Go,
+// which is built if it has changed, or of one in JavaScript (plugin.js). A script that builds
+// another source runs by [Modules.Build] alone; progress, unless nil, is called before a build.
 func (m *Modules) ReadModule(ctx context.Context, rt *plugin.Runtime, where string, progress func(string)) ([]byte, error) {
 	s, err := m.Read(ctx, rt, where, progress)
 	if err != nil {
@@ -143,6 +144,10 @@ func (m *Modules) moduleFile(ctx context.Context, rt *plugin.Runtime, where stri
 		return BuiltinModule(where)
 	}
 	if info, err := os.Stat(where); err == nil && info.IsDir() {
+		if source := kitsource.Find(where); source != nil && source.Script == "" {
+			return nil, host.Errorf(host.FailedPrecondition, "%s is a source that a script in it builds, which nothing runs unasked", where).
+				WithHint("build it, and name the module: agenthost plugin build %s", termtext.ShellWord(where))
+		}
 		return m.Build(ctx, rt, where, progress)
 	}
 	file, err := plugin.ReadModule(where, plugin.DefaultModuleBytes)

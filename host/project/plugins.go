@@ -163,7 +163,7 @@ func (s *pluginSet) source(ctx context.Context, name string, progress func(strin
 	switch {
 	case where == "":
 		return nil, s.config.ErrorAt(configfile.Keys("plugins", name), "plugin %q has no path", name).
-			WithHint("name a .wasm file, the directory of a source, or one of: %s", strings.Join(configfile.BuiltinNames(), ", "))
+			WithHint("name a .wasm file, the directory of a source in Go or JavaScript, or one of: %s", strings.Join(configfile.BuiltinNames(), ", "))
 	case share.IsReference(where):
 		return s.shared(ctx, name, where)
 	case s.config.Fsys != nil && !strings.HasPrefix(where, configfile.BuiltinPrefix):

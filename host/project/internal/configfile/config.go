@@ -78,7 +78,7 @@ type Model struct {
 }
 
 type Plugin struct {
-	Path    string         `yaml:"path"` // a .wasm file, a script in JavaScript, an Extism manifest, the directory of a source, builtin:NAME, or the reference of a shared plugin
+	Path    string         `yaml:"path"` // a .wasm file, a script in JavaScript, an Extism manifest, the directory of a source in Go or JavaScript, builtin:NAME, or the reference of a shared plugin
 	Build   PluginBuild    `yaml:"build"`
 	Engine  string         `yaml:"engine"` // extismsdk, for an Extism plugin that is trusted; absent: the sandbox
 	Grant   Grants         `yaml:"grant"`

@@ -192,7 +192,7 @@ func keyDocs() map[string]keyDoc {
 		"MemoryScope.agent":       say("Whether each agent has memories of its own."),
 		"MemoryScope.run":         say("Whether each run has memories of its own."),
 
-		"Plugin.path":      say("A .wasm file, an Extism manifest (.json), the directory of a source (of Go, or of a language of agenthost plugin new; built when it has changed), builtin:NAME, or a shared plugin: oci://HOST/NAME:TAG, oci-layout:DIR:TAG (its digest is in agenthost.lock). Relative to this file. A manifest grants nothing: its allowed_hosts are what the plugin asks for."),
+		"Plugin.path":      say("A .wasm file, an Extism manifest (.json), the directory of a source in Go (built when it has changed) or JavaScript (plugin.js), builtin:NAME, or a shared plugin: oci://HOST/NAME:TAG, oci-layout:DIR:TAG (its digest is in agenthost.lock). Relative to this file. A manifest grants nothing: its allowed_hosts are what the plugin asks for."),
 		"Plugin.build":     say("The command that makes the module at path of a source in any language. It runs when the module is missing or older than a file of its directory, and while a host runs, when one is saved."),
 		"PluginBuild.run":  say("The program and its arguments, which no shell reads, such as [./build.sh, plugin.wasm]. It runs as the user of the host."),
 		"PluginBuild.in":   say("The directory of the source, in which the command runs. Relative to this file. Absent: the directory of path."),

@@ -25,7 +25,7 @@ func New(t *ui.Terminal, plugins *open.Plugins, projects *open.Projects, dirs *o
 		Use:   "plugin",
 		Short: "Build plugins, look into them, and steer those of a running host",
 		Long: `Build plugins, look into them, and steer those of a running host. FILE is a .wasm file, an Extism
-manifest (.json), the directory of a source, or one that every binary has: ` + strings.Join(project.Builtins(), ", ") + ".",
+manifest (.json), the directory of a source in Go or JavaScript, or one that every binary has: ` + strings.Join(project.Builtins(), ", ") + ".",
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

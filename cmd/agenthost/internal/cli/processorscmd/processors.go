@@ -180,7 +180,7 @@ func checkFiles(files []string) error {
 		}
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 			return host.Errorf(host.NotFound, "there is no plugin %s", file).
-				WithHint("name a .wasm file, the directory of a source, or one of: %s", strings.Join(project.Builtins(), ", "))
+				WithHint("name a .wasm file, the directory of a source in Go or JavaScript, or one of: %s", strings.Join(project.Builtins(), ", "))
 		}
 	}
 	return nil
