@@ -54,14 +54,21 @@ func checkGone(t *testing.T, driver kv.Driver) {
 	}
 }
 
+// abandoned returns a store with the run r1, whose hosts have all died.
+func abandoned(t *testing.T) kv.Driver {
+	t.Helper()
+	store := kv.NewMemory()
+	a := newNode(t, store, "a", nil)
+	a.begin(t, "r1")
+	time.Sleep(2 * time.Second) // its events are stored
+	takeOften(t, store)
+	a.driver.stop()
+	return store
+}
+
 func TestARunThatEndsItsHostsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		a := newNode(t, store, "a", nil)
-		a.begin(t, "r1")
-		time.Sleep(2 * time.Second) // its events are stored
-		takeOften(t, store)
-		a.driver.stop()
+		store := abandoned(t)
 		b := newNode(t, store, "b", nil)
 		time.Sleep(20 * time.Second)
 		checkGivenUp(t, b.registry, host.ResourceExhausted)
@@ -81,12 +88,7 @@ func TestAHostThatIsKilledWhileItGivesARunUpLeavesThatToAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := kv.NewMemory()
-				a := newNode(t, store, "a", nil)
-				a.begin(t, "r1")
-				time.Sleep(2 * time.Second) // its events are stored
-				takeOften(t, store)
-				a.driver.stop()
+				store := abandoned(t)
 				b := newNode(t, store, "b", nil)
 				at := string(key)
 				b.driver.stopAt.Store(&at)
