@@ -139,7 +139,7 @@ func callTo(number int, tool string, arguments map[string]any) *host.ToolCall {
 	return &host.ToolCall{ID: fmt.Sprint("call_", number), Name: tool, Arguments: raw}
 }
 
-// model plays a language model: it answers what is written down, and counts the tokens that a
+// model stands for a language model: its answers are constants, and it counts the tokens that a
 // real one would read and write.
 type model struct {
 	counter *tokens.Counter

@@ -248,7 +248,7 @@ func TestCodeThatThrowsMakesNoMoreCalls(t *testing.T) {
 	}
 }
 
-// Media come as the parts that they are, and go on to other tools.
+// Code gets the media of a tool as message parts, which it can give to other tools.
 func TestCodeReadsTheMediaOfATool(t *testing.T) {
 	chart := host.NewTool("chart", "Draws a chart.", func(context.Context, *host.Call, struct{}) (*host.ToolOutput, error) {
 		return &host.ToolOutput{Content: json.RawMessage(`"a chart"`), Media: []*chat.Media{{MediaType: "image/png", Data: []byte{1, 2}}}}, nil

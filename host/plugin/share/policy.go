@@ -67,8 +67,9 @@ func isIn(repository string, list []string) bool {
 
 // CheckSigned returns the name of the key that has signed the module which ref names; "" if the
 // policy asks for no signature and no key has. A signature counts in the repository that its
-// trusted comment names. Without one it counts in the repositories of its key. What is in a folder has no
-// repository. Code permission_denied for a plugin that no trusted key has signed for that place.
+// trusted comment names; a signature without that name counts in the repositories of its key.
+// A plugin in a folder has no repository. Code permission_denied for a plugin that no trusted
+// key has signed for that place.
 func (p *Policy) CheckSigned(ref Reference, a *Artifact) (signer string, err error) {
 	return p.checkSigned(a.Module, a.Signatures, func(name, comment string) error {
 		if ref.Dir != "" {

@@ -1,6 +1,6 @@
 // Package kitsource finds out how a plugin's source directory in a language other than Go is
 // built, as agenthost plugin new has made it: by the build script of the language's kit. A
-// directory goes in, the module or script of the plugin comes out.
+// directory goes in; its script, or the command that builds its module, comes out.
 package kitsource
 
 import (
@@ -22,20 +22,20 @@ type Source struct {
 	// Script is the file that is the plugin, for a language without a compiler.
 	Script string
 
-	dir    string
-	script string // that builds it, below the directory
-	input  string // its first argument
+	dir     string
+	builder string // the script that builds it, below the directory
+	input   string // its first argument
 }
 
 // kits are the files of a source, by which its language is known.
-var kits = [...]struct{ language, script, input, main string }{
+var kits = [...]struct{ language, builder, input, main string }{
 	{"c", "./build.sh", "plugin.c", "plugin.c"},
 	{"assemblyscript", "./build.sh", "plugin.ts", "plugin.ts"},
 	{"zig", "./build.sh", "plugin.zig", "plugin.zig"},
 	{"rust", "agenthost/build.sh", ".", "Cargo.toml"},
 }
 
-// script is the file of a plugin in JavaScript.
+// scriptName is the name of the file of a plugin in JavaScript.
 const scriptName = "plugin.js"
 
 // Find returns the source in a directory; nil if it is none of a kit. A directory with files
@@ -45,8 +45,8 @@ func Find(dir string) *Source {
 		return nil
 	}
 	for _, kit := range kits {
-		if isFile(dir, kit.main) && isFile(dir, kit.script) {
-			return &Source{Language: kit.language, dir: dir, script: kit.script, input: kit.input}
+		if isFile(dir, kit.main) && isFile(dir, kit.builder) {
+			return &Source{Language: kit.language, dir: dir, builder: kit.builder, input: kit.input}
 		}
 	}
 	if isFile(dir, scriptName) {
@@ -68,7 +68,7 @@ func isFile(dir, name string) bool {
 
 // Command returns the command that builds the source, run in its directory, with the module
 // that it writes.
-func (s *Source) Command(module string) []string { return []string{s.script, s.input, module} }
+func (s *Source) Command(module string) []string { return []string{s.builder, s.input, module} }
 
 // Build runs the command, which writes the module to a file whose name is absolute. Codes are
 // those of [buildcmd.Run], and failed_precondition for a command that writes none.
@@ -77,7 +77,7 @@ func (s *Source) Build(ctx context.Context, module string) error {
 		return err
 	}
 	if _, err := os.Stat(module); err != nil {
-		return fault.Errorf(fault.FailedPrecondition, "build plugin %s: %s has made no module", s.dir, s.script).
+		return fault.Errorf(fault.FailedPrecondition, "build plugin %s: %s has made no module", s.dir, s.builder).
 			WithHint("take the build script of the kit: agenthost plugin new DIR --lang %s makes it", s.Language)
 	}
 	return nil
