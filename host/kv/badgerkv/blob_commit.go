@@ -25,7 +25,11 @@ func (s *Store) writeBlobs(txs []kv.Tx, valid []int, results []kv.Result) (*blob
 	w := &blobWrites{store: s, refs: map[int][][]byte{}, paths: map[int][]string{}}
 	var left []int
 	for _, i := range valid {
-		if err := w.add(i, txs[i]); err != nil {
+		err := w.add(i, txs[i])
+		if err != nil && s.keys.isErasing(txs[i].Partition) { // perhaps since add looked
+			err = kv.ErrErasing
+		}
+		if err != nil {
 			results[i].Err = fmt.Errorf("commit: %w", err)
 			continue
 		}

@@ -290,25 +290,30 @@ func TestEraseRemovesLargeValues(t *testing.T) {
 			t.Fatalf("the scan finds %d markers before, %v, want %d", n, err, markers)
 		}
 		s = mustOpen(t, dir, opts)
-		var writers sync.WaitGroup
-		stop := make(chan struct{})
-		writers.Go(func() { // a tenant that is being erased may still be writing
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
+		late := append(words(largeValue), fmt.Sprintf(markerText, 0)...)
+		refused := make(chan error, 1)
+		begun := make(chan struct{})
+		go func() { // a tenant that is being erased still writes, until its partition refuses
+			for i := uint64(0); ; i++ {
+				_, err := kv.Apply(context.Background(), s, kv.Tx{Partition: "leaves", Writes: []kv.Write{kv.Put(kv.NewKey("late").WithUint(i), late)}})
+				if i == 0 {
+					close(begun)
 				}
-				tx := kv.Tx{Partition: "leaves", Writes: []kv.Write{kv.Put(kv.NewKey("late").WithUint(uint64(i)), append(words(largeValue), fmt.Sprintf(markerText, i%markers)...))}}
-				if _, err := kv.Apply(context.Background(), s, tx); errors.Is(err, kv.ErrErasing) {
+				if err != nil {
+					refused <- err
 					return
 				}
 			}
-		})
-		err := s.Erase(t.Context(), "leaves")
-		close(stop)
-		writers.Wait()
-		if err != nil {
+		}()
+		<-begun
+		if err := s.BeginErase(t.Context(), "leaves"); err != nil {
+			t.Fatal(err)
+		}
+		// Once the partition is erased it takes writes again: the writer ends before.
+		if err := <-refused; !errors.Is(err, kv.ErrErasing) {
+			t.Fatalf("a late write = %v, want ErrErasing", err)
+		}
+		if err := s.Erase(t.Context(), "leaves"); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := s.Prove(t.Context(), "leaves"); err != nil || !p.Gone() || p.Blobs != 0 {
