@@ -80,6 +80,7 @@ type node struct {
 	agent    *host.Agent
 	calls    atomic.Int64 // of its tool
 	lost     atomic.Bool  // it has no agents for runs of others
+	fails    atomic.Bool  // its model answers with an error
 }
 
 // newNode returns a host whose agent calls the tool pay, then answers done when release
@@ -110,6 +111,9 @@ func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}
 		}
 		select {
 		case <-release:
+			if n.fails.Load() {
+				return hosttest.Fail(host.Errorf(host.InvalidArgument, "the model of %s fails", id))
+			}
 			return hosttest.Say("done by " + id)
 		case <-ctx.Done():
 			return hosttest.Fail(ctx.Err())
@@ -236,6 +240,54 @@ func TestADeadHostsRunIsTakenOver(t *testing.T) {
 			t.Errorf("CountTenant after EraseTenant = %d, %v", n, err)
 		}
 	})
+}
+
+// A host that was paused ends a run which another has taken over, or completed, meanwhile: it
+// says what the other one says of the run.
+func TestAHostSaysOfARunThatItHasLostWhatItsNextOwnerSays(t *testing.T) {
+	ends := map[string]func(a *node){
+		"it answers":          func(*node) {},
+		"its model fails":     func(a *node) { a.fails.Store(true) },
+		"a client cancels it": func(a *node) { _, _ = a.registry.Cancel(context.Background(), "acme", "r1") },
+	}
+	for what, end := range ends {
+		for when, completed := range map[string]bool{"before the other ends it": false, "after the other has ended it": true} {
+			t.Run(what+" "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := kv.NewMemory()
+					releaseA, releaseB := make(chan struct{}), make(chan struct{})
+					a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+					a.begin(t, "r1")
+					a.driver.stop()
+					b.waitFor(t, "r1", 10*time.Second)
+					onB := func() {
+						close(releaseB)
+						if run, err := b.registry.Wait(t.Context(), "acme", "r1"); err != nil || run.Status != runs.Completed {
+							t.Fatalf("the run on b: %+v, %v", run, err)
+						}
+						time.Sleep(2 * time.Second) // its last event is stored
+					}
+					if completed {
+						onB()
+					}
+					end(a)
+					close(releaseA)
+					synctest.Wait()
+					a.driver.wake()
+					synctest.Wait()
+					if !completed {
+						onB()
+					}
+					if run, err := a.registry.Get(t.Context(), "acme", "r1"); err != nil || run.Status != runs.Completed {
+						t.Errorf("the host that lost the run says %+v, %v; want that it is completed", run, err)
+					}
+					if got := answers(t, store); !slices.Equal(got, []string{"done by b"}) {
+						t.Errorf("the thread's answers are %q, want the one of b", got)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestDrainHandsDurableRunsOver(t *testing.T) {
