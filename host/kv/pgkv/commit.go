@@ -338,6 +338,7 @@ func (a *arguments) add(i int32, tx kv.Tx) error {
 		a.condRevision = append(a.condRevision, int64(c.Revision)) // above any revision: negative, which none is
 		var value []byte
 		switch {
+		case c.Kind == kv.CondFence && sealer != nil && sealer.erasing: // nothing is compared
 		case c.Kind == kv.CondFence && sealer != nil:
 			value = sealer.markOf(c.Key, c.Value)
 		case c.Kind == kv.CondFence:
@@ -358,12 +359,11 @@ func (a *arguments) add(i int32, tx kv.Tx) error {
 	return nil
 }
 
-// stored returns the columns of a write; a nil value is a deletion. In a store with a
-// key, a partition without a data key is being erased: the statement refuses its Txs,
-// and gets none of their values.
+// stored returns the columns of a write; a nil value is a deletion. The statement refuses
+// the Txs of a partition that is being erased, and gets none of their values.
 func (a *arguments) stored(sealer *sealer, w kv.Write) (value, mark []byte, dataKey int32, err error) {
 	switch {
-	case w.Delete || a.sealers != nil && sealer == nil:
+	case w.Delete || sealer != nil && sealer.erasing:
 		return nil, nil, 0, nil
 	case sealer == nil:
 		return notNil(w.Value), nil, 0, nil
@@ -419,6 +419,9 @@ func (s *Store) settle(ctx context.Context, b *batch, a *arguments, rows []int64
 			res.Err = fmt.Errorf("commit: %w", kv.ErrErasing)
 		case part.flags&flagStale != 0:
 			left, lost = append(left, i), true
+		case !exists && a.expected[a.part[tx.Partition]-1] != 0: // it was erased after its key was read
+			left = append(left, i)
+			missing[tx.Partition] = true
 		case failed[i] != nil:
 			res.Err = fmt.Errorf("commit: %w", failed[i])
 		case len(tx.Writes) == 0:

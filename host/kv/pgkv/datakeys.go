@@ -40,9 +40,10 @@ type keyring struct {
 // sealer has the data key of a partition.
 type sealer struct {
 	partition string
-	id        int64 // of the partition
-	key       *datakey.Key
-	mark      []byte // the key of marks
+	id        int64        // of the partition
+	erasing   bool         // the partition is marked, and has no key
+	key       *datakey.Key // nil: it is not made yet, or destroyed
+	mark      []byte       // the key of marks
 }
 
 // dataKeyID is the number of a partition's only data key.
@@ -166,7 +167,7 @@ func (k *sealer) markOf(key kv.Key, value []byte) []byte {
 
 // loadKeysSQL returns the partitions of the given names that exist, with their data keys.
 const loadKeysSQL = `
-select p.name, p.id, k.wrapped from {schema}.partitions p left join {schema}.data_keys k on k.partition = p.id and k.id = 1
+select p.name, p.id, p.erasing, k.wrapped from {schema}.partitions p left join {schema}.data_keys k on k.partition = p.id and k.id = 1
 where p.name = any($1::bytea[])`
 
 // createKeySQL adds a partition's data key, sealed with the key that the tables have.
@@ -178,7 +179,9 @@ where not p.erasing and m.key_check = $3::bytea
 on conflict (partition, id) do nothing`
 
 // sealers returns the data keys of partitions that a batch writes to or has fences in,
-// and makes missing ones. One that is being erased is left out.
+// and makes missing ones. The sealer of one that is being erased has the partition's
+// number and no key: the statement finds the mark of that partition, or none of that
+// number.
 func (s *Store) sealers(ctx context.Context, partitions []string) (map[string]*sealer, error) {
 	out, missing := map[string]*sealer{}, [][]byte{}
 	for _, partition := range partitions {
@@ -196,7 +199,7 @@ func (s *Store) sealers(ctx context.Context, partitions []string) (map[string]*s
 		if err != nil {
 			return err
 		}
-		if len(found) < len(missing) {
+		if !complete(found, missing) {
 			if err := s.createKeys(ctx, missing, found); err != nil {
 				return err
 			}
@@ -204,13 +207,24 @@ func (s *Store) sealers(ctx context.Context, partitions []string) (map[string]*s
 				return err
 			}
 		}
+		if !complete(found, missing) { // an erasure has ended meanwhile
+			return errOvertaken
+		}
 		maps.Copy(out, found)
 		return nil
 	})
 	return out, err
 }
 
-// loadKeys reads the data keys of partitions and keeps them.
+// complete reports whether each of the partitions has its key or is being erased.
+func complete(found map[string]*sealer, names [][]byte) bool {
+	return !slices.ContainsFunc(names, func(name []byte) bool { return !found[string(name)].settled() })
+}
+
+// settled reports whether a partition has its key or is being erased.
+func (k *sealer) settled() bool { return k != nil && (k.key != nil || k.erasing) }
+
+// loadKeys reads the partitions with their data keys, and keeps the keys.
 func (s *Store) loadKeys(ctx context.Context, names [][]byte) (map[string]*sealer, error) {
 	rows, err := s.pool.Query(ctx, s.sql.loadKeys, names)
 	if err != nil {
@@ -220,19 +234,20 @@ func (s *Store) loadKeys(ctx context.Context, names [][]byte) (map[string]*seale
 	found := map[string]*sealer{}
 	for rows.Next() {
 		var name, wrapped []byte
-		var id int64
-		if err := rows.Scan(&name, &id, &wrapped); err != nil {
+		var k sealer
+		if err := rows.Scan(&name, &k.id, &k.erasing, &wrapped); err != nil {
 			return nil, err
 		}
-		if wrapped == nil {
+		found[string(name)] = &k
+		if wrapped == nil || k.erasing {
 			continue
 		}
-		k, err := s.keys.unwrap(string(name), id, wrapped)
+		unwrapped, err := s.keys.unwrap(string(name), k.id, wrapped)
 		if err != nil {
 			return nil, err
 		}
-		found[string(name)] = k
-		s.keys.keep(k)
+		found[string(name)] = unwrapped
+		s.keys.keep(unwrapped)
 	}
 	return found, rows.Err()
 }
@@ -244,7 +259,7 @@ func (s *Store) createKeys(ctx context.Context, names [][]byte, found map[string
 		return err
 	}
 	for _, name := range names {
-		if found[string(name)] != nil {
+		if found[string(name)].settled() {
 			continue
 		}
 		wrapped, err := s.keys.newWrapped(string(name))
@@ -258,8 +273,11 @@ func (s *Store) createKeys(ctx context.Context, names [][]byte, found map[string
 	return nil
 }
 
-// errKeyGone is the error of a value whose data key was destroyed after it was read.
+// errKeyGone is the error of a value whose partition was erased after it was read.
 var errKeyGone = errors.New("the data key is gone")
+
+// maxErasures bounds how often a partition is read again that was erased meanwhile.
+const maxErasures = 10
 
 // unseal returns a value that was read from the partition with a number.
 func (s *Store) unseal(ctx context.Context, partition string, id int64, dataKey int, key kv.Key, value []byte) ([]byte, error) {
@@ -272,24 +290,25 @@ func (s *Store) unseal(ctx context.Context, partition string, id int64, dataKey 
 		if err != nil {
 			return nil, err
 		}
-		if k = found[partition]; k == nil || k.id != id {
+		switch k = found[partition]; {
+		case k == nil, k.id != id, k.erasing:
 			return nil, errKeyGone
+		case k.key == nil:
+			return nil, fmt.Errorf("%w: a value's data key is missing; restore the database from a backup", kv.ErrCorrupt)
 		}
 	}
 	return k.open(key, value)
 }
 
 // unsealed calls read again if a data key is gone, as in a partition that is erased while
-// it is read: then there is nothing any more.
+// it is read: then there is nothing any more, or what was written since.
 func unsealed(read func() error) error {
-	err := read()
-	if errors.Is(err, errKeyGone) {
-		err = read()
+	for range maxErasures {
+		if err := read(); !errors.Is(err, errKeyGone) {
+			return err
+		}
 	}
-	if errors.Is(err, errKeyGone) {
-		return fmt.Errorf("%w: a value's data key is missing; restore the database from a backup", kv.ErrCorrupt)
-	}
-	return err
+	return errorf(kv.ErrUnavailable, "the partition is erased again and again")
 }
 
 // checkKey compares the store's key with the one of the tables.

@@ -3,6 +3,8 @@ package pgkv_test
 import (
 	"bytes"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +27,16 @@ func TestEncryptedStore(t *testing.T) {
 			Durable: true,
 		}
 	})
+}
+
+// schemaOf returns the name of a store's schema as statements have it.
+func schemaOf(t *testing.T, address string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pgx.Identifier{config.RuntimeParams["schema"]}.Sanitize()
 }
 
 // count returns the result of a query for one number, in which {schema} is the store's.
@@ -132,6 +144,86 @@ func TestEraseDestroysTheDataKeyForAllStores(t *testing.T) {
 		if e, err := d.Get(t.Context(), "leaves", "k"); err != nil || string(e.Value) != "again" {
 			t.Errorf("Get after the erasure = %q, %v", e.Value, err)
 		}
+	}
+}
+
+// before is the options of an encrypted store that calls fn once before it sends a
+// statement with a text.
+func before(text string, fn func()) *pgkv.Options {
+	var once sync.Once
+	opts := encrypted('k')
+	opts.OnStatement = func(sql string) {
+		if strings.Contains(sql, text) {
+			once.Do(fn)
+		}
+	}
+	return opts
+}
+
+// A commit that found its partition marked writes what it has, or is refused, if the
+// erasure ends and another store writes to the partition before the commit is sent.
+func TestACommitBesideTheEndOfAnErasureWritesItsValue(t *testing.T) {
+	address := pgkvtest.Address(t)
+	other := mustOpen(t, address, encrypted('k'))
+	mustPut(t, other, "leaves", "k", "old")
+	if err := other.BeginErase(t.Context(), "leaves"); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, address, before("insert into "+schemaOf(t, address)+".lanes", func() {
+		if err := other.Erase(t.Context(), "leaves"); err != nil {
+			t.Error(err)
+		}
+		mustPut(t, other, "leaves", "l", "of the next")
+	}))
+	mustPut(t, s, "leaves", "k", "new")
+	for key, want := range map[kv.Key]string{"k": "new", "l": "of the next"} {
+		if e, err := s.Get(t.Context(), "leaves", key); err != nil || string(e.Value) != want {
+			t.Errorf("Get(%s) = %q, %v, want %q", key, e.Value, err, want)
+		}
+	}
+}
+
+// A store that knows the key of a partition that was erased and made again compares the
+// conditions of a commit with what is there now.
+func TestConditionsAreOfThePartitionThatIsThere(t *testing.T) {
+	address := pgkvtest.Address(t)
+	s, other := mustOpen(t, address, encrypted('k')), mustOpen(t, address, encrypted('k'))
+	mustPut(t, s, "leaves", "k", "old")
+	if err := other.Erase(t.Context(), "leaves"); err != nil {
+		t.Fatal(err)
+	}
+	revision := mustPut(t, other, "leaves", "k", "new")
+	for name, cond := range map[string]kv.Cond{"revision": kv.AtRevision("k", revision), "value": kv.Fence("k", []byte("new"))} {
+		tx := kv.Tx{Partition: "leaves", Conds: []kv.Cond{cond}, Writes: []kv.Write{kv.Put(kv.Key(name), nil)}}
+		if _, err := kv.Apply(t.Context(), s, tx); err != nil {
+			t.Errorf("a commit under the %s: %v", name, err)
+		}
+	}
+}
+
+// A partition may be erased and made again more than once while a value in it is read.
+func TestAValueWhosePartitionIsErasedAgainIsNotDamaged(t *testing.T) {
+	address := pgkvtest.Address(t)
+	other := mustOpen(t, address, encrypted('k'))
+	mustPut(t, other, "leaves", "k", "old")
+	const most = 3
+	erasures := 0
+	opts := encrypted('k')
+	opts.OnStatement = func(sql string) {
+		switch {
+		case erasures == most:
+		case strings.Contains(sql, "k.wrapped"): // of the key of a value that was read
+			erasures++
+			if err := other.Erase(t.Context(), "leaves"); err != nil {
+				t.Error(err)
+			}
+		case erasures > 0 && strings.HasPrefix(sql, "\nselect e.revision, e.value"):
+			mustPut(t, other, "leaves", "k", "again")
+		}
+	}
+	s := mustOpen(t, address, opts)
+	if _, err := s.Get(t.Context(), "leaves", "k"); !errors.Is(err, kv.ErrNotFound) || erasures != most {
+		t.Errorf("Get beside %d erasures = %v, want ErrNotFound after %d", erasures, err, most)
 	}
 }
 

@@ -93,6 +93,8 @@ func causeWords(err error) string {
 	var invalid x509.CertificateInvalidError
 	var verification *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, errOvertaken):
+		return "others erase the partition again and again"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "no such host; check the address"
 	case errors.Is(err, syscall.ECONNREFUSED):

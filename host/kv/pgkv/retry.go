@@ -53,6 +53,10 @@ func (a *attempts) over(ctx context.Context) bool {
 	return ctx.Err() != nil || time.Now().After(a.until)
 }
 
+// errOvertaken is the error of an attempt between whose statements another store has
+// erased the partition.
+var errOvertaken = errors.New("the partition was erased meanwhile")
+
 // repeat calls fn, and again while the database cannot be reached or others are in the
 // way. Repeating what fn does has no other effect than doing it once.
 func (s *Store) repeat(ctx context.Context, fn func(context.Context) error) error {
