@@ -83,7 +83,11 @@ func (s *Store) beginErase(ctx context.Context, partition string) (id int64, err
 		if _, err := s.pool.Exec(ctx, s.sql.ensure, [][]byte{[]byte(partition)}); err != nil {
 			return err
 		}
-		return s.pool.QueryRow(ctx, s.sql.beginErase, []byte(partition)).Scan(&id)
+		err := s.pool.QueryRow(ctx, s.sql.beginErase, []byte(partition)).Scan(&id)
+		if errors.Is(err, pgx.ErrNoRows) { // another erasure of it has ended between the two
+			return errOvertaken
+		}
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("begin to erase partition: %w", err)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/kv/pgkv"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
 )
 
@@ -88,6 +90,29 @@ func TestAnErasureThatHasBegunHidesThePartitionFromAllStores(t *testing.T) {
 		t.Errorf("Erasing afterwards = %q, %v", names, err)
 	}
 	mustPut(t, s, "leaves", "k", "again")
+}
+
+// Another erasure of the partition may end while one begins.
+func TestAnErasureBeginsBesideTheEndOfAnother(t *testing.T) {
+	address := pgkvtest.Address(t)
+	other := mustOpen(t, address, nil)
+	mustPut(t, other, "leaves", "k", "v")
+	var once sync.Once
+	s := mustOpen(t, address, &pgkv.Options{OnStatement: func(sql string) {
+		if strings.Contains(sql, "set erasing = true") {
+			once.Do(func() {
+				if err := other.Erase(t.Context(), "leaves"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}})
+	if err := s.Erase(t.Context(), "leaves"); err != nil {
+		t.Errorf("Erase = %v", err)
+	}
+	if p, err := s.Prove(t.Context(), "leaves"); err != nil || !p.Gone() {
+		t.Errorf("Prove = %+v, %v", p, err)
+	}
 }
 
 // Writers of two stores write while the partition is erased again and again. After each
