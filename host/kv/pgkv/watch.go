@@ -260,6 +260,7 @@ func (w *watcher) listenOnce(ctx context.Context) error {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(closing)
+		<-conn.PgConn().CleanupDone() // of a statement that ctx has ended: some seconds at most
 	}()
 	if _, err := conn.Exec(ctx, "listen "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
 		return err
