@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 
 // Install returns a copy of a directory with a package.json and its lock file, which has
 // the packages. Files that are named as programs are in the copy, and changing one installs
-// nothing. It skips the test on a machine without Node.js or without the packages.
+// nothing; packages that an author has installed there are not used. It skips the test on a machine without Node.js or without the packages.
 func Install(t testing.TB, source string, programs ...string) string {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
@@ -24,25 +25,28 @@ func Install(t testing.TB, source string, programs ...string) string {
 			t.Skipf("needs %s: run .ci/toolchains.sh", program)
 		}
 	}
+	files := filesOf(t, source)
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+	if err := os.CopyFS(dir, files); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(packages(t, source, programs), filepath.Join(dir, "node_modules")); err != nil {
+	for _, program := range programs {
+		delete(files, program)
+	}
+	if err := os.Symlink(packages(t, source, files), filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
 // packages returns the directory of the installed packages, in the user's cache.
-func packages(t testing.TB, source string, programs []string) string {
+func packages(t testing.TB, source string, files fstest.MapFS) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, digest := filesOf(t, source, programs)
-	dir := filepath.Join(cache, "agenthost-test", "node-"+digest)
+	dir := filepath.Join(cache, "agenthost-test", "node-"+digestOf(files))
 	installed := filepath.Join(dir, "node_modules")
 	if _, err := os.Stat(dir); err == nil {
 		return installed
@@ -71,22 +75,34 @@ func packages(t testing.TB, source string, programs []string) string {
 	return installed
 }
 
-// filesOf returns the files of a directory but the programs, and their digest.
-func filesOf(t testing.TB, source string, programs []string) (files fstest.MapFS, digest string) {
+// filesOf returns the files of a directory but its packages.
+func filesOf(t testing.TB, source string) fstest.MapFS {
 	t.Helper()
-	files = fstest.MapFS{}
-	h := sha256.New()
+	files := fstest.MapFS{}
 	err := fs.WalkDir(os.DirFS(source), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || slices.Contains(programs, name) {
+		switch {
+		case err != nil:
 			return err
+		case d.IsDir() && d.Name() == "node_modules":
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
 		}
 		content, err := os.ReadFile(filepath.Join(source, filepath.FromSlash(name)))
-		fmt.Fprintf(h, "%s %d\n%s", name, len(content), content)
 		files[name] = &fstest.MapFile{Data: content, Mode: 0o600}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files, fmt.Sprintf("%x", h.Sum(nil)[:8])
+	return files
+}
+
+// digestOf returns the digest of the names and contents of files.
+func digestOf(files fstest.MapFS) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%s %d\n%s", name, len(files[name].Data), files[name].Data)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
