@@ -293,26 +293,25 @@ func (s *Store) Get(ctx context.Context, partition string, key kv.Key) (kv.Entry
 		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
 	}
 	defer s.mu.RUnlock()
+	e, err := again(func() (kv.Entry, error) { return s.read(partition, key) })
+	if err != nil {
+		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	return e, nil
+}
+
+func (s *Store) read(partition string, key kv.Key) (kv.Entry, error) {
 	if s.keys.isErasing(partition) {
-		return kv.Entry{}, fmt.Errorf("get %s: %w", key, kv.ErrNotFound)
+		return kv.Entry{}, kv.ErrNotFound
 	}
 	at := engineKey(partition, key)
 	if e, ok := s.heads.get(at); ok {
 		e.Value = bytes.Clone(e.Value)
 		return e, nil
 	}
-	e, err := again(func() (kv.Entry, error) {
-		txn := s.engine.db.NewTransaction(false)
-		defer txn.Discard()
-		return s.get(txn, at, key)
-	})
-	if err != nil && s.keys.isErasing(partition) { // since it was looked at
-		err = kv.ErrNotFound
-	}
-	if err != nil {
-		return kv.Entry{}, fmt.Errorf("get %s: %w", key, err)
-	}
-	return e, nil
+	txn := s.engine.db.NewTransaction(false)
+	defer txn.Discard()
+	return s.get(txn, at, key)
 }
 
 func (s *Store) get(txn *badger.Txn, engineKey []byte, key kv.Key) (kv.Entry, error) {
@@ -326,27 +325,44 @@ func (s *Store) get(txn *badger.Txn, engineKey []byte, key kv.Key) (kv.Entry, er
 	return s.entry(key, item)
 }
 
+// entry returns an item as callers see it, or errEntryGone.
 func (s *Store) entry(key kv.Key, item *badger.Item) (kv.Entry, error) {
-	value, err := item.ValueCopy(nil)
+	value, err := s.valueOf(item)
+	if (errors.Is(err, errBlobMissing) || errors.Is(err, errNoDataKey)) && !s.collector.isCurrent(item.Key(), item.Version()) {
+		err = errEntryGone
+	}
 	if err != nil {
-		return kv.Entry{}, readError(err)
-	}
-	if value, err = s.keys.value(item.Key(), item.Version(), item.UserMeta(), value); err != nil {
 		return kv.Entry{}, err
-	}
-	if item.UserMeta()&blobMeta != 0 {
-		if value, err = s.blobs.read(partitionIn(item.Key()), value); err != nil {
-			return kv.Entry{}, err
-		}
 	}
 	return kv.Entry{Key: key, Value: value, Revision: item.Version()}, nil
 }
 
-// again repeats read while it meets a blob that was collected after its entry was read:
-// the blob of an entry that still exists is there.
+func (s *Store) valueOf(item *badger.Item) ([]byte, error) {
+	value, err := item.ValueCopy(nil)
+	if err != nil {
+		return nil, readError(err)
+	}
+	if value, err = s.keys.value(item.Key(), item.Version(), item.UserMeta(), value); err != nil {
+		return nil, err
+	}
+	if item.UserMeta()&blobMeta != 0 {
+		return s.blobs.read(partitionIn(item.Key()), value)
+	}
+	return value, nil
+}
+
+// errEntryGone is the error of an entry that was replaced, deleted or erased while it was
+// read, and of which a collection or an erasure has removed the large value or the data key.
+var errEntryGone = fmt.Errorf("%w: entries are replaced as fast as they are read; try again", kv.ErrUnavailable)
+
+// maxReads is how often a call reads while each time another commit or erasure removes what
+// it reads.
+const maxReads = 100
+
+// again repeats read while it meets an entry that is gone.
 func again[T any](read func() (T, error)) (v T, err error) {
-	for range maxBlobReads {
-		if v, err = read(); !errors.Is(err, errBlobMissing) {
+	for range maxReads {
+		if v, err = read(); !errors.Is(err, errEntryGone) {
 			break
 		}
 	}
@@ -362,17 +378,14 @@ func (s *Store) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page
 		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
 	}
 	defer s.mu.RUnlock()
-	if s.keys.isErasing(partition) {
-		return kv.Page{}, nil
-	}
 	page, err := again(func() (kv.Page, error) {
+		if s.keys.isErasing(partition) {
+			return kv.Page{}, nil
+		}
 		txn := s.engine.db.NewTransaction(false)
 		defer txn.Discard()
 		return s.scan(ctx, txn, partition, r)
 	})
-	if err != nil && s.keys.isErasing(partition) { // since it was looked at
-		return kv.Page{}, nil
-	}
 	if err != nil {
 		return kv.Page{}, fmt.Errorf("scan %s: %w", r.Prefix, err)
 	}

@@ -38,9 +38,6 @@ const (
 
 	addressInfo  = "agenthost blob address 1"
 	addressBytes = sha256.Size
-	// maxBlobReads is how often an entry is read while each time a collection removes
-	// its blob in between.
-	maxBlobReads = 3
 )
 
 // blobMeta marks a reference in Badger, beside sealedMeta.

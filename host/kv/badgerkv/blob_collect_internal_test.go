@@ -177,3 +177,50 @@ func TestAPartitionIsErasedWhileItIsRead(t *testing.T) {
 		work.Wait()
 	}
 }
+
+// An entry that others remove or replace between the read of its reference and that of its
+// value, or its key, is gone and not damaged, however often that happens.
+func TestAnEntryThatGoesWhileItIsReadIsNotDamaged(t *testing.T) {
+	collect := func(t *testing.T, s *Store, write kv.Write) {
+		apply(t, s, "acme", write)
+		if err := s.collectUncollected(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, remove := range map[string]func(*testing.T, *Store){
+		"replaced": func(t *testing.T, s *Store) { collect(t, s, kv.Put("k", large('w'))) },
+		"deleted":  func(t *testing.T, s *Store) { collect(t, s, kv.Delete("k")) },
+		"erased": func(t *testing.T, s *Store) {
+			if err := s.Erase(t.Context(), "acme"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, key := range [][]byte{nil, bytes.Repeat([]byte{'k'}, 32)} {
+			t.Run(fmt.Sprintf("%s, key of %d bytes", name, len(key)), func(t *testing.T) {
+				s := openBlobs(t, t.TempDir(), &Options{PurgeInterval: -1, Key: key})
+				apply(t, s, "acme", kv.Put("k", large('v')))
+				txn := s.engine.db.NewTransaction(false)
+				defer txn.Discard()
+				item, err := txn.Get(engineKey("acme", "k"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				remove(t, s)
+				if _, err := s.entry("k", item); !errors.Is(err, errEntryGone) {
+					t.Errorf("the entry that was read = %v, want that it is gone", err)
+				}
+			})
+		}
+	}
+	reads := 0
+	n, err := again(func() (int, error) {
+		if reads++; reads < 20 {
+			return 0, &kv.EntryError{Key: "k", Err: errEntryGone}
+		}
+		return reads, nil
+	})
+	if n != 20 || err != nil {
+		t.Errorf("reading again and again = %d, %v, want 20 reads", n, err)
+	}
+}
