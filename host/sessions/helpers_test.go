@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -70,6 +71,9 @@ func newService(t testing.TB, target host.Target, opts *sessions.Options) *sessi
 		own = *opts
 	}
 	own.Host.SingleTenant = true
+	if own.Host.Limits == (host.Limits{}) { // turns of a busy machine wait for each other longer than by default
+		own.Host.Limits = host.Limits{HistoryTimeout: 5 * time.Minute, CommitTimeout: 5 * time.Minute}
+	}
 	s, err := sessions.New(target, &own)
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ func TestTurnsOfManyClientsWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := host.New(&host.Options{SingleTenant: true, History: history, Model: model})
+		h, err := host.New(&host.Options{SingleTenant: true, History: history, Model: model, Limits: unhurried})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,13 +45,17 @@ func echo(_ context.Context, view []*host.Message) ([]host.Part, error) {
 }
 
 // newHost returns a host that keeps history in adapter.
+// unhurried are the limits of hosts on a machine that is busy: a hundred turns that race
+// on one thread of a database wait for each other longer than by default.
+var unhurried = host.Limits{HistoryTimeout: 5 * time.Minute, CommitTimeout: 5 * time.Minute}
+
 func newHost(t testing.TB, adapter any, m model) *host.Host {
 	t.Helper()
 	history, err := host.NewHistory(adapter, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{SingleTenant: true, History: history, Model: m})
+	h, err := host.New(&host.Options{SingleTenant: true, History: history, Model: m, Limits: unhurried})
 	if err != nil {
 		t.Fatal(err)
 	}
