@@ -39,17 +39,29 @@ func (s *Store) BeginErase(ctx context.Context, partition string) error {
 		return fmt.Errorf("begin to erase partition: %w", err)
 	}
 	defer s.mu.RUnlock()
-	select {
-	case s.engine.turn <- struct{}{}: // no commit is being made
-		defer func() { <-s.engine.turn }()
-	case <-ctx.Done():
-		return fmt.Errorf("begin to erase partition: %w", ctx.Err())
-	}
-	if err := s.keys.beginErasing(partition); err != nil {
+	err := s.engine.betweenCommits(ctx, func() error {
+		if err := s.keys.beginErasing(partition); err != nil {
+			return err
+		}
+		s.heads.forgetPartition(engineKey(partition, ""))
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("begin to erase partition: %w", err)
 	}
-	s.heads.forgetPartition(engineKey(partition, ""))
 	return nil
+}
+
+// betweenCommits calls fn while no commit is being made: one finds a partition marked from
+// its beginning to its end, or not at all.
+func (e *engine) betweenCommits(ctx context.Context, fn func() error) error {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return fn()
 }
 
 // Erasing implements [kv.Eraser].
@@ -97,7 +109,10 @@ func (s *Store) erase(ctx context.Context, partition string) error {
 	if err := s.merger.erasePrefix(ctx, engineKey(partition, "")); err != nil {
 		return errors.Join(err, endOf(ctx))
 	}
-	return s.keys.endErasing(partition)
+	if err := s.engine.betweenCommits(ctx, func() error { return s.keys.endErasing(partition) }); err != nil {
+		return errors.Join(err, endOf(ctx))
+	}
+	return nil
 }
 
 // erasePrefix removes every version of every key of a prefix from the files. The caller

@@ -266,3 +266,46 @@ func TestAStorePurgesItself(t *testing.T) {
 		}
 	}
 }
+
+// Callers read and write a partition that is erased again and again, and another one in the
+// same commits: writes are refused as long as the partition is being erased, and for no other
+// reason, and nothing that is read is damaged.
+func TestCallersBesideErasuresFindThePartitionErasedOrNot(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), encrypted('k'))
+	ctx, stop := context.WithCancel(context.Background())
+	var callers sync.WaitGroup
+	key := func(i uint64) kv.Key { return kv.NewKey("k").WithUint(i % 50) }
+	for _, size := range []int{10, largeValue} {
+		value := words(size)
+		callers.Go(func() {
+			for i := uint64(0); ctx.Err() == nil; i++ {
+				results := s.Commit(context.Background(),
+					kv.Tx{Partition: "leaves", Writes: []kv.Write{kv.Put(key(i), value)}},
+					kv.Tx{Partition: "stays", Writes: []kv.Write{kv.Put(key(i), value)}})
+				if err := results[0].Err; err != nil && !errors.Is(err, kv.ErrErasing) {
+					t.Errorf("a write to the partition that leaves = %v, want ErrErasing", err)
+				}
+				if err := results[1].Err; err != nil {
+					t.Errorf("a write to another partition = %v", err)
+				}
+			}
+		})
+		callers.Go(func() {
+			for i := uint64(0); ctx.Err() == nil; i++ {
+				if _, err := s.Get(context.Background(), "leaves", key(i)); err != nil && !errors.Is(err, kv.ErrNotFound) {
+					t.Errorf("Get = %v, want ErrNotFound", err)
+				}
+				if _, err := s.Scan(context.Background(), "leaves", kv.Range{}); err != nil {
+					t.Errorf("Scan = %v", err)
+				}
+			}
+		})
+	}
+	for range 20 {
+		if err := s.Erase(t.Context(), "leaves"); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	callers.Wait()
+}
