@@ -134,14 +134,15 @@ func (l *Locks) writeFree(ctx context.Context) {
 	for _, f := range all {
 		tx := kv.Tx{Partition: f.partition, Quiet: true, Conds: []kv.Cond{kv.Absent(f.key)}, Writes: []kv.Write{kv.Put(f.key, []byte(f.value))}}
 		_, err := kv.Apply(ctx, l.member.driver, tx)
+		written := err == nil || errors.Is(err, kv.ErrInDoubt)
 		l.mu.Lock()
 		released := !l.free[f]
-		if err != nil && !errors.Is(err, kv.ErrInDoubt) {
+		if !written {
 			f.written = false
 			delete(l.held, f.value)
 		}
 		l.mu.Unlock()
-		if released && err == nil { // before the entry was there
+		if released && written { // before the entry was there
 			l.release(f.partition, f.key, f.value)
 		}
 	}

@@ -217,3 +217,47 @@ func TestALockOfAMemberThatWasAloneIsSeen(t *testing.T) {
 		}
 	})
 }
+
+// unsure is a driver that writes locks, calls release meanwhile, and does not say what
+// became of them.
+type unsure struct {
+	kv.Driver
+	release func()
+}
+
+func (d *unsure) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	release := d.release
+	if release == nil || txs[0].Partition != "acme" {
+		return d.Driver.Commit(ctx, txs...)
+	}
+	d.release = nil
+	release()
+	results := d.Driver.Commit(ctx, txs...)
+	for i := range results {
+		results[i] = kv.Result{Err: errors.Join(results[i].Err, kv.ErrInDoubt)}
+	}
+	return results
+}
+
+// A lock that is released while its entry is written is free for others also if it is not
+// known whether the entry was written.
+func TestALockReleasedBesideADoubtfulEntryIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		of := &unsure{Driver: store}
+		a := join(t, of, nil)
+		_, unlock, err := cluster.NewLocks(a).Lock(t.Context(), "acme", "t1", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.release = unlock
+		b := join(t, store, nil)
+		observe(t, a)
+		observe(t, b)
+		_, unlockB, err := cluster.NewLocks(b).Lock(t.Context(), "acme", "t1", false)
+		if err != nil {
+			t.Fatalf("Lock by the one that came: %v", err)
+		}
+		unlockB()
+	})
+}
