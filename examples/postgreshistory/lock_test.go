@@ -83,8 +83,8 @@ func TestALeaseIsRenewedWhileItIsHeld(t *testing.T) {
 		}
 	}
 	exec(t, dsnOf(t), "update "+schema+".locks set holder = 'somebody else'")
-	if line := <-told; !strings.Contains(line, "lost") {
-		t.Errorf("of a lease that was lost the log says %q", line)
+	for line := ""; !strings.Contains(line, "lost"); { // one that came late may not have been renewed before
+		line = <-told
 	}
 	exec(t, dsnOf(t), "drop table "+schema+".locks")
 	for line := ""; !strings.Contains(line, "not renewed"); {
