@@ -3,7 +3,6 @@ package main
 // Scenario: clients of a running host continue its sessions, and see nothing that the configuration hides.
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -48,7 +47,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	}()
 	chat := func(code int, want string, args ...string) string {
 		t.Helper()
-		var b bytes.Buffer
+		var b output
 		args = append([]string{"chat", "--data", data}, args...)
 		got := run(t.Context(), args, &environment{stdin: strings.NewReader("one, from stdin"), stdout: &b, stderr: &b, getenv: getenv})
 		if got != code || !strings.Contains(b.String(), want) {
@@ -100,7 +99,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 		t.Errorf("dev ends with exit code %d", code)
 	}
 	chat(3, "no host is running", "one")
-	var b bytes.Buffer
+	var b output
 	if code := run(t.Context(), []string{"thread", "show", "s1", "--data", data, "--json"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv}); code != 0 || !strings.Contains(b.String(), "angry") {
 		t.Errorf("thread show: exit code %d and\n%s\nwant the whole state", code, b.String())
 	}
@@ -113,7 +112,7 @@ func TestWhatCannotBeHidden(t *testing.T) {
 		"agents.clerk.client":  "agents: {clerk: {client: {hide: [custom]}}}\n",
 	} {
 		writeText(t, dir, "agenthost.yaml", "version: 1\nmodels: {m: {provider: scripted}}\n"+config)
-		var b bytes.Buffer
+		var b output
 		code := run(t.Context(), []string{"run", dir, "hi"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b,
 			getenv: func(name string) string { return map[string]string{"AGENTHOST_CACHE": dir}[name] }})
 		if code != 3 || !strings.Contains(b.String(), "nothing that clients see") {

@@ -3,7 +3,6 @@ package main
 // Scenario: a command that opens a directory ends the deletion that another one began.
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"path/filepath"
@@ -59,7 +58,7 @@ func TestDevEndsADeletionThatWasInterrupted(t *testing.T) {
 	}()
 	out.waitFor("> ")
 	for gone := false; !gone; { // each look reads every file; exit code 3 says that something is left
-		var b bytes.Buffer
+		var b output
 		env := &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: func(string) string { return "" }}
 		code := run(t.Context(), []string{"data", "prove", "acme", "--data", data, "--json"}, env)
 		if gone = code == 0; code != 0 && code != 3 {

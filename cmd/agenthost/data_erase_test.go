@@ -49,7 +49,7 @@ func dataProject(t *testing.T, key string) (dir string, exits func(code int, wan
 	cache := testcode.Project(t)
 	return dir, func(code int, want string, args ...string) string {
 		t.Helper()
-		var b bytes.Buffer
+		var b output
 		env := &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: func(name string) string {
 			return map[string]string{"AGENTHOST_CACHE": cache, datadir.KeyVariable: key}[name]
 		}}

@@ -3,7 +3,6 @@ package main
 // Scenario: commands use, back up and verify the data of a host that serves.
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
@@ -46,7 +45,7 @@ func TestDataOfARunningHost(t *testing.T) {
 	}
 	other := func(code int, want string, args ...string) {
 		t.Helper()
-		var b bytes.Buffer
+		var b output
 		got := run(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv})
 		if got != code || !strings.Contains(b.String(), want) {
 			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)

@@ -4,7 +4,6 @@ package main
 // in PostgreSQL.
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -36,7 +35,7 @@ func postgresProject(t *testing.T, config string) (projectName, address string, 
 	write("rules.yaml", []byte("rules:\n  - match: {after: \"*\"}\n    reply: {text: done}\n  - reply: {calls: [{name: t}]}\n"))
 	return dir, address, func(want int, data string, args ...string) string {
 		t.Helper()
-		var stdout, stderr bytes.Buffer
+		var stdout, stderr output
 		env := &environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
 			return map[string]string{"AGENTHOST_DATA": data, "OTHER": address, "AGENTHOST_CACHE": cache}[name]
 		}}

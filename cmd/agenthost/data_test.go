@@ -92,13 +92,13 @@ func TestADirectoryThatCanOnlyBeRead(t *testing.T) {
 		"No run of tenant":             {"thread", "runs"},
 		"Wrote ":                       {"data", "backup", filepath.Join(tmp, "b")},
 	} {
-		var out, errs strings.Builder
+		var out, errs output
 		code := run(t.Context(), append(args, "--data", dir), &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, getenv: getenv})
 		if code != 0 || !strings.Contains(out.String(), want) || !strings.Contains(errs.String(), "can only be read: this reads a copy of") {
 			t.Errorf("%q: exit code %d,\n%s%s\nwant %q", args, code, &out, &errs, want)
 		}
 	}
-	var errs strings.Builder
+	var errs output
 	if code := run(t.Context(), []string{"thread", "delete", "t1", "--data", dir}, &environment{stdout: io.Discard, stderr: &errs, getenv: getenv}); code != 3 || !strings.Contains(errs.String(), "make it writable") {
 		t.Errorf("thread delete: exit code %d, %s", code, &errs)
 	}

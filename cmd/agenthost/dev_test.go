@@ -19,6 +19,26 @@ import (
 	"github.com/agenthost/agenthost/internal/testguest"
 )
 
+// output is what a command prints. What it does and what it logs are printed by goroutines of
+// their own, at the same time.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // screen is the other end of a command: what it prints, and a way to wait for
 // it.
 type screen struct {
@@ -159,7 +179,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	// other runs another command, which wants an exit code and prints something.
 	other := func(code int, want string, args ...string) {
 		t.Helper()
-		var b bytes.Buffer
+		var b output
 		got := run(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv})
 		if got != code || !strings.Contains(b.String(), want) {
 			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)

@@ -31,7 +31,7 @@ func TestMCPWritesNothingButMessagesToStdout(t *testing.T) {
 		stdin, toServer := io.Pipe()
 		fromServer, out := io.Pipe()
 		stdout := &recorded{WriteCloser: out}
-		var stderr bytes.Buffer
+		var stderr output
 		ended := make(chan int)
 		go func() {
 			code := run(t.Context(), []string{"mcp", "builtin:orderdesk", "--tenant", "acme"}, &environment{stdin: stdin, stdout: stdout, stderr: &stderr, getenv: func(string) string { return "" }})

@@ -3,7 +3,6 @@ package main
 // Scenario: commands one after another continue a thread whose messages are in Redis.
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -29,7 +28,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 `, host.NewID()))
 	writeText(t, dir, "rules.yaml", "rules: [{match: {turn: 1}, reply: {text: the first}}, {match: {turn: 2}, reply: {text: the second}}, {match: {turn: 3}, reply: {text: the third}}]\n")
 	for _, want := range []string{"the first", "the second", "the third", "the third"} { // of those that are kept
-		var b bytes.Buffer
+		var b output
 		code := run(t.Context(), []string{"run", dir, "--data", dir + "/data", "--thread", "t1", "hi"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b,
 			getenv: func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache, "URL": url}[name] }})
 		if code != 0 || !strings.Contains(b.String(), want) {

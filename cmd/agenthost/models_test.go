@@ -45,7 +45,7 @@ func TestAnthropicModel(t *testing.T) {
 		{"without a key", []string{"run", plain, "--model", "claude-x", "hi"}, nil, "ANTHROPIC_API_KEY is not set", 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var out strings.Builder
+			var out output
 			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string { return test.env[name] }}
 			if code := run(t.Context(), test.args, e); code != test.code || !strings.Contains(out.String(), test.want) {
 				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.want, out.String())
@@ -81,7 +81,7 @@ func TestGeminiModel(t *testing.T) {
 		{"seen by doctor", []string{"doctor"}, env, srv.URL, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var out strings.Builder
+			var out output
 			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string { return test.env[name] }}
 			if code := run(t.Context(), test.args, e); code != test.code || !strings.Contains(out.String(), test.want) {
 				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.want, out.String())
@@ -147,7 +147,7 @@ func TestProviders(t *testing.T) {
 			if test.flag != "" {
 				args = append(args, "--model", test.flag)
 			}
-			var out strings.Builder
+			var out output
 			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string {
 				return map[string]string{"OPENAI_BASE_URL": srv.URL, "ANTHROPIC_BASE_URL": srv.URL, "GEMINI_BASE_URL": srv.URL}[name]
 			}}

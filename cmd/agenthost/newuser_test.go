@@ -4,7 +4,6 @@ package main
 // name the fix.
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 // command runs a command line in this process.
 func command(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out, errs output
 	cache := filepath.Join(t.TempDir(), "cache")
 	code = run(t.Context(), args, &environment{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs,
 		getenv: func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache}[name] }})
@@ -86,7 +85,7 @@ func TestDoctorSaysThatACacheCannotBeMade(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
+	var out output
 	code := run(t.Context(), []string{"doctor"}, &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out,
 		getenv: func(name string) string {
 			return map[string]string{"AGENTHOST_CACHE": filepath.Join(dir, "file")}[name]

@@ -114,7 +114,7 @@ func (h *backgroundHost) stop() {
 // do runs another command, which wants an exit code and prints something.
 func (h *backgroundHost) do(code int, want string, args ...string) string {
 	h.t.Helper()
-	var b bytes.Buffer
+	var b output
 	if args[0] != "__complete" {
 		args = append(args, "--data", h.data)
 	}
@@ -195,7 +195,7 @@ func TestAHostThatWasKilled(t *testing.T) {
 	one := h.detach("--tenant", "acme", "check it")
 	durable := make(chan int, 1)
 	go func() {
-		var b bytes.Buffer
+		var b output
 		durable <- run(t.Context(), []string{"run", h.dir, "--data", h.data, "--durable", "--thread", "t1", "check it as well"},
 			&environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: h.getenv})
 	}()

@@ -6,7 +6,6 @@ package main
 // said, interrupt a turn, and read what fits their window.
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -281,7 +280,7 @@ func TestLinesFitTheWindow(t *testing.T) {
 // on runs a command whose output is a terminal that has so many columns.
 func on(t *testing.T, columns int, env []string, args ...string) (code int, shown string) {
 	t.Helper()
-	var out bytes.Buffer
+	var out output
 	code = run(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &out, stderr: io.Discard,
 		stdoutTerminal: true, columns: func() int { return columns }, getenv: func(name string) string {
 			for _, v := range env {

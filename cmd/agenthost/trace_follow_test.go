@@ -22,7 +22,7 @@ func TestTraceShowFollowsRunsWhileTheyRun(t *testing.T) {
 	}
 	say := func(text string) {
 		t.Helper()
-		var out strings.Builder
+		var out output
 		env := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: getenv}
 		if code := run(t.Context(), []string{"run", dir, "--data", data, text}, env); code != 0 {
 			t.Fatalf("run: exit code %d\n%s", code, out.String())
