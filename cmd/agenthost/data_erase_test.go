@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -17,14 +18,21 @@ import (
 	"github.com/agenthost/agenthost/internal/testcode"
 )
 
-// filesWith counts the files below dir that hold text, or a name that does.
+// filesWith counts the files below dir that hold text, or a name that does. A host may serve
+// from the directory, and remove files meanwhile.
 func filesWith(t *testing.T, dir, text string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if bytes.Contains(b, []byte(text)) {
 			files = append(files, path)
 		}

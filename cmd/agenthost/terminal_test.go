@@ -363,11 +363,14 @@ func TestHelpAndWhyFitANarrowWindow(t *testing.T) {
 func TestALongWaitShowsWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	dir, env := talkProject(t)
-	p := atTerminal(t, 80, env, "run", dir, "brief")
-	p.window.waitFor("… model scripted  ")
-	p.window.waitFor("it took a while")
+	model, asking := newSlowModel(t), t.TempDir()
+	writeText(t, asking, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: openai, name: slow, base_url: "+model.URL+"/v1}}\n")
+	p := atTerminal(t, 80, env, "run", asking, "brief")
+	p.window.waitFor("… model slow  ")
+	close(model.open)
+	p.window.waitFor("it is done")
 	p.leaves(0)
-	if rest := p.shown(); strings.Contains(rest[strings.Index(rest, "it took a while"):], "… model") {
+	if rest := p.shown(); strings.Contains(rest[strings.Index(rest, "it is done"):], "… model") {
 		t.Errorf("the wait is shown after its end: %q", rest)
 	}
 	cmd := exec.Command(os.Args[0], "run", dir, "brief")
