@@ -62,8 +62,8 @@ func serialOf(t *testing.T, url string) int64 {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// serviceManager hears what the processes of a machine say.
-func serviceManager(t *testing.T, m *machine) (heard <-chan string) {
+// serviceManager hears what the processes of a machine say, a line each.
+func serviceManager(t *testing.T, m *machine) *screen {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "n") // short: it is a socket's
 	if err != nil {
@@ -76,36 +76,19 @@ func serviceManager(t *testing.T, m *machine) (heard <-chan string) {
 		t.Fatal(err)
 	}
 	m.env = append(m.env, "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=100000")
-	states := make(chan string, 1000)
+	heard := &screen{t: t, wrote: make(chan struct{}, 1)}
 	go func() {
 		b := make([]byte, 1000)
 		for {
 			n, err := conn.Read(b)
 			if err != nil {
-				close(states)
 				return
 			}
-			states <- string(b[:n])
+			fmt.Fprintf(heard, "%s\n", b[:n])
 		}
 	}()
 	t.Cleanup(func() { _ = conn.Close() })
-	return states
-}
-
-// hears waits until a service manager has heard something.
-func hears(t *testing.T, heard <-chan string, want string) {
-	t.Helper()
-	timeout := time.After(patience)
-	for {
-		select {
-		case state := <-heard:
-			if state == want {
-				return
-			}
-		case <-timeout:
-			t.Fatalf("the service manager does not hear %s", want)
-		}
-	}
+	return heard
 }
 
 func TestAServerTakesARenewedCertificate(t *testing.T) {
@@ -115,8 +98,8 @@ func TestAServerTakesARenewedCertificate(t *testing.T) {
 	writeCertificate(t, dir, 1)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
-	hears(t, heard, "READY=1")
-	hears(t, heard, "WATCHDOG=1")
+	heard.waitFor("READY=1\n")
+	heard.waitFor("WATCHDOG=1\n")
 	if got := serialOf(t, s.url); got != 1 {
 		t.Errorf("the certificate has number %d, want 1", got)
 	}
@@ -131,7 +114,7 @@ func TestAServerTakesARenewedCertificate(t *testing.T) {
 	}
 	m.run(t, cli.ExitOK, "doctor", "--running")
 	s.end()
-	hears(t, heard, "STOPPING=1")
+	heard.waitFor("STOPPING=1\n")
 	if out := m.run(t, 3, "doctor", "--running"); !strings.Contains(out, "no host is running") {
 		t.Errorf("doctor says\n%s", out)
 	}

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// notifyTimeout is how long the process waits for a manager that does not read.
+const notifyTimeout = time.Second
+
 // serviceManager is the program that started the process and wants to hear of it, such as
 // systemd. Its variables are those of sd_notify.
 type serviceManager struct {
@@ -14,7 +17,8 @@ type serviceManager struct {
 }
 
 // notify says that the state of the process has changed. Without a manager it does
-// nothing, and neither does it if the manager does not listen.
+// nothing, and neither does it if the manager does not listen, or reads nothing for
+// notifyTimeout.
 func (m serviceManager) notify(state string) {
 	path := m.getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -28,6 +32,7 @@ func (m serviceManager) notify(state string) {
 		return
 	}
 	defer conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(notifyTimeout))
 	_, _ = conn.Write([]byte(state))
 }
 
