@@ -84,6 +84,22 @@ func (o *screen) waitFor(want string) {
 	}
 }
 
+// completes waits until a command line is completed by a word. A completion waits a moment for
+// the host, and has none where that is busy.
+func completes(t *testing.T, getenv func(string) string, want string, args ...string) {
+	t.Helper()
+	for limit := time.Now().Add(patience); ; {
+		var b output
+		code := run(t.Context(), append([]string{"__complete"}, args...), &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv})
+		if code == 0 && strings.Contains(b.String(), want) {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%q is completed with exit code %d and\n%s\nwant %q", args, code, b.String(), want)
+		}
+	}
+}
+
 // devProject writes a project with a processor in Go, whose word the model
 // answers with.
 func devProject(t *testing.T, dir string) {
@@ -228,7 +244,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	out.waitFor("word")
 	other(0, "unloaded", "plugin", "list", "--data", data)
 	other(3, `plugin "word" is unloaded`, "chat", "hello", "--data", data)
-	other(0, "word", "__complete", "plugin", "unload", "--data", data, "")
+	completes(t, getenv, "word", "plugin", "unload", "--data", data, "")
 	other(3, "one process owns a data directory", "dev", dir, "--data", data)
 
 	writeWord(t, dir, `"two"`)

@@ -115,9 +115,7 @@ func (h *backgroundHost) stop() {
 func (h *backgroundHost) do(code int, want string, args ...string) string {
 	h.t.Helper()
 	var b output
-	if args[0] != "__complete" {
-		args = append(args, "--data", h.data)
-	}
+	args = append(args, "--data", h.data)
 	got := run(h.t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: h.getenv})
 	if got != code || !strings.Contains(b.String(), want) {
 		h.t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
@@ -156,7 +154,7 @@ func TestTurnsInTheBackground(t *testing.T) {
 	h.do(4, "there is no snapshot", "session", "wait", one, "--target", "other")
 	h.do(6, "has not ended after 1ms", "session", "wait", one, "--timeout", "1ms")
 	h.do(2, "--timeout is -1s", "session", "wait", one, "--timeout", "-1s")
-	h.do(0, one+"\tpending", "__complete", "session", "wait", "--data", h.data, "")
+	completes(t, h.getenv, one+"\tpending", "session", "wait", "--data", h.data, "")
 
 	two := h.detach("--target", "other", "check that")
 	h.do(0, `"status":"aborting"`, "session", "abort", two, "--json")
