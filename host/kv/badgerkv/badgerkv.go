@@ -409,6 +409,9 @@ func (s *Store) scan(ctx context.Context, txn *badger.Txn, partition string, r k
 		if key < low || (high != "" && key >= high) || !b.Room() {
 			break
 		}
+		if key == "" { // an erasure that has begun since wrote it: see dropPrefix
+			continue
+		}
 		e, err := s.entry(key, it.Item())
 		if errors.Is(err, kv.ErrCorrupt) {
 			err = &kv.EntryError{Key: key, Err: err}
