@@ -47,7 +47,17 @@ func (s *Store) complete(ctx context.Context, id string, eraser Eraser) error {
 	if err := eraser.Delete(ctx, id); err != nil {
 		return err
 	}
-	return s.Erase(ctx, id) // where the Store is no part of the eraser
+	if left, err := s.isDeleting(ctx, id); err != nil || !left {
+		return err
+	}
+	return s.Erase(ctx, id) // the Store is no part of the eraser
+}
+
+// isDeleting reports whether the deletion of a tenant has not been completed, by this host
+// or another one: after it the id may be in use again.
+func (s *Store) isDeleting(ctx context.Context, id string) (bool, error) {
+	t, _, err := s.read(ctx, id)
+	return t != nil && t.Status == Deleting, kverror.Wrap(err, "look for tenant %q", id)
 }
 
 // ResumeDeletions completes the deletions of tenants that were interrupted, on any host. If
@@ -64,7 +74,11 @@ func (s *Store) ResumeDeletions(ctx context.Context, eraser Eraser) error {
 	slices.Sort(begun)
 	var errs []error
 	for _, id := range begun {
-		errs = append(errs, s.complete(ctx, id, eraser))
+		left, err := s.isDeleting(ctx, id) // still: the deletions before it may have taken long
+		if left {
+			err = s.complete(ctx, id, eraser)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

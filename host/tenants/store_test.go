@@ -531,6 +531,50 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	wantCode(t, "Delete of no tenant", again.Delete(t.Context(), "nobody", works), fault.NotFound)
 }
 
+// erasing is the deletion of a store without files that calls meanwhile first.
+type erasing struct {
+	eraser
+	meanwhile func(id string)
+}
+
+func (e *erasing) Delete(ctx context.Context, id string) error {
+	e.meanwhile(id)
+	return e.eraser.Delete(ctx, id)
+}
+
+// An administrator deletes a tenant again while a host resumes deletions, and then creates
+// another tenant of that id.
+func TestResumeLeavesATenantThatWasCreatedAgain(t *testing.T) {
+	d := testdriver.New(t)
+	s, other := open(t, d, nil), open(t, d, nil)
+	failing := &eraser{failed: errors.New("the process was killed")}
+	for _, id := range []string{"acme", "globex"} {
+		create(t, s, id, tenants.Plan{})
+		if err := s.Delete(t.Context(), id, failing); !errors.Is(err, failing.failed) {
+			t.Fatalf("Delete: %v", err)
+		}
+	}
+	works := &erasing{eraser: eraser{parts: []erasure.Part{s}}}
+	works.meanwhile = func(id string) {
+		if id != "acme" {
+			t.Errorf("tenant %q is deleted, which was created again", id)
+			return
+		}
+		if err := other.Delete(t.Context(), "globex", &eraser{parts: []erasure.Part{other}}); err != nil {
+			t.Fatal(err)
+		}
+		create(t, other, "globex", tenants.Plan{})
+	}
+	if err := s.ResumeDeletions(t.Context(), works); err != nil {
+		t.Errorf("ResumeDeletions: %v", err)
+	}
+	for id, want := range map[string]int{"acme": 0, "globex": 1} {
+		if n, err := other.Find(t.Context(), id); n != want || err != nil {
+			t.Errorf("Find(%s) = %d, %v, want %d", id, n, err, want)
+		}
+	}
+}
+
 func second(_ *tenants.Tenant, err error) error { return err }
 
 func TestDeletionIsProved(t *testing.T) {
