@@ -93,17 +93,18 @@ func (t *Tenants) complete(ctx context.Context, partition string) error {
 	case <-ctx.Done():
 		return kverror.Wrap(ctx.Err(), "delete tenant %q", partition)
 	}
-	begun, err := t.store.Erasing(ctx)
-	if err != nil || !slices.Contains(begun, partition) {
-		return kverror.Wrap(err, "delete tenant %q", partition)
-	}
-	// The parts' tombstones are removed from the files with those of the partition.
-	for _, p := range t.parts {
+	// The parts' tombstones are removed from the files with those of the partition. Other
+	// hosts that share the store may complete the deletion between two steps.
+	for _, p := range append(slices.Clone(t.parts), Func{What: "store", EraseFunc: t.store.Erase}) {
+		begun, err := t.store.Erasing(ctx)
+		if err != nil || !slices.Contains(begun, partition) {
+			return kverror.Wrap(err, "delete tenant %q", partition)
+		}
 		if err := p.Erase(ctx, partition); err != nil {
 			return kverror.Wrap(fmt.Errorf("%s: %w", p.Name(), err), "delete tenant %q", partition)
 		}
 	}
-	return kverror.Wrap(t.store.Erase(ctx, partition), "delete tenant %q", partition)
+	return nil
 }
 
 // Resume completes interrupted deletions. If one fails, Resume continues with the

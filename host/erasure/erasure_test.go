@@ -167,3 +167,25 @@ func TestResumeLeavesATenantThatWasMadeAgain(t *testing.T) {
 		}
 	})
 }
+
+// Another host of a shared store completes the deletion while a part of it is erased here,
+// and another customer gets the name.
+func TestDeleteLeavesATenantThatWasMadeAgainOnAnotherHost(t *testing.T) {
+	d := kv.NewMemory()
+	put(t, d, "acme")
+	here := &shelf{}
+	late := &shelf{kept: map[string]int{"acme": 1}}
+	here.reads = func(tenant string) error {
+		if err := erasure.New(d).Delete(t.Context(), tenant); err != nil {
+			t.Errorf("Delete by the other host = %v", err)
+		}
+		put(t, d, tenant)
+		return nil
+	}
+	if err := erasure.New(d, here.part(), late.part()).Delete(t.Context(), "acme"); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+	if _, err := d.Get(t.Context(), "acme", "k"); err != nil || late.kept["acme"] != 1 {
+		t.Errorf("Get of what the next tenant of that name wrote = %v, and its part has %d", err, late.kept["acme"])
+	}
+}
