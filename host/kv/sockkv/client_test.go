@@ -153,6 +153,34 @@ func TestLocksAreSharedInOrder(t *testing.T) {
 	}
 }
 
+// Requests for a lock that wait hold up no other: its holder works, and releases it.
+func TestManyWaitForALockOfTheirClient(t *testing.T) {
+	_, path := serve(t, kv.NewMemory())
+	c := dial(t, path)
+	unlock, err := c.Lock(t.Context(), "p", "n", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var waiting sync.WaitGroup
+	for range sockkv.MaxRequests + 10 {
+		waiting.Go(func() {
+			unlock, err := c.Lock(t.Context(), "p", "n", true)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			unlock()
+		})
+	}
+	for range 100 { // beside the requests that come, and behind them
+		if err := put(t, c, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock()
+	waiting.Wait()
+}
+
 func TestALockWaitedForCanBeGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sockkv.Share(kv.NewMemory())

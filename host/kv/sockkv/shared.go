@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -17,8 +18,12 @@ const (
 	// closed.
 	MaxConnections = 64
 	// MaxRequests is how many requests of a connection are processed at a time; the
-	// server reads the next after it has answered one.
+	// server reads the next after it has answered one. Requests for locks are not among
+	// them: they may wait for what later requests do.
 	MaxRequests = 256
+	// maxLocks is how many requests of a connection may wait for locks; further ones get
+	// [kv.ErrBusy].
+	maxLocks = 16 << 10
 	// writeTime is how long a client may take to read an answer before its
 	// connection is closed.
 	writeTime = time.Minute
@@ -52,7 +57,7 @@ func Share(d kv.Driver) *Shared {
 }
 
 // Lock implements [kv.Locker] among all processes that share the driver. It also
-// returns [kv.ErrBusy] when [MaxWaiting] callers wait already.
+// returns [kv.ErrBusy] when [MaxWaiting] callers wait already, or too many of a client.
 func (s *Shared) Lock(ctx context.Context, partition, name string, wait bool) (unlock func(), err error) {
 	return s.locks.lock(ctx, partition, name, wait)
 }
@@ -138,7 +143,7 @@ type connection struct {
 // requests and frees the client's locks.
 func (c *connection) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	slots := make(chan struct{}, MaxRequests)
+	slots, locks := make(chan struct{}, MaxRequests), make(chan struct{}, maxLocks)
 	var calls sync.WaitGroup
 	in := bufio.NewReader(c.conn)
 	for {
@@ -149,10 +154,17 @@ func (c *connection) serve(ctx context.Context) {
 		if c.aside(&req) {
 			continue
 		}
-		slots <- struct{}{}
+		place := slots
+		if req.Op == opLock {
+			if place = locks; len(locks) == maxLocks {
+				c.reply(&response{ID: req.ID, Error: toWire(fmt.Errorf("lock: %w", kv.ErrBusy))})
+				continue
+			}
+		}
+		place <- struct{}{}
 		callCtx := c.call(ctx, req.ID)
 		calls.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-place }()
 			c.reply(c.answer(callCtx, &req))
 			c.done(req.ID)
 		})
