@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -89,6 +90,29 @@ func TestADeletionDuringAPurgeIsOfTheNext(t *testing.T) {
 	if _, due, err := s.engine.purgeDue(time.Hour); err != nil || due {
 		t.Errorf("with nothing deleted since, a purge is due: %v, %v", due, err)
 	}
+}
+
+// A purge rests after each of its commits, and not for minutes if a commit took long.
+func TestAPurgeOfASlowDeviceRestsForSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openBlobs(t, t.TempDir(), &Options{PurgeInterval: -1})
+		apply(t, s, "acme", kv.Put("a", nil))
+		apply(t, s, "acme", kv.Delete("a"))
+		const slow = 10 * time.Second
+		commits := time.Duration(0)
+		s.engine.commit = func(txn *badger.Txn) error {
+			commits++
+			time.Sleep(slow)
+			return txn.Commit()
+		}
+		began := time.Now()
+		if err := s.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took, most := time.Since(began), commits*(slow+maxRest)+time.Minute; took > most {
+			t.Errorf("a purge of %d commits of %s took %s, more than %s", commits, slow, took, most)
+		}
+	})
 }
 
 // A deletion that the store could not sync may be undone by the next start.

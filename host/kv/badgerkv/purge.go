@@ -175,7 +175,7 @@ func (m *tableMerger) flushMemtable(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := sleep(ctx, max(time.Millisecond, purgeShare*time.Since(began))); err != nil {
+		if err := sleep(ctx, max(time.Millisecond, min(purgeShare*time.Since(began), maxRest))); err != nil {
 			return err
 		}
 	}
