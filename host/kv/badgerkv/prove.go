@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -70,15 +69,17 @@ func (pr *prover) proveEntries(ctx context.Context, p *kv.Proof, partition strin
 	return nil
 }
 
-// maxTableWait bounds how long a proof waits for tables that the store does not use.
-const maxTableWait = 10 * time.Second
+// maxTableChecks bounds how often a proof looks whether tables that the store does not use
+// are gone, with restCheck between two looks: for ten seconds, and longer where the process
+// has no processor or stands still, and its merges with it.
+const maxTableChecks = 500
 
 // proveFiles lists the files. A table that the store does not use is held by a reader,
 // or being written by a merge, both of which end, or is left over.
 func (pr *prover) proveFiles(ctx context.Context, p *kv.Proof, partition string) error {
 	prefix := engineKey(partition, "")
 	unused, err := pr.engine.unusedTables()
-	for end := time.Now().Add(maxTableWait); err == nil && len(unused) > 0 && time.Now().Before(end); {
+	for checks := 0; err == nil && len(unused) > 0 && checks < maxTableChecks; checks++ {
 		if err := sleep(ctx, restCheck); err != nil {
 			return err
 		}
