@@ -21,11 +21,11 @@ import (
 // start. hold is how many Txs it acknowledges before it writes them; any other
 // number than 0 is a defect.
 type journal struct {
-	*kv.Memory
-	mu   sync.Mutex
-	file *os.File
-	hold int
-	held []kv.Tx
+	kv.Driver // in memory; it erases nothing durably, so it is no kv.Eraser
+	mu        sync.Mutex
+	file      *os.File
+	hold      int
+	held      []kv.Tx
 }
 
 func openJournal(dir string, hold int) (*journal, error) {
@@ -36,7 +36,7 @@ func openJournal(dir string, hold int) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &journal{Memory: kv.NewMemory(), file: f, hold: hold}
+	j := &journal{Driver: kv.NewMemory(), file: f, hold: hold}
 	return j, j.replay()
 }
 
@@ -57,7 +57,7 @@ func (j *journal) replay() error {
 		if err := gob.NewDecoder(bytes.NewReader(record)).Decode(&txs); err != nil {
 			return err
 		}
-		j.Memory.Commit(context.Background(), txs...)
+		j.Driver.Commit(context.Background(), txs...)
 		rest = rest[width+int(n):]
 	}
 }
@@ -65,7 +65,7 @@ func (j *journal) replay() error {
 func (j *journal) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	results := j.Memory.Commit(ctx, txs...)
+	results := j.Driver.Commit(ctx, txs...)
 	for i, res := range results {
 		if res.Err == nil {
 			j.held = append(j.held, txs[i])
@@ -99,5 +99,5 @@ func (j *journal) Close() error {
 	if err := j.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
-	return j.Memory.Close()
+	return j.Driver.Close()
 }

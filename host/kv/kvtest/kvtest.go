@@ -28,18 +28,37 @@ type rule struct {
 	check func(t *testing.T, s Store)
 }
 
-// Run checks a driver against every rule. newStore returns an empty store without other
-// users; Run calls it once for each rule, and once before to find out whether the store
-// is durable.
+// Run checks a driver against every rule, and one that is a [kv.Eraser] against those of
+// erasures. newStore returns an empty store without other users; Run calls it once for each
+// rule, and once before to find out what the store is.
 func Run(t *testing.T, newStore func(t *testing.T) Store) {
 	rules := slices.Concat(readWriteRules, revisionRules, condRules, commitRules, scanRules,
 		partitionRules, limitRules, lifeRules, concurrencyRules, modelRules)
-	if newStore(t).Durable {
+	durable, erases := traits(t, newStore(t))
+	if durable {
 		rules = append(rules, durableRules...)
+	}
+	if erases {
+		rules = append(rules, eraserRules...)
+	}
+	if durable && erases {
+		rules = append(rules, durableEraserRules...)
 	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) { r.check(t, newStore(t)) })
 	}
+}
+
+// traits says which rules a store has beside those of every store.
+func traits(t *testing.T, s Store) (durable, erases bool) {
+	t.Helper()
+	d, err := s.Open()
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	defer d.Close()
+	_, erases = d.(kv.Eraser)
+	return s.Durable, erases
 }
 
 // tenant is the partition of rules that need no other.

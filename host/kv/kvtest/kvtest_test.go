@@ -2,12 +2,15 @@ package kvtest_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
@@ -100,6 +103,11 @@ var mutants = []mutantStore{
 		return m
 	}},
 	{"stays open", "after Close everything is ErrClosed", func() kv.Driver { return &unclosable{newMutant()} }},
+	{"writes during an erasure", "a partition that is being erased is empty and takes no writes", func() kv.Driver { return newErasing(func(m *erasing) { m.admits = true }) }},
+	{"erases nothing", "an erasure removes its partition and no other", func() kv.Driver { return newErasing(func(m *erasing) { m.keeps = true }) }},
+	{"erases once", "erasures of one partition at once all end", func() kv.Driver { return newErasing(func(m *erasing) { m.once = true }) }},
+	{"fails with an erasure", "callers beside erasures find a partition erased or not", func() kv.Driver { return newErasing(func(m *erasing) { m.fails = true }) }},
+	{"forgets marks on close", "an erasure that has begun stays begun after reopening", func() kv.Driver { return newErasing(func(*erasing) {}) }},
 	{"forgets on close", "what was committed is there after reopening", func() kv.Driver { return newMutant() }},
 }
 
@@ -245,3 +253,53 @@ func (s *sharing) Get(ctx context.Context, partition string, key kv.Key) (kv.Ent
 type unclosable struct{ *mutant }
 
 func (*unclosable) Close() error { return nil }
+
+// erasing is a store in memory that breaks a promise of erasures.
+type erasing struct {
+	*kv.Memory
+	admits bool // writes to a partition that is being erased
+	keeps  bool // the entries of a partition that it erases
+	once   bool // an erasure beside another fails
+	fails  bool // all commits of a call in which one is refused
+
+	mu    sync.Mutex
+	ended bool
+}
+
+func newErasing(breaks func(*erasing)) *erasing {
+	e := &erasing{Memory: kv.NewMemory()}
+	breaks(e)
+	return e
+}
+
+func (e *erasing) BeginErase(ctx context.Context, partition string) error {
+	if e.admits {
+		return nil
+	}
+	return e.Memory.BeginErase(ctx, partition)
+}
+
+func (e *erasing) Erase(ctx context.Context, partition string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.once && e.ended {
+		return errors.New("it is erased")
+	}
+	e.ended = true
+	if e.keeps {
+		return nil
+	}
+	if err := e.Memory.BeginErase(ctx, partition); err != nil {
+		return err
+	}
+	time.Sleep(time.Millisecond) // callers find it marked
+	return e.Memory.Erase(ctx, partition)
+}
+
+func (e *erasing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	results := e.Memory.Commit(ctx, txs...)
+	if e.fails {
+		return together(results)
+	}
+	return results
+}
