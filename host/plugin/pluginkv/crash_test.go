@@ -25,7 +25,7 @@ const (
 	crashDir    = "PLUGINKV_CRASH_DIR" // set in the child
 	crashAck    = "ack "
 	crashRounds = 3
-	crashAcks   = 150 // after which the child is killed
+	crashAcks   = 150 // after which the child is killed, once each key is acknowledged
 	crashKeys   = 20  // of each writer
 )
 
@@ -101,7 +101,7 @@ func killChild(t *testing.T, dir string, acks int) map[string]string {
 	}
 	acked := map[string]string{}
 	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); {
+	for n, killed := 0, false; lines.Scan(); {
 		ack, ok := strings.CutPrefix(lines.Text(), crashAck)
 		if !ok {
 			t.Errorf("the child says %q", lines.Text())
@@ -109,15 +109,16 @@ func killChild(t *testing.T, dir string, acks int) map[string]string {
 		}
 		key, value, _ := strings.Cut(ack, "=")
 		acked[key] = value
-		if n++; n == acks {
+		if n++; n >= acks && len(acked) == 4*crashKeys && !killed { // no writer is behind
+			killed = true
 			_ = child.Process.Kill() // what it says until it dies counts, too
 		}
 	}
 	if child.Wait() == nil {
 		t.Error("the child ended by itself")
 	}
-	if len(acked) < 4*crashKeys {
-		t.Fatalf("only %d keys were acknowledged", len(acked))
+	if len(acked) != 4*crashKeys {
+		t.Fatalf("%d keys were acknowledged", len(acked))
 	}
 	return acked
 }
