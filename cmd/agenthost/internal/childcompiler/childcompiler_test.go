@@ -168,18 +168,19 @@ func TestChildrenEndByThemselves(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		timeout string
+		memory  int64
 		linux   bool
 		says    func(*exec.ExitError, string) bool
 	}{
-		{"clock", "300ms", false, func(e *exec.ExitError, _ string) bool { return e.ExitCode() == exitLate }},
-		{"memory", "1h", true, func(_ *exec.ExitError, words string) bool { return outOfMemory(words) }},
+		{"clock", "300ms", 1 << 30, false, func(e *exec.ExitError, _ string) bool { return e.ExitCode() == exitLate }},
+		{"memory", "1h", 100 << 20, true, func(_ *exec.ExitError, words string) bool { return outOfMemory(words) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.linux && runtime.GOOS != "linux" {
 				t.Skip("needs Linux, whose kernel bounds the memory of a process")
 			}
 			var out, words bytes.Buffer
-			job := &plugin.CompileJob{Wasm: loopBomb(1000, 10_000), Dir: t.TempDir(), Timeout: time.Hour, Memory: 100 << 20}
+			job := &plugin.CompileJob{Wasm: loopBomb(1000, 10_000), Dir: t.TempDir(), Timeout: time.Hour, Memory: c.memory}
 			cmd := thisAsChild(t).command(context.Background(), job, &out, &words)
 			cmd.Args[2] = c.timeout
 			err := cmd.Run()
