@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -78,7 +79,8 @@ var granted = plugin.Permissions{
 }
 
 func options(t testing.TB) *plugin.Options {
-	return &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()}, Store: pluginkv.New(kv.NewMemory(), nil), Fetcher: translationServer(t)}
+	return &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()}, Store: pluginkv.New(kv.NewMemory(), nil), Fetcher: translationServer(t),
+		Limits: plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute}} // a busy machine does not run a call for seconds
 }
 
 func load(t testing.TB, wasm []byte, rights plugin.Permissions) *plugin.Plugin {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -42,7 +43,14 @@ func newRuntime(t testing.TB, opts plugin.Options) *plugin.Runtime {
 
 func newMode(t testing.TB, opts *codemode.Options) *codemode.Mode {
 	t.Helper()
-	m, err := codemode.New(t.Context(), newRuntime(t, plugin.Options{}), opts)
+	own := codemode.Options{}
+	if opts != nil {
+		own = *opts
+	}
+	if own.Timeout == 0 {
+		own.Timeout = time.Minute // a busy machine does not run code for seconds
+	}
+	m, err := codemode.New(t.Context(), newRuntime(t, plugin.Options{}), &own)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,10 @@ package plugin_test
 // Scenario: the tests' Go guests are built from source.
 
 import (
+	"cmp"
 	"context"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/testcode"
@@ -30,6 +32,9 @@ func newRuntime(t testing.TB, opts *plugin.Options) *plugin.Runtime {
 	if cached.Store == nil {
 		cached.Store = newStore()
 	}
+	const unhurried = time.Minute // a busy machine does not run a call for seconds
+	cached.Limits.Timeout = cmp.Or(cached.Limits.Timeout, unhurried)
+	cached.Limits.StartTimeout = cmp.Or(cached.Limits.StartTimeout, unhurried)
 	rt, err := plugin.NewRuntime(context.Background(), &cached)
 	if err != nil {
 		t.Fatal(err)

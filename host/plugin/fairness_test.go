@@ -52,10 +52,13 @@ func TestCallsOfHostOperationsGiveWay(t *testing.T) {
 		}
 	})
 	<-begun
-	_, _ = p.call(t.Context(), "modest", abi.Tool, nil, counted{new(atomic.Int64), func() {
+	_, err = p.call(ctx, "modest", abi.Tool, nil, counted{new(atomic.Int64), func() {
 		seen.Store(n.Load())
 		leave()
 	}}, nil)
+	if host.CodeOf(err) != host.Canceled {
+		t.Errorf("the modest call ends in %v, want canceled", err)
+	}
 	calls.Wait()
 	// A stint is 1,000,000 instructions, and an operation some 11,000.
 	if got := seen.Load(); got > 200 {

@@ -7,6 +7,7 @@ package plugin
 // they write modules with its assembler, and look into its pools.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,12 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 )
 
-// startRuntime returns a runtime that is closed with the test.
-// startRuntime starts a runtime that has a store, whatever opts leave out, and
-// closes it when the test ends.
+// unhurried is how long a call of a test may take that is to end by itself: a busy machine does
+// not run it for seconds.
+const unhurried = time.Minute
+
+// startRuntime starts a runtime that has a store and unhurried calls, whatever opts leave
+// out, and closes it when the test ends.
 func startRuntime(t testing.TB, opts *Options) *Runtime {
 	t.Helper()
 	complete := Options{}
@@ -35,6 +39,8 @@ func startRuntime(t testing.TB, opts *Options) *Runtime {
 	if complete.Store == nil {
 		complete.Store = NewTestStore()
 	}
+	complete.Limits.Timeout = cmp.Or(complete.Limits.Timeout, unhurried)
+	complete.Limits.StartTimeout = cmp.Or(complete.Limits.StartTimeout, unhurried)
 	rt, err := NewRuntime(context.Background(), &complete)
 	if err != nil {
 		t.Fatal(err)

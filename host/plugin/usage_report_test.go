@@ -151,7 +151,7 @@ func TestUsageReportCountsThrottling(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	rt := startRuntime(t, &Options{Running: 1})
 	s := newSlot(t, rt, blocking(t), nil)
-	endless, err := rt.Load(ctx, "endless", handWritten(t, `loop br 0 end unreachable`), &LoadOptions{Limits: Limits{Instructions: long}})
+	endless, err := rt.Load(ctx, "endless", handWritten(t, `loop br 0 end unreachable`), &LoadOptions{Limits: Limits{Instructions: long, Timeout: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

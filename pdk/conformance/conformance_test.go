@@ -32,6 +32,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -180,7 +181,8 @@ func putVectors(t *testing.T, language string, p *plugin.Plugin) {
 
 func load(t *testing.T, wasm []byte) *plugin.Plugin {
 	t.Helper()
-	runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()}})
+	runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()},
+		Limits: plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute}}) // a busy machine does not run a call for seconds
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/plugin"
@@ -52,6 +53,7 @@ tool({ name: "greet", description: "Greets.", parameters: { type: "object" } }, 
 func runtime(t *testing.T, opts *plugin.Options) *plugin.Runtime {
 	t.Helper()
 	opts.CacheDir = testcode.Dir()
+	opts.Limits = plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute} // a busy machine does not run a call for seconds
 	rt, err := plugin.NewRuntime(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

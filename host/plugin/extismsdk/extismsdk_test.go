@@ -36,6 +36,7 @@ func loadProbe(t *testing.T, rt *plugin.Runtime, opts plugin.LoadOptions) *plugi
 
 func newRuntime(t *testing.T, opts *extismsdk.Options, more plugin.Options) *plugin.Runtime {
 	t.Helper()
+	more.Limits = plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute} // a busy machine does not run a call for seconds
 	more.Engines = map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(opts)}
 	rt, err := plugin.NewRuntime(context.Background(), &more)
 	if err != nil {

@@ -28,7 +28,8 @@ type hostOf struct {
 // newHost opens a library on a store, with a runtime of its own.
 func newHost(t testing.TB, d kv.Driver, opts *library.Options) *hostOf {
 	t.Helper()
-	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Store: pluginkv.New(kv.NewMemory(), nil)})
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Store: pluginkv.New(kv.NewMemory(), nil),
+		Limits: plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute}}) // a busy machine does not run a call for seconds
 	if err != nil {
 		t.Fatal(err)
 	}
