@@ -33,14 +33,16 @@ const (
 const (
 	// maxChildWords bounds how much of a child's output is read.
 	maxChildWords = 64 << 10
-	// childPatience is how long a killed child may hold its pipes open.
-	childPatience = time.Second
+	// childPatience is how long the output of a child that has ended may stay open: a busy
+	// machine reads it late.
+	childPatience = 10 * time.Second
 )
 
 // Compiler starts children. Its compile is a plugin.Options.Compiler.
 type Compiler struct {
-	path string // this program
-	name string // os.Args[0]
+	path     string // this program
+	name     string // os.Args[0]
+	patience time.Duration
 }
 
 // New returns nil where the program cannot find itself; modules are
@@ -53,7 +55,7 @@ func New() *Compiler {
 	if runtime.GOOS == "linux" {
 		path = "/proc/self/exe" // this very file, also after an update has replaced it
 	}
-	return &Compiler{path, os.Args[0]}
+	return &Compiler{path, os.Args[0], childPatience}
 }
 
 // Func returns the value of plugin.Options.Compiler.
@@ -70,7 +72,7 @@ func (c *Compiler) compile(ctx context.Context, job *plugin.CompileJob) error {
 	err := c.command(ctx, job, out, words).Run()
 	var exit *exec.ExitError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded, and its output, which is of no use then, was not read to the end
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -88,7 +90,7 @@ func (c *Compiler) command(ctx context.Context, job *plugin.CompileJob, out, wor
 	cmd.Env = []string{} // nil would pass on this process's environment
 	cmd.Dir = job.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(job.Wasm), out, words
-	cmd.WaitDelay = childPatience
+	cmd.WaitDelay = c.patience
 	return cmd
 }
 

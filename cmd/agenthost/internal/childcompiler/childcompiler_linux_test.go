@@ -33,7 +33,7 @@ func TestChildrenInheritNothing(t *testing.T) {
 	}
 	defer syscall.Close(leak)
 	var words bytes.Buffer
-	c := &Compiler{script, "child"}
+	c := &Compiler{script, "child", childPatience}
 	if err := c.command(t.Context(), &plugin.CompileJob{Dir: t.TempDir()}, nil, &words).Run(); err == nil {
 		t.Fatal("the shell did not end with 1")
 	}

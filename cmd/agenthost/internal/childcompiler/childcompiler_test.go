@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func thisAsChild(t *testing.T) *Compiler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Compiler{path, "agenthost"}
+	return &Compiler{path, "agenthost", childPatience}
 }
 
 // childRuntime returns a runtime that compiles in children and keeps nothing.
@@ -202,8 +203,35 @@ func TestChildrenRefuse(t *testing.T) {
 	if err := thisAsChild(t).compile(t.Context(), job); host.CodeOf(err) != host.InvalidArgument || !strings.Contains(err.Error(), "magic") {
 		t.Errorf("compile: %v, want invalid_argument with what the compiler says", err)
 	}
-	missing := &Compiler{filepath.Join(t.TempDir(), "none"), "none"}
+	missing := &Compiler{filepath.Join(t.TempDir(), "none"), "none", childPatience}
 	if err := missing.compile(t.Context(), job); host.CodeOf(err) != host.Internal {
 		t.Errorf("compile without a program: %v, want internal", err)
+	}
+}
+
+// A child has written its code when it ends, however late its output is read.
+func TestCodeOfAChildWhoseOutputStaysOpenIsTaken(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("needs a shell, to stand in for the child")
+	}
+	script := filepath.Join(t.TempDir(), "child")
+	if err := os.WriteFile(script, []byte("#!"+sh+"\n/bin/sleep 600 &\necho $! > pid\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c, job := &Compiler{script, "child", 10 * time.Millisecond}, &plugin.CompileJob{Dir: t.TempDir(), Timeout: time.Hour, Memory: 1 << 30}
+	if err := c.compile(t.Context(), job); err != nil {
+		t.Errorf("compile: %v", err)
+	}
+	raw, err := os.ReadFile(filepath.Join(job.Dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := os.FindProcess(pid); err != nil || p.Kill() != nil {
+		t.Errorf("what holds the output is not ended: %v", err)
 	}
 }
