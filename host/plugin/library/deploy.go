@@ -342,7 +342,9 @@ func (h *deployer) endSlot(n name, d *deployment) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	d.users++ // its id is free when the slot has ended, and the next version waits for that
 	h.begin(func() {
+		defer h.forget(n, d)
 		for h.ctx.Err() == nil { // then the runtime closes it
 			if h.unload(h.ctx, s) {
 				close(closed)

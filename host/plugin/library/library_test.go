@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/kv"
@@ -361,6 +362,27 @@ func TestUploadsInProgressAreBounded(t *testing.T) {
 	}
 	wg.Wait()
 	upload(t, h, "acme", "p", guest("echo"))
+}
+
+// A plugin is removed while a run holds on to its version, and uploaded again: what serves next
+// waits for the end of the one before, which has the id until then.
+func TestAPluginThatIsMadeAgainWaitsForItsLastCalls(t *testing.T) {
+	h := newHost(t, testdriver.New(t), nil)
+	activate(t, h, "acme", "p", upload(t, h, "acme", "p", guest("echo")))
+	_, release := h.rt.Pin(t.Context())
+	if err := h.Remove(t.Context(), "acme", "p"); err != nil {
+		t.Fatal(err)
+	}
+	again := upload(t, h, "acme", "p", guest("quiet"))
+	impatient, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := h.Activate(impatient, "acme", "p", again)
+	wantCode(t, "Activate while the version before is held", err, fault.DeadlineExceeded)
+	release()
+	activate(t, h, "acme", "p", again)
+	if got := serving(h, "acme", "p"); got != again {
+		t.Errorf("%q serves, want %q", got, again)
+	}
 }
 
 // unreadable is a store whose modules cannot be read for a while.
