@@ -107,11 +107,11 @@ func (s *Store) Erase(ctx context.Context, id string) error {
 			continue
 		}
 		if err == nil {
-			s.reading.Lock()
-			s.apply(id, nil)
-			s.reading.Unlock()
+			s.take(ctx, id, nil)
 			s.mu.Lock()
-			s.noteDeletion(id) // also of a tenant without a record
+			if s.byID[id] == nil {
+				s.noteDeletion(id) // also of a tenant without a record
+			}
 			s.mu.Unlock()
 		}
 		return kverror.Wrap(err, "erase tenant %q", id)

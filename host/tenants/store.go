@@ -297,7 +297,9 @@ func (s *Store) write(ctx context.Context, id string, fn func(*Tenant) (*Tenant,
 			return nil, kverror.Wrap(err, "change tenant %q", id)
 		}
 		next.Revision = wrote
-		s.take(ctx, id, next)
+		if ended := s.take(ctx, id, next.clone()); ended || next.Status != Active {
+			s.cancelRuns(ctx, id)
+		}
 		return next.clone(), nil
 	}
 	return nil, fault.Errorf(fault.Unavailable, "other hosts have changed the tenants first, %d times", maxAttempts).WithHint("try again")
@@ -417,14 +419,16 @@ func (s *Store) readAll(ctx context.Context) error {
 	return nil
 }
 
-// take applies a tenant that this Store has written, unless it has read a later one.
-func (s *Store) take(ctx context.Context, id string, t *Tenant) {
+// take applies a tenant that this Store has written, nil for one that it has removed; or
+// what another host has made of it since, which refresh may have read already. It reports
+// whether the tenant's runs must end.
+func (s *Store) take(ctx context.Context, id string, t *Tenant) (ended bool) {
 	s.reading.Lock()
-	s.apply(id, t.clone())
-	s.reading.Unlock()
-	if t.Status != Active {
-		s.cancelRuns(ctx, id)
+	defer s.reading.Unlock()
+	if now, _, err := s.read(ctx, id); err == nil {
+		t = now
 	}
+	return s.apply(id, t)
 }
 
 // applyOther applies a tenant that another Store has written.

@@ -531,6 +531,69 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	wantCode(t, "Delete of no tenant", again.Delete(t.Context(), "nobody", works), fault.NotFound)
 }
 
+// slow is a driver whose caller is held up behind the next commit to the partition of tenants.
+type slow struct {
+	kv.Driver
+	meanwhile func()
+}
+
+func (d *slow) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	results := d.Driver.Commit(ctx, txs...)
+	if fn := d.meanwhile; fn != nil && txs[0].Partition == "agenthost/tenants" {
+		d.meanwhile = nil
+		fn()
+	}
+	return results
+}
+
+// A host that is held up behind its own write reads another host's in the meantime, and
+// does not put its own in the place of that.
+func TestAnOlderWriteDoesNotTakeThePlaceOfALaterOne(t *testing.T) {
+	for name, held := range map[string]struct {
+		write, meanwhile func(t *testing.T, s *tenants.Store)
+		served           bool
+	}{
+		"a change, and a deletion": {
+			func(t *testing.T, s *tenants.Store) {
+				if _, err := s.Change(t.Context(), "acme", func(t *tenants.Tenant) error { t.Name = "Acme"; return nil }); err != nil {
+					t.Error(err)
+				}
+			},
+			func(t *testing.T, s *tenants.Store) {
+				if err := s.Delete(t.Context(), "acme", &eraser{}); err != nil {
+					t.Error(err)
+				}
+			}, false,
+		},
+		"a deletion, and another tenant of the id": {
+			func(t *testing.T, s *tenants.Store) {
+				if err := s.Erase(t.Context(), "acme"); err != nil {
+					t.Error(err)
+				}
+			},
+			func(t *testing.T, s *tenants.Store) { create(t, s, "acme", tenants.Plan{}) }, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := kv.NewMemory()
+				of := &slow{Driver: d}
+				s, other := open(t, of, nil), open(t, d, nil)
+				create(t, s, "acme", tenants.Plan{})
+				time.Sleep(2 * time.Second)
+				of.meanwhile = func() {
+					held.meanwhile(t, other)
+					time.Sleep(2 * time.Second) // in which the host reads the changes of others
+				}
+				held.write(t, s)
+				if err := s.Admit("acme"); (err == nil) != held.served {
+					t.Errorf("Admit = %v, want that the tenant is served: %t", err, held.served)
+				}
+			})
+		})
+	}
+}
+
 // erasing is the deletion of a store without files that calls meanwhile first.
 type erasing struct {
 	eraser
