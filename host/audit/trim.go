@@ -28,25 +28,37 @@ func (l *Log) Start(ctx context.Context) (Head, error) {
 // Codes: invalid_argument for a head after the end of the log, failed_precondition for one
 // that is not the log's, data_loss for entries that do not verify.
 func (l *Log) Trim(ctx context.Context, to Head) (removed int, err error) {
-	start, revision, err := readHead(ctx, l.driver, startKey)
-	if err != nil {
-		return 0, kverror.Wrap(err, "trim the audit log")
-	}
-	if to.Seq > start.Seq {
-		if err := l.checkTrim(ctx, start, to); err != nil {
-			return 0, err
-		}
-		value, err := kv.EncodeRecord(headRow{V: layout, Head: to})
+	for {
+		start, revision, err := readHead(ctx, l.driver, startKey)
 		if err != nil {
-			return 0, err
-		}
-		tx := kv.Tx{Partition: partition, Conds: []kv.Cond{kv.AtRevision(startKey, revision)}, Writes: []kv.Write{kv.Put(startKey, value)}}
-		if _, err := kv.Apply(ctx, l.driver, tx); err != nil {
 			return 0, kverror.Wrap(err, "trim the audit log")
 		}
+		err = l.moveStart(ctx, start, revision, to)
+		if err == nil {
+			removed, err = l.removeBefore(ctx, max(start.Seq, to.Seq))
+			return removed, kverror.Wrap(err, "trim the audit log")
+		}
+		if again, failed := l.Start(ctx); failed != nil || again == start { // else another host has trimmed it meanwhile
+			return 0, err
+		}
 	}
-	removed, err = l.removeBefore(ctx, max(start.Seq, to.Seq))
-	return removed, kverror.Wrap(err, "trim the audit log")
+}
+
+// moveStart has the log begin after a head, unless it begins after a later one.
+func (l *Log) moveStart(ctx context.Context, start Head, revision uint64, to Head) error {
+	if to.Seq <= start.Seq {
+		return nil
+	}
+	if err := l.checkTrim(ctx, start, to); err != nil {
+		return err
+	}
+	value, err := kv.EncodeRecord(headRow{V: layout, Head: to})
+	if err != nil {
+		return err
+	}
+	tx := kv.Tx{Partition: partition, Conds: []kv.Cond{kv.AtRevision(startKey, revision)}, Writes: []kv.Write{kv.Put(startKey, value)}}
+	_, err = kv.Apply(ctx, l.driver, tx)
+	return kverror.Wrap(err, "trim the audit log")
 }
 
 // checkTrim verifies the entries after the start of the log up to a head that the caller has

@@ -161,6 +161,43 @@ func TestAnInterruptedTrimIsMadeAgain(t *testing.T) {
 	}
 }
 
+// beside is a driver that calls fn before the first read of entries.
+type beside struct {
+	kv.Driver
+	fn func()
+}
+
+func (d *beside) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
+	if fn := d.fn; fn != nil {
+		d.fn = nil
+		fn()
+	}
+	return d.Driver.Scan(ctx, partition, r)
+}
+
+// A trim that another host overtakes does not report the entries as lost that the other one
+// has removed.
+func TestTwoHostsTrimALog(t *testing.T) {
+	for name, c := range map[string]struct{ here, elsewhere uint64 }{"the other less": {40, 20}, "the other more": {20, 40}} {
+		d, l := filled(t, 50)
+		here, elsewhere := headAt(t, l, c.here), headAt(t, l, c.elsewhere)
+		of := &beside{Driver: d, fn: func() {
+			if _, err := l.Trim(t.Context(), elsewhere); err != nil {
+				t.Errorf("%s: Trim elsewhere: %v", name, err)
+			}
+		}}
+		if _, err := audit.New(of).Trim(t.Context(), here); err != nil {
+			t.Errorf("%s: Trim: %v", name, err)
+		}
+		if start, err := l.Start(t.Context()); err != nil || start.Seq != 40 {
+			t.Errorf("%s: the log begins after %d, %v", name, start.Seq, err)
+		}
+		if _, err := l.Verify(t.Context()); err != nil {
+			t.Errorf("%s: Verify: %v", name, err)
+		}
+	}
+}
+
 func TestReadersBesideATrimSeeAWholeLog(t *testing.T) {
 	d := testdriver.New(t)
 	l := audit.New(d)
