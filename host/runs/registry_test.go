@@ -30,7 +30,7 @@ func blocked(release <-chan struct{}) host.Model {
 
 func TestStartReturnsTheErrorOfARefusedRequest(t *testing.T) {
 	agent := newAgent(t, "clerk", &host.AgentOptions{Model: words(1)})
-	r := newRegistry(t, newHost(t, nil), nil)
+	r := newRegistry(t, newHost(t, nil), &runs.Options{StartWait: time.Minute}) // for a refusal on a busy machine
 	for name, c := range map[string]struct {
 		target host.Target
 		req    *host.Request
@@ -53,6 +53,31 @@ func TestStartReturnsTheErrorOfARefusedRequest(t *testing.T) {
 	if _, err := runs.New(nil, nil); host.CodeOf(err) != host.InvalidArgument {
 		t.Errorf("New without a host: %v", err)
 	}
+}
+
+// slowLedger refuses a run that has waited.
+type slowLedger struct{ host.Ledger }
+
+func (slowLedger) AdmitRun(context.Context, string, string) error {
+	time.Sleep(time.Minute)
+	return host.Errorf(host.ResourceExhausted, "the budget is used up")
+}
+
+// The reason of a refusal that comes after Start is part of the run, as readers of other hosts
+// have it.
+func TestARunThatIsRefusedLateSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(t, newHost(t, &host.Options{Ledger: slowLedger{}}), nil)
+		agent := newAgent(t, "clerk", &host.AgentOptions{Model: words(1)})
+		run, err := r.Start(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}, nil)
+		if err != nil || !run.Waiting {
+			t.Fatalf("Start = %+v, %v; want a run that waits", run, err)
+		}
+		run, err = r.Wait(t.Context(), "acme", run.ID)
+		if host.CodeOf(err) != host.ResourceExhausted || run.Status != runs.Failed || run.Error == nil || run.Error.Code != host.ResourceExhausted {
+			t.Errorf("Wait = %+v, %v; want the refusal in both", run, err)
+		}
+	})
 }
 
 func TestRunsOfAnotherTenantAreNotFound(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
@@ -228,6 +229,9 @@ func (l *liveRun) end(failure, cause error) {
 		l.info.Status, l.info.FinishReason = Canceled, chat.FinishCanceled
 	default:
 		l.info.Status, l.info.FinishReason = Failed, chat.FinishFailed
+	}
+	if l.info.Error == nil { // it was refused before its first event
+		l.info.Error = fault.AsError(failure)
 	}
 	if why, ok := cause.(*host.Error); ok && l.info.Status == Canceled {
 		l.info.Error = why
