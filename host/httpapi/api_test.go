@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -134,7 +135,7 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 		<-ctx.Done()
 		return hosttest.Fail(ctx.Err())
 	}), "asker": askerOf(t), "drafter": drafterOf(t)}
-	registry, err := runs.New(h, &runs.Options{Target: agents.Target, Journal: store})
+	registry, err := runs.New(h, &runs.Options{Target: agents.Target, Journal: store, StartWait: time.Minute}) // for a refusal on a busy machine
 	must(t, err)
 	logged := &sometimesFull{Driver: driver}
 	credentials, log := keys.New(driver, nil), audit.New(logged)

@@ -384,7 +384,7 @@ func TestSuspendingCancelsRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := runs.New(h, nil)
+	live, err := runs.New(h, &runs.Options{StartWait: time.Minute}) // for a refusal on a busy machine
 	if err != nil {
 		t.Fatal(err)
 	}
