@@ -145,7 +145,7 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	must(t, err)
 	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
 	must(t, err)
-	limits := plugin.Limits{StartInstructions: 10_000_000} // a loop spends them long before its time is over, also on a busy machine
+	limits := plugin.Limits{Instructions: 10_000_000} // a loop in describe spends them long before its time is over, also on a busy machine
 	plugins, err := library.Open(t.Context(), driver, rt, &library.Options{Limits: limits})
 	must(t, err)
 	services := &services{targets: agents, store: store, ledger: ledger, made: map[string]*sessions.Service{}}
