@@ -53,6 +53,12 @@ func TestARunIsReadThroughAnotherHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for range a.registry.Events(t.Context(), "acme", run.ID, 0) { // its thread is known then
+			break
+		}
+		if run, err = a.registry.Get(t.Context(), "acme", run.ID); err != nil {
+			t.Fatal(err)
+		}
 		got, err := b.registry.Get(t.Context(), "acme", run.ID)
 		if err != nil || got.Status != runs.Running || got.ID != run.ID || got.Thread != run.Thread || !got.Started.Equal(run.Started) {
 			t.Errorf("Get through b: %+v, %v; want %+v", got, err, run)
