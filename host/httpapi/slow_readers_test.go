@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,34 @@ func (m talker) Generate(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Chun
 	}
 }
 
+// narrowListener accepts connections that hold little, and on which the first bytes may take
+// any time: until follows is set they have no deadline.
+type narrowListener struct {
+	net.Listener
+	follows *atomic.Bool
+}
+
+func (l narrowListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	_ = c.(*net.TCPConn).SetWriteBuffer(talkedBytes)
+	return narrowConn{c, l.follows}, nil
+}
+
+type narrowConn struct {
+	net.Conn
+	follows *atomic.Bool
+}
+
+func (c narrowConn) SetWriteDeadline(at time.Time) error {
+	if !c.follows.Load() {
+		at = time.Time{}
+	}
+	return c.Conn.SetWriteDeadline(at)
+}
+
 func TestAClientThatReadsNothingIsCutOffAlone(t *testing.T) {
 	begin, left := make(chan struct{}), make(chan struct{})
 	s := newServer(t, func(o *httpapi.Options) {
@@ -73,11 +102,9 @@ func TestAClientThatReadsNothingIsCutOffAlone(t *testing.T) {
 	options.Stream.WriteTimeout = time.Second
 	hasty, err := httpapi.New(credential, &options)
 	must(t, err)
+	var follows atomic.Bool
 	narrow := httptest.NewUnstartedServer(hasty)
-	narrow.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(talkedBytes)
-		return ctx
-	}
+	narrow.Listener = narrowListener{narrow.Listener, &follows}
 	narrow.Start()
 	defer narrow.Close()
 	slow, err := net.Dial("tcp", narrow.Listener.Addr().String())
@@ -87,8 +114,9 @@ func TestAClientThatReadsNothingIsCutOffAlone(t *testing.T) {
 	must(t, slow.SetDeadline(time.Now().Add(time.Minute)))
 	_, err = fmt.Fprintf(slow, "GET /v1/runs/%s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer acme\r\nX-Request-Id: slow\r\n\r\n", run.ID)
 	must(t, err)
-	_, err = io.ReadFull(slow, make([]byte, len("HTTP/1.1 200"))) // it follows the run
+	_, err = io.ReadFull(slow, make([]byte, len("HTTP/1.1 200")))
 	must(t, err)
+	follows.Store(true)
 
 	req, err := http.NewRequest("GET", s.URL+"/v1/runs/"+run.ID+"/events", nil)
 	must(t, err)
