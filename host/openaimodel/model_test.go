@@ -283,12 +283,7 @@ func wantError(t *testing.T, o modeltest.Outcome, code host.Code, retryable bool
 }
 
 func TestDown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "http://" + l.Addr().String()
-	l.Close()
+	const url = "http://127.0.0.1:1" // a port that no listener of another process is given
 	o := modeltest.Ask(t.Context(), modelAt(t, url+"/v1", nil), modeltest.Question("hi"))
 	wantError(t, o, host.Unavailable, true, "connection refused", "is the server at "+url+" running?")
 }
