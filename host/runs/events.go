@@ -78,8 +78,9 @@ func (l *eventLog) read(ctx context.Context, from int64) iter.Seq2[host.Event, e
 		var taken [readAtOnce]host.Event
 		for {
 			next = l.place(next)
-			if l.behind(next) {
+			for at := int64(-1); at < next && l.behind(next); { // the memory moves on meanwhile
 				var more bool
+				at = next
 				if next, more = l.readStored(ctx, next, yield); !more {
 					return
 				}
@@ -130,17 +131,14 @@ func (l *eventLog) behind(next int64) bool {
 }
 
 // readStored yields events that the memory has no longer, and returns the number of the next
-// one; more is false if the reader has left. It tries twice: events that were about to be
-// stored may have been stored between its two looks.
+// one; more is false if the reader has left.
 func (l *eventLog) readStored(ctx context.Context, next int64, yield func(host.Event, error) bool) (_ int64, more bool) {
-	for range 2 {
-		for ev := range l.stored.read(ctx, next) {
-			if !yield(ev, nil) {
-				return next, false
-			}
-			if next = ev.Seq + 1; !l.behind(next) {
-				return next, true
-			}
+	for ev := range l.stored.read(ctx, next) {
+		if !yield(ev, nil) {
+			return next, false
+		}
+		if next = ev.Seq + 1; !l.behind(next) {
+			return next, true
 		}
 	}
 	return next, true

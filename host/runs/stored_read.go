@@ -167,10 +167,11 @@ func (s *eventStore) rowOf(ctx context.Context, key runKey, number int64) kv.Key
 }
 
 // read yields the events of a live run that its memory has no longer: those in the store,
-// and then those that wait to be stored.
+// and then those that waited to be stored before it looked there. A commit in between makes
+// no gap.
 func (l *runLog) read(ctx context.Context, from int64) iter.Seq[host.Event] {
 	return func(yield func(host.Event) bool) {
-		next := from
+		waiting, next := l.waiting(), from
 		for ev, err := range l.store.events(ctx, l.key, from) {
 			if err != nil {
 				break // a gap, or a store that does not answer: the caller says so
@@ -180,7 +181,7 @@ func (l *runLog) read(ctx context.Context, from int64) iter.Seq[host.Event] {
 			}
 			next = ev.Seq + 1
 		}
-		for _, line := range l.waiting() {
+		for _, line := range waiting {
 			var ev host.Event
 			if json.Unmarshal(line, &ev) != nil || ev.Seq > next {
 				return

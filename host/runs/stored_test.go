@@ -421,10 +421,11 @@ func TestStoredEventsAreBounded(t *testing.T) {
 	})
 }
 
-// paced is a model whose first deltas come one a second.
+// paced is a model whose first deltas come one after the other.
 type paced struct {
 	host.Model
-	slow int // how many of them
+	slow  int // how many of them
+	pause time.Duration
 }
 
 func (m paced) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -432,13 +433,34 @@ func (m paced) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 		n := 0
 		for chunk, err := range m.Model.Generate(ctx, req) {
 			if n++; n < m.slow {
-				time.Sleep(time.Second)
+				time.Sleep(m.pause)
 			}
 			if !yield(chunk, err) {
 				return
 			}
 		}
 	}
+}
+
+// lateScans is a store whose scans take so long that events are stored meanwhile.
+type lateScans struct{ kv.Driver }
+
+func (d lateScans) Scan(ctx context.Context, partition string, r kv.Range) (kv.Page, error) {
+	page, err := d.Driver.Scan(ctx, partition, r)
+	if strings.HasPrefix(string(r.Prefix), string(kv.NewKey("runs", "event"))) {
+		time.Sleep(2 * time.Second)
+	}
+	return page, err
+}
+
+// The memory has ten events, and each commit stores twenty.
+func TestAReaderMissesNoEventThatIsStoredWhileItReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, agent := alone(t, lateScans{kv.NewMemory()}, paced{words(400), 400, 50 * time.Millisecond}, &runs.Options{Kept: 10})
+		startDurable(t, r, agent, "r1", "t1")
+		time.Sleep(5*time.Second + 900*time.Millisecond)
+		checkNumbers(t, eventsFrom(t, r, "r1", 0), 0)
+	})
 }
 
 // The entries of a run that was slow for long are more than one transaction may remove,
@@ -452,7 +474,7 @@ func TestManyOldEntriesAreRemovedByMoreThanOneCommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		agent := newAgent(t, "clerk", &host.AgentOptions{Model: paced{words(slow + 2*runs.MaxStoredEvents), slow}})
+		agent := newAgent(t, "clerk", &host.AgentOptions{Model: paced{words(slow + 2*runs.MaxStoredEvents), slow, time.Second}})
 		r := newRegistry(t, newHost(t, &host.Options{History: adapter, Limits: host.Limits{RunTimeout: time.Hour}}),
 			&runs.Options{Kept: 100, Journal: history, Target: func(string) (host.Target, error) { return agent, nil }})
 		startDurable(t, r, agent, "r1", "t1")
