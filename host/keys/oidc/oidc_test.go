@@ -112,16 +112,23 @@ func TestAdministratorsHaveNoTenant(t *testing.T) {
 func TestInventedKeysDoNotReachTheProvider(t *testing.T) {
 	p := newProvider(t)
 	v := p.verifier(t, nil)
-	if _, err := v.VerifyToken(t.Context(), p.token("k1", p.key)); err != nil {
+	good := p.token("k1", p.key)
+	var invented []string
+	for i := range 50 {
+		invented = append(invented, p.token(fmt.Sprint("invented", i), p.key))
+	}
+	began := time.Now()
+	if _, err := v.VerifyToken(t.Context(), good); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 50 {
-		if _, err := v.VerifyToken(t.Context(), p.token(fmt.Sprint("invented", i), p.key)); fault.CodeOf(err) != fault.Unauthenticated {
+	for _, token := range invented {
+		if _, err := v.VerifyToken(t.Context(), token); fault.CodeOf(err) != fault.Unauthenticated {
 			t.Errorf("an invented key: %v", err)
 		}
 	}
-	if n := p.reads.Load(); n > 3 {
-		t.Errorf("the keys were read %d times", n)
+	// They are read at most once a second, which a slow machine has more of.
+	if n, took := p.reads.Load(), time.Since(began); n > 1+int64(took/time.Second) {
+		t.Errorf("the keys were read %d times in %s", n, took)
 	}
 }
 
