@@ -37,8 +37,11 @@ func TestShippedPlugins(t *testing.T) {
 	})
 }
 
-// cached is a runtime whose compiled code other tests have, too.
-func cached() *plugin.Options { return &plugin.Options{CacheDir: testcode.Dir()} }
+// cached is a runtime whose compiled code other tests have, too, and whose calls have time: a
+// machine may have much else to do.
+func cached() *plugin.Options {
+	return &plugin.Options{CacheDir: testcode.Dir(), Limits: plugin.Limits{Timeout: time.Minute}}
+}
 
 // brokenRules returns the rules that a guest breaks, of all or of some.
 func brokenRules(t *testing.T, wasm []byte, opts *Options, some ...*rule) (broken []string) {
