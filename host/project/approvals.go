@@ -148,7 +148,7 @@ func (b *builder) approval(at configfile.KeyPath, c configfile.Approval) (host.A
 // names that agents use.
 func (b *builder) destructiveTools() map[string]bool {
 	names := map[string]bool{}
-	for id, p := range b.plugins.byID {
+	for id, p := range b.plugins.parts.all() {
 		m := manifestOf(p)
 		if m == nil {
 			continue
@@ -169,7 +169,7 @@ func (b *builder) destructiveTools() map[string]bool {
 // use and the tool that runs code. An agent has some of them, and a provider may add others.
 func (b *builder) toolNames() map[string]bool {
 	names := map[string]bool{}
-	for _, p := range b.plugins.byID {
+	for _, p := range b.plugins.parts.all() {
 		tools, err := p.Tools(b.plugins.naming(p.ID()))
 		if err != nil {
 			continue // making an agent that uses the plugin reports it

@@ -328,7 +328,7 @@ func (r *Reloader) deployNew(ctx context.Context, id string, rec *deployment, gr
 	if err != nil {
 		return err
 	}
-	r.project.plugins.byID[id] = s
+	r.project.plugins.parts.set(id, s)
 	r.recordSource(id, 1, "")
 	r.rebuildTargets()
 	r.say("%s: loaded by another host", id)

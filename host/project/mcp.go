@@ -160,7 +160,7 @@ func (c *mcpCatalog) Offers(ctx context.Context, tenant string) (*mcpserver.Offe
 		}
 		o.Tools = append(o.Tools, tools...)
 		if id, part := configfile.SplitUse(use); part == "" {
-			if err := c.addManifest(o, p.plugins.byID[id]); err != nil {
+			if err := c.addManifest(o, p.plugins.parts.get(id)); err != nil {
 				return nil, err
 			}
 		}
@@ -190,7 +190,7 @@ func (b *builder) mcpTools(at configfile.KeyPath, use string) ([]mcpserver.Tool,
 		return nil, b.config.Wrap(err, at)
 	}
 	id, part := configfile.SplitUse(use)
-	return described(tools, manifestOf(b.plugins.byID[id]), part), nil
+	return described(tools, manifestOf(b.plugins.parts.get(id)), part), nil
 }
 
 // manifestOf returns the manifest of the version of a plugin that serves; nil without one.

@@ -36,6 +36,6 @@ func OpenPlugin(ctx context.Context, file *File, id string, options *Options) (*
 // Plugin returns a plugin of a project opened without Replaceable; nil if it has none of
 // that id.
 func (p *Project) Plugin(id string) *plugin.Plugin {
-	loaded, _ := p.plugins.byID[id].(*plugin.Plugin)
+	loaded, _ := p.plugins.parts.get(id).(*plugin.Plugin)
 	return loaded
 }

@@ -93,7 +93,7 @@ func (s *pluginSet) find(at configfile.KeyPath, use string) (p parts, part strin
 	if id == "" {
 		return nil, "", s.config.ErrorAt(at, "no plugin is named").WithHint("write: use: PLUGIN, or PLUGIN/PART")
 	}
-	if p = s.byID[id]; p == nil {
+	if p = s.parts.get(id); p == nil {
 		return nil, "", s.config.Unknown(at, "plugin", id, slices.Concat(slices.Sorted(maps.Keys(s.config.Plugins)), configfile.BuiltinNames()))
 	}
 	return p, part, nil

@@ -71,9 +71,39 @@ type pluginSet struct {
 	only     map[string]bool // the plugins to load; nil is all of the configuration
 
 	library lateLibrary
-	byID    map[string]parts
+	parts   partsByID
 	loaded  sync.Map    // of plugins that can be replaced, the modules by id, until takeLoaded
 	serving atomic.Bool // the agents are made: a plugin's next version must have the parts they use
+}
+
+// partsByID are the parts of plugins by id. Clients of MCP are offered tools while plugins are
+// loaded: it is safe for concurrent use.
+type partsByID struct {
+	mu   sync.RWMutex
+	byID map[string]parts
+}
+
+// get returns the parts of a plugin; nil if there is no such plugin.
+func (p *partsByID) get(id string) parts {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.byID[id]
+}
+
+// all returns the parts of all plugins.
+func (p *partsByID) all() map[string]parts {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return maps.Clone(p.byID)
+}
+
+func (p *partsByID) set(id string, of parts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byID == nil {
+		p.byID = map[string]parts{}
+	}
+	p.byID[id] = of
 }
 
 // load loads all plugins at the same time: compiling is most of the work
@@ -94,7 +124,7 @@ func (s *pluginSet) load(ctx context.Context) error {
 		if errs[i] != nil {
 			return errs[i]
 		}
-		s.byID[name] = loaded[i]
+		s.parts.set(name, loaded[i])
 	}
 	return nil
 }

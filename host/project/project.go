@@ -215,7 +215,7 @@ func buildVersion() string {
 // wire returns a project before anything is opened.
 func wire(c *configfile.Config, opts *Options) *Project {
 	closers := &closers{}
-	plugins := &pluginSet{config: c, modules: opts.Modules, progress: opts.Progress, live: opts.Replaceable, byID: map[string]parts{}}
+	plugins := &pluginSet{config: c, modules: opts.Modules, progress: opts.Progress, live: opts.Replaceable}
 	models := &modelSet{config: c, getenv: opts.Getenv, logger: opts.Logger, closers: closers, byName: map[string]host.Model{}}
 	memories := &memorySet{config: c, getenv: opts.Getenv, models: models, logger: opts.Logger}
 	reducers := &reducerSet{config: c, models: models}

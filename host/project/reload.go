@@ -122,7 +122,7 @@ func (r *Reloader) Load(ctx context.Context, id, path string, granted *plugin.Pe
 		if s, err = r.project.plugins.runtime.NewSlot(ctx, id, from.Wasm, opts); err != nil {
 			return nil, err
 		}
-		r.project.plugins.byID[id] = s
+		r.project.plugins.parts.set(id, s)
 		r.recordSource(id, 1, path)
 	} else if err := r.put(ctx, s, from.Wasm, path, granted); err != nil {
 		return nil, err

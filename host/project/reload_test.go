@@ -141,6 +141,35 @@ func TestRollbackGoesBackToTheFile(t *testing.T) {
 	}
 }
 
+// Clients of MCP ask what they are offered while plugins of new ids are loaded.
+func TestPluginsAreLoadedWhileClientsAreOfferedTools(t *testing.T) {
+	l := steerable(t, func(string, ...any) {})
+	l.project.config.ServeMCP.Tools = []string{"guest"}
+	module := strings.TrimSuffix(l.project.config.Name, configfile.FileName) + "guest.wasm"
+	catalog, loaded := &mcpCatalog{project: l.project}, make(chan struct{})
+	var offering sync.WaitGroup
+	offering.Go(func() {
+		for {
+			select {
+			case <-loaded:
+				return
+			default:
+			}
+			if offers, err := catalog.Offers(t.Context(), "other"); err != nil || len(offers.Tools) != 1 {
+				t.Errorf("Offers = %+v, %v", offers, err)
+				return
+			}
+		}
+	})
+	for i := range 5 {
+		if _, err := l.Load(t.Context(), fmt.Sprint("more", i), module, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	close(loaded)
+	offering.Wait()
+}
+
 // What is granted with a module that does not load is not granted to the version
 // that stays.
 func TestAFailedLoadChangesNoGrants(t *testing.T) {
