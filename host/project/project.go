@@ -39,9 +39,9 @@ type Project struct {
 	data      *datadir.Dir
 	threads   *threads.Store
 	ledger    *usage.Ledger
-	queue     *queue.Queue // the jobs that runs enqueue for after their turns
-	traces    *trace.Log   // nil without a data directory
-	retention *retention   // nil unless this process removes expired data
+	queue     *queue.Queue  // the jobs that runs enqueue for after their turns
+	traces    *trace.Log    // nil without a data directory
+	retention lateRetention // nil unless this process removes expired data
 	tenants   *tenantSet
 
 	// What the configuration names, made.

@@ -61,10 +61,9 @@ func (c *reconfiguration) take(ctx context.Context, say func(format string, args
 		}
 	}
 	p := c.project
-	p.config.Tenants, p.config.Prices, p.config.MCP = c.config.Tenants, c.config.Prices, c.config.MCP
-	if p.retention != nil {
-		p.retention.take(c.config)
-	}
+	p.retention.take(c.config, func() {
+		p.config.Tenants, p.config.Prices, p.config.MCP = c.config.Tenants, c.config.Prices, c.config.MCP
+	})
 	return nil
 }
 

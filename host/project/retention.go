@@ -29,6 +29,31 @@ type retention struct {
 	byTenant map[string]configfile.Retention
 }
 
+// lateRetention is the retention of a project, which begins when the project serves. The
+// changes of other hosts are taken before that, and meanwhile.
+type lateRetention struct {
+	mu    sync.Mutex
+	begun *retention // nil before that
+}
+
+// begin makes the retention.
+func (l *lateRetention) begin(made func() *retention) *retention {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun = made()
+	return l.begun
+}
+
+// take makes a change of the configuration, and sets the retention to that of it.
+func (l *lateRetention) take(c *configfile.Config, change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+	if l.begun != nil {
+		l.begun.take(c)
+	}
+}
+
 // take sets the retention to that of a configuration.
 func (r *retention) take(c *configfile.Config) {
 	own := make(map[string]configfile.Retention, len(c.Tenants))
@@ -127,10 +152,10 @@ func (p *Project) StartRetention() {
 	if !p.data.KeepsHouse() {
 		return
 	}
-	p.retention = newRetention(p)
+	kept := p.retention.begin(func() *retention { return newRetention(p) })
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { p.retention.run(ctx) })
+	running.Go(func() { kept.run(ctx) })
 	expired := newSettlement(p.Runs(), p.threads, p.Target, p.data.Tenants, p.logger)
 	running.Go(func() { expired.run(ctx) })
 	p.closers.add(func() error {

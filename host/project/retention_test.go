@@ -90,6 +90,20 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// A host takes the configuration of another one while its retention begins.
+func TestAConfigurationIsTakenWhileTheRetentionBegins(t *testing.T) {
+	l := steerable(t, func(string, ...any) {})
+	dir := strings.TrimSuffix(l.project.config.Name, configfile.FileName)
+	writeProjectFile(t, dir, configfile.FileName, strings.Replace(liveConfig("kv: read"), "acme: {plugins: []}", "acme: {retention: {max_threads: 7}}", 1))
+	var begins sync.WaitGroup
+	begins.Go(func() { l.project.retention.begin(func() *retention { return newRetention(l.project) }) })
+	l.reconfigure(t.Context())
+	begins.Wait()
+	if got := l.project.retention.begun.of("acme").MaxThreads; got != 7 {
+		t.Errorf("acme keeps %d threads, want the 7 that were saved", got)
+	}
+}
+
 // What fails for one tenant is said, and holds up no other.
 func TestRetentionGoesOn(t *testing.T) {
 	s := threads.New(kv.NewMemory(), nil)
