@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/httpapi"
+	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/usage"
 )
 
@@ -359,5 +361,45 @@ func TestWorkThatALimitRefuses(t *testing.T) {
 				t.Errorf("%s, %v: the answer is %d %v %s", op.id, headers, resp.StatusCode, resp.Header, raw)
 			}
 		}
+	}
+}
+
+// lateLedger refuses each run when it is released.
+type lateLedger struct {
+	host.Ledger
+	released chan struct{}
+}
+
+func (l lateLedger) AdmitRun(context.Context, string, string) error {
+	<-l.released
+	refusal := host.Errorf(host.ResourceExhausted, "the budget is used up")
+	refusal.RetryAfter = time.Minute
+	return refusal
+}
+
+// TestAStreamOfARunThatIsRefusedLateIsAProblem refuses a run when its client waits for the
+// first event.
+func TestAStreamOfARunThatIsRefusedLateIsAProblem(t *testing.T) {
+	ledger := lateLedger{released: make(chan struct{})}
+	s := newServer(t, func(o *httpapi.Options) {
+		h, err := host.New(&host.Options{Ledger: ledger})
+		must(t, err)
+		o.Runs, err = runs.New(h, &runs.Options{StartWait: time.Nanosecond})
+		must(t, err)
+		t.Cleanup(func() { must(t, o.Runs.Close()) })
+	})
+	go func() {
+		defer close(ledger.released)
+		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(time.Millisecond) {
+			page, err := s.options.Runs.List(context.Background(), &runs.ListRequest{Tenant: "acme"})
+			if err != nil || len(page.Runs) > 0 {
+				return
+			}
+		}
+	}()
+	resp, raw := s.request("acme", "POST", "/v1/runs", `{"text":"go"}`, "Accept", "text/event-stream")
+	var p httpapi.Problem
+	if json.Unmarshal(raw, &p) != nil || resp.StatusCode != http.StatusTooManyRequests || p.Code != host.ResourceExhausted || resp.Header.Get("Content-Type") != httpapi.ProblemType || resp.Header.Get("Retry-After") != "60" {
+		t.Errorf("the answer is %d %v %s", resp.StatusCode, resp.Header, raw)
 	}
 }

@@ -336,7 +336,22 @@ func (h *runHandlers) runEvents(c *call) error {
 func (h *runHandlers) events(c *call, run runReader, from int64) error {
 	opts := h.stream
 	opts.Encoder = stream.Own()
-	err := stream.Serve(c.w, c.r, h.eventsOf(c, run, from), &opts)
+	var refused error // before the first event, as of a run that waited and did not begin
+	err := stream.Serve(c.w, c.r, func(yield func(host.Event, error) bool) {
+		begun := false
+		for ev, err := range h.eventsOf(c, run, from) {
+			if err != nil && !begun {
+				refused = err
+				return
+			}
+			if begun = true; !yield(ev, err) {
+				return
+			}
+		}
+	}, &opts)
+	if refused != nil {
+		return refused
+	}
 	c.api.logMasked(c, err)
 	return errAnswered
 }
