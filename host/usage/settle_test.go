@@ -103,6 +103,81 @@ func TestHostsTogetherStayWithinALimit(t *testing.T) {
 	}
 }
 
+// returning is a driver that calls meanwhile before the next commit of a tenant's windows.
+type returning struct {
+	kv.Driver
+	meanwhile func()
+}
+
+func (d *returning) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	if fn := d.meanwhile; fn != nil {
+		d.meanwhile = nil
+		fn()
+	}
+	return d.Driver.Commit(ctx, txs...)
+}
+
+// What a host returns of its lease is not used by a call that comes while it is returned:
+// another host may have it by then.
+func TestALeaseThatIsReturnedIsNotUsed(t *testing.T) {
+	store := kv.NewMemory()
+	of := &returning{Driver: store}
+	opts := &usage.Options{FlushInterval: -1, Default: planOf(usage.CalendarMonth, map[usage.Resource]int64{usage.Tokens: 1000})}
+	l, other := newLedger(t, of, opts), newLedger(t, store, opts)
+	reserve := func(l *usage.Ledger, input int) error {
+		call := &host.ModelCall{Agent: "clerk", Model: "m", Input: input, MaxOutput: 1}
+		return l.OpenRun(host.Scope{Tenant: "acme", Run: host.NewID()}, "").ReserveModel(t.Context(), call)
+	}
+	answer(t, l, "acme", 1) // the host has a lease of more
+	reserved := make(chan error, 1)
+	of.meanwhile = func() {
+		go func() { reserved <- reserve(l, 4) }()
+		select { // it waits until the lease is returned, and takes another one
+		case err := <-reserved:
+			reserved <- err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-reserved; err != nil {
+		t.Fatal(err)
+	}
+	wantUsedUp(t, reserve(other, 998), "Tokens") // of 999, of which the host has reserved 5
+}
+
+// A host whose store fails keeps the lease that it was about to return.
+func TestALeaseThatIsNotReturnedIsUsed(t *testing.T) {
+	store := kv.NewMemory()
+	of := &failing{Driver: store}
+	l := newLedger(t, of, &usage.Options{FlushInterval: -1, Default: planOf(usage.CalendarMonth, map[usage.Resource]int64{usage.Tokens: 1000})})
+	answer(t, l, "acme", 1)
+	of.fails = true
+	if err := l.Flush(t.Context()); err == nil {
+		t.Fatal("Flush reports no error of the store")
+	}
+	answer(t, l, "acme", 1)
+	of.fails = false
+}
+
+// failing is a driver whose commits fail while it is told to.
+type failing struct {
+	kv.Driver
+	fails bool
+}
+
+func (d *failing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	if !d.fails {
+		return d.Driver.Commit(ctx, txs...)
+	}
+	results := make([]kv.Result, len(txs))
+	for i := range results {
+		results[i].Err = kv.ErrNoSpace
+	}
+	return results
+}
+
 // The record of a run is in the store when its turn is: a host that ends without settling
 // anything loses its lease for a while, and no use.
 func TestUseOfAHostThatIsGoneIsSettledByAnother(t *testing.T) {

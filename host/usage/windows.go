@@ -211,6 +211,7 @@ type change struct {
 	epochs   map[*counter]uint64
 	leased   map[*counter]int64
 	used     map[*counter]int64 // settled
+	returned map[*counter]int64 // of leases, by this host before the store says so
 }
 
 // sync makes one change of the stored windows: it settles records, and gives the account a
@@ -251,22 +252,26 @@ func (a *Account) trySync(ctx context.Context, needs []need, flush bool) (done b
 			tx.Writes = append(tx.Writes, kv.Delete(openKey(a.lease, e.n)))
 		}
 		if err := w.settle(ctx, d, &tx, sums, &records[i]); err != nil {
+			a.notMade(ch)
 			return false, err
 		}
 	}
 	raw, err := encode(w)
 	if err != nil {
+		a.notMade(ch)
 		return false, err
 	}
 	tx.Writes = append(append(tx.Writes, kv.Put(windowsKey, raw)), sums.writes()...)
 	_, err = kv.Apply(ctx, d, tx)
 	switch {
 	case errors.Is(err, kv.ErrPrecondition):
+		a.notMade(ch)
 		return false, nil
 	case errors.Is(err, kv.ErrInDoubt):
 		a.doubt = ch
 		return false, err
 	case err != nil:
+		a.notMade(ch)
 		return false, err
 	}
 	a.made(ch)
@@ -281,7 +286,7 @@ func (a *Account) plans(w *windows, needs []need, flush bool, now time.Time) (*c
 	a.refresh(now)
 	a.serial++
 	ch := &change{serial: a.serial, until: now.Add(LeaseTerm),
-		ends: map[*counter]time.Time{}, epochs: map[*counter]uint64{}, leased: map[*counter]int64{}, used: map[*counter]int64{}}
+		ends: map[*counter]time.Time{}, epochs: map[*counter]uint64{}, leased: map[*counter]int64{}, used: map[*counter]int64{}, returned: map[*counter]int64{}}
 	var records []Record
 	for _, e := range a.closed {
 		if !e.stored && now.Before(e.rides) {
@@ -305,6 +310,9 @@ func (a *Account) plans(w *windows, needs []need, flush bool, now time.Time) (*c
 	if w.Leases[a.lease] = l; rest {
 		delete(w.Leases, a.lease)
 		ch.released, ch.leased = true, map[*counter]int64{}
+		for _, c := range a.counters {
+			ch.giveBack(c, 0)
+		}
 	}
 	return ch, records
 }
@@ -354,6 +362,7 @@ func (a *Account) planCounter(w *windows, l *lease, ch *change, c *counter, need
 	}
 	ch.ends[c], ch.epochs[c], ch.used[c] = b.Ends, c.epoch, settled
 	ch.leased[c] = open + c.reserved + extra
+	ch.giveBack(c, extra)
 	return open == 0 && c.reserved == 0
 }
 
@@ -372,6 +381,26 @@ func (a *Account) made(ch *change) {
 	a.held, a.until = !ch.released, ch.until
 	if ch.released {
 		a.until = time.Time{}
+	}
+}
+
+// giveBack leaves no more of a counter to be used than free: from the commit of the change
+// on, other hosts may lease the rest. The account is locked.
+func (ch *change) giveBack(c *counter, free int64) {
+	if over := c.free() - free; over > 0 {
+		c.leased -= over
+		ch.returned[c] += over
+	}
+}
+
+// notMade undoes what giveBack did for a change that was not committed.
+func (a *Account) notMade(ch *change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c, n := range ch.returned {
+		if c.epoch == ch.epochs[c] {
+			c.leased += n
+		}
 	}
 }
 
