@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/guestprofile"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
@@ -40,6 +41,10 @@ type CallOptions struct {
 	// is all of them.
 	Only []string
 
+	// Profile sums the call's instructions by function, in a runtime with
+	// [Options.ProfileCalls]: in another one the call fails with code failed_precondition.
+	Profile *guestprofile.Profile
+
 	// Operate answers the host operations that the guest asks for, after limits
 	// and prices: from a recording, for one. next is what the call would answer
 	// without it, permissions included. An error goes to the guest as an object.
@@ -69,7 +74,9 @@ func (p *Plugin) callRaw(ctx context.Context, tenant, name string, input []byte,
 		if opts == nil {
 			opts = &p.noOptions
 		}
-		input, err = opts.completeInput(ctx, p, tenant, e, input)
+		if err = opts.checkProfile(p); err == nil {
+			input, err = opts.completeInput(ctx, p, tenant, e, input)
+		}
 	}
 	begun := false
 	if err == nil {

@@ -123,6 +123,7 @@ type compiler struct {
 	logger    *slog.Logger
 	usageBook *usagereport.Book
 	ledger    *sharedLedger
+	profiles  bool                 // code reports the functions that guests enter
 	user      []extism.Function    // that Extism plugins may import
 	slots     *fairsched.Scheduler // of compiling; a quantum is a nanosecond
 	life      context.Context      // the lifetime: ends with close; it bounds the compile jobs
@@ -139,7 +140,7 @@ func newCompiler(opts *Options, book *usagereport.Book, ledger *sharedLedger, us
 	if err != nil {
 		return nil, err
 	}
-	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, usageBook: book, ledger: ledger, user: user,
+	cp := &compiler{cache: cache, external: opts.Compiler, logger: opts.Logger, profiles: opts.ProfileCalls, usageBook: book, ledger: ledger, user: user,
 		slots: fairsched.New(compilesAtOnce, compilesAtOnce), codes: map[[sha256.Size]byte]*code{}}
 	cp.life, cp.end = context.WithCancel(context.Background())
 	return cp, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/modulecache"
@@ -49,8 +50,13 @@ func (cp *compiler) openEngine(ctx context.Context, metered []byte, dir string) 
 			return nil, host.Errorf(host.FailedPrecondition, "read compiled code: %w", err)
 		}
 	}
+	wasiListeners := experimental.FunctionListenerFactory(wasiPrices{})
+	if cp.profiles {
+		ctx = experimental.WithFunctionListenerFactory(ctx, profileListeners{})
+		wasiListeners = experimental.MultiFunctionListenerFactory(profileListeners{}, wasiPrices{}) // it looks before they are paid for
+	}
 	e.wasm = wazero.NewRuntimeWithConfig(ctx, engineConfig().WithCompilationCache(e.cache))
-	if err = linkImports(ctx, e.wasm); err == nil {
+	if err = linkImports(ctx, e.wasm, wasiListeners); err == nil {
 		e.compiled, err = compileModule(ctx, e.wasm, metered)
 	}
 	if err == nil && dir != "" {
@@ -129,9 +135,9 @@ func compileInto(dir string, metered []byte) error {
 // through the compiler that the options name, or in this process.
 func (cp *compiler) newEngine(ctx context.Context, job *compilation) (*engine, error) {
 	switch {
-	case cp.cache != nil:
+	case cp.cache != nil && !cp.profiles:
 		return cp.cachedEngine(ctx, job)
-	case cp.external == nil:
+	case cp.external == nil || cp.profiles:
 		return cp.openEngine(ctx, job.metered, "")
 	}
 	dir, err := os.MkdirTemp("", "agenthost-code-")

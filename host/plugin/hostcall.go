@@ -21,7 +21,7 @@ const (
 
 // linkImports instantiates the modules that guests import: the meter, WASI preview 1, and
 // the six functions of the ABI.
-func linkImports(ctx context.Context, wasm wazero.Runtime) error {
+func linkImports(ctx context.Context, wasm wazero.Runtime, wasiListeners experimental.FunctionListenerFactory) error {
 	meter := wasm.NewHostModuleBuilder(wasmmeter.ImportModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 		stack[0] = uint64(instanceOf(ctx).checkFuel(int64(stack[0]), int64(stack[1]), &stack[0]))
@@ -29,7 +29,7 @@ func linkImports(ctx context.Context, wasm wazero.Runtime) error {
 	if _, err := meter.Instantiate(ctx); err != nil {
 		return err
 	}
-	if _, err := wasi_snapshot_preview1.Instantiate(experimental.WithFunctionListenerFactory(ctx, wasiPrices{}), wasm); err != nil {
+	if _, err := wasi_snapshot_preview1.Instantiate(experimental.WithFunctionListenerFactory(ctx, wasiListeners), wasm); err != nil {
 		return err
 	}
 	b := wasm.NewHostModuleBuilder(abi.ImportModule)

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/guestprofile"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
@@ -34,7 +35,8 @@ type instance struct {
 	calls     int
 	took      time.Duration // the last call
 	wasi      *wasienv.Env
-	extism    *extism.State // nil for a native plugin
+	extism    *extism.State      // nil for a native plugin
+	profile   *guestprofile.Call // nil: the call has none
 
 	// While idle, guarded by Plugin.mu.
 	restored   bool      // is equal to its image
@@ -233,6 +235,9 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 	inst.call.payer = r.payer
 	inst.begin(limits, r.input, &c)
 	inst.call.ops = r.ops
+	if r.raw != nil {
+		inst.profile = r.raw.Profile.Begin()
+	}
 	if r.raw != nil && r.export != abi.Describe {
 		inst.call.raw = rawOperations{binding: inst.call.binding, export: r.export, opts: r.raw}
 		inst.call.ops = &inst.call.raw
@@ -290,6 +295,7 @@ func (inst *instance) run(e abi.Export) (output []byte, guestErr bool, err error
 // from inside it, and logs the lines that it has not ended.
 func (inst *instance) leave() {
 	inst.meter.Return()
+	inst.profile.Return(inst.meter.Spent())
 	inst.wasi.Flush()
 }
 
@@ -304,6 +310,8 @@ func (inst *instance) cost(started time.Time) host.Cost {
 		OutputBytes:  len(inst.call.output),
 		ThrottledUS:  inst.meter.Throttled().Microseconds(),
 	}
+	inst.profile.Return(c.Instructions)
+	inst.profile = nil
 	if inst.guest.memory != nil {
 		c.PeakMemory = int64(inst.guest.memory.Size()) + inst.extism.Size() + inst.callStack.peak()
 	}

@@ -137,6 +137,12 @@ type Options struct {
 	// plugin that is granted one calls it by its name. See package hostfunc.
 	Operations []hostfunc.Operation
 
+	// ProfileCalls compiles plugins so that calls can have a profile of their instructions by
+	// function: see [CallOptions.Profile]. Their code is compiled in this process, reports
+	// each function that it enters and leaves, and takes many times as long to run: such a
+	// runtime is for looking at a plugin, and serves no other calls.
+	ProfileCalls bool
+
 	Log    func(LogLine) // receives guests' log lines, from many goroutines at once; default: to Logger
 	Logger *slog.Logger  // nil discards
 }

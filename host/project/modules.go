@@ -37,6 +37,7 @@ type Modules struct {
 
 	commands   bool
 	operations []hostfunc.Operation
+	profiles   bool
 }
 
 // ModulesOptions are the options of a module reader. A nil *ModulesOptions means the
@@ -56,6 +57,8 @@ type ModulesOptions struct {
 	Commands bool
 	// Operations are host operations of the program's own, which plugins call by name.
 	Operations []hostfunc.Operation
+	// ProfileCalls makes runtimes whose calls can have profiles: see plugin.Options.
+	ProfileCalls bool
 }
 
 // NewModules returns a module reader.
@@ -68,6 +71,7 @@ func NewModules(options *ModulesOptions) *Modules {
 		m.getenv = options.Getenv
 	}
 	m.log, m.compile, m.commands, m.operations = options.Log, options.Compiler, options.Commands, options.Operations
+	m.profiles = options.ProfileCalls
 	return m
 }
 
@@ -80,7 +84,7 @@ func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
 	}
 	return &plugin.Options{CacheDir: dir, Logger: logger, Log: m.log, Compiler: m.compile, Secrets: m.secrets(),
 		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}, Interpreters: [][]byte{js.Engine()},
-		Operations: m.operations}, nil
+		Operations: m.operations, ProfileCalls: m.profiles}, nil
 }
 
 // secrets returns the secrets that the host may send for plugins: the variables that

@@ -25,13 +25,26 @@ func NewPlugins(t *ui.Terminal, getenv func(string) string, compiler func(contex
 }
 
 // Modules reads plugins' modules for commands.
-func (p *Plugins) Modules() *project.Modules {
-	return project.NewModules(&project.ModulesOptions{Getenv: p.getenv, Log: p.term.GuestLog(), Compiler: p.compiler, Commands: true})
+func (p *Plugins) Modules() *project.Modules { return project.NewModules(p.options()) }
+
+func (p *Plugins) options() *project.ModulesOptions {
+	return &project.ModulesOptions{Getenv: p.getenv, Log: p.term.GuestLog(), Compiler: p.compiler, Commands: true}
 }
 
 // WithRuntime opens a runtime for one command.
-func (p *Plugins) WithRuntime(ctx context.Context, fn func(*plugin.Runtime) error) (err error) {
-	rt, done, err := p.Modules().NewSandbox(ctx, p.term.Logger())
+func (p *Plugins) WithRuntime(ctx context.Context, fn func(*plugin.Runtime) error) error {
+	return p.withSandbox(ctx, p.Modules(), fn)
+}
+
+// WithProfiler opens a runtime for one command, whose calls can have profiles.
+func (p *Plugins) WithProfiler(ctx context.Context, fn func(*plugin.Runtime) error) error {
+	options := p.options()
+	options.ProfileCalls = true
+	return p.withSandbox(ctx, project.NewModules(options), fn)
+}
+
+func (p *Plugins) withSandbox(ctx context.Context, modules *project.Modules, fn func(*plugin.Runtime) error) (err error) {
+	rt, done, err := modules.NewSandbox(ctx, p.term.Logger())
 	if err != nil {
 		return err
 	}

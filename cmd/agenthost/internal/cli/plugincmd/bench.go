@@ -31,6 +31,7 @@ type benchFlags struct {
 	call  callFlags
 	calls int
 	time  time.Duration
+	flame string // where a profile goes; "" makes none
 	json  bool
 }
 
@@ -50,9 +51,15 @@ take, what they use. Beside it, in turns with it and in the same process, runs
 the empty call: a module whose export returns at once, with nothing to read and
 nothing to say, under the same limits. What it takes is the host's.
 
-Each call follows the one before: what is shown is one caller's.`,
+Each call follows the one before: what is shown is one caller's.
+
+--flame FILE also makes some calls that say where their instructions go, by
+function of the guest: a picture (out.svg), or what "go tool pprof" opens
+(out.pb.gz). The functions together have what the calls cost. Names are those of
+the module's name section; a script shows the functions of its interpreter.`,
 		Example: `  agenthost plugin bench hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}'
-  agenthost plugin bench builtin:tokenlimiter process --input '{"config":4000}' --messages @thread.json --for 10s`,
+  agenthost plugin bench builtin:tokenlimiter process --input '{"config":4000}' --messages @thread.json --for 10s
+  agenthost plugin bench hello.wasm tool --input @call.json --flame hello.svg`,
 		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			b := &benchRun{call: rawCall{local: l, flags: f.call, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
@@ -67,6 +74,8 @@ Each call follows the one before: what is shown is one caller's.`,
 	flags := c.Flags()
 	flags.IntVar(&f.calls, "calls", 0, "how many calls")
 	flags.DurationVar(&f.time, "for", defaultBenchTime, "for how long")
+	flags.StringVar(&f.flame, "flame", "", "write a profile of the instructions by function to this file: a flame graph (.svg), or a profile for pprof (.pb.gz)")
+	_ = c.MarkFlagFilename("flame", "svg", "pb.gz") // the flag is there
 	flags.BoolVar(&f.json, "json", false, cli.JSONUsage)
 	c.MarkFlagsMutuallyExclusive("calls", "for")
 	return c
@@ -86,6 +95,8 @@ func (b *benchRun) read(hasInput, hasFor bool) error {
 		return b.call.usage("--calls is %d; it must be from 1 to %s", b.flags.calls, termtext.Thousands(maxBenchCalls))
 	case hasFor && (b.flags.time <= 0 || b.flags.time > maxBenchTime):
 		return b.call.usage("--for is %s; it must be more than 0 and at most %s", b.flags.time, maxBenchTime)
+	case b.flags.flame != "" && profileWriter(b.flags.flame) == nil:
+		return b.call.usage("--flame is %s; name a file that ends in .svg or in .pb.gz", b.flags.flame)
 	}
 	return b.call.read(hasInput)
 }
@@ -99,6 +110,7 @@ type benchResult struct {
 	Empty      bench.Stats `json:"empty"` // the empty call
 
 	StartUp *plugin.StartUp `json:"start_up,omitempty"`
+	Profile *benchProfile   `json:"profile,omitempty"`
 }
 
 func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
@@ -129,6 +141,11 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 	result := benchResult{File: b.call.file, Export: b.call.export, InputBytes: len(b.call.input), Call: stats[0], Empty: stats[1]}
 	if did, err := p.StartUp(ctx); err == nil {
 		result.StartUp = &did
+	}
+	if b.flags.flame != "" {
+		if result.Profile, err = b.profile(ctx); err != nil {
+			return err
+		}
 	}
 	if b.flags.json {
 		return ui.PrintTimed(b.call.local.term.Out, result)
@@ -201,11 +218,17 @@ func (r *benchResult) print(w io.Writer) error {
 	if r.Call.Failed > 0 {
 		row("errors", func(s bench.Stats) string { return termtext.Thousands(int64(s.Failed)) })
 	}
-	if err := tw.Flush(); err != nil || r.StartUp == nil {
+	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "  start-up: %s\n", startUpWords(*r.StartUp))
-	return err
+	if r.StartUp != nil {
+		fmt.Fprintf(w, "  start-up: %s\n", startUpWords(*r.StartUp))
+	}
+	if r.Profile != nil {
+		fmt.Fprintf(w, "  profile of %s instructions, by function (calls: %s): %s\n",
+			termtext.Thousands(r.Profile.Instructions), termtext.Thousands(r.Profile.Calls), r.Profile.File)
+	}
+	return nil
 }
 
 func rangeOf(r bench.Range) string {

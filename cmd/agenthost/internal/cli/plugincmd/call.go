@@ -298,8 +298,18 @@ func (r *rawCall) checkArguments(p *plugin.Plugin) error {
 	return nil
 }
 
-// load loads the plugin with the limits and grants of the flags.
+// load loads the plugin with the limits and grants of the flags, and says which grants have
+// no effect.
 func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
+	p, err := r.loadQuietly(ctx, rt)
+	if err != nil {
+		return nil, err
+	}
+	r.noteGrants(p.Manifest())
+	return p, nil
+}
+
+func (r *rawCall) loadQuietly(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin, error) {
 	from, err := r.local.plugins.Modules().Read(ctx, rt, r.file, r.local.term.Announce)
 	if err != nil {
 		return nil, err
@@ -310,7 +320,6 @@ func (r *rawCall) load(ctx context.Context, rt *plugin.Runtime) (*plugin.Plugin,
 	if err != nil {
 		return nil, r.limitError(err)
 	}
-	r.noteGrants(p.Manifest())
 	return p, nil
 }
 
