@@ -9,6 +9,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/guestprofile"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/pdk/js"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 )
@@ -19,15 +20,19 @@ func TestProfilesOfGuestsInEveryLanguageAddUpToTheirBills(t *testing.T) {
 	script := read(js.Pack(read(os.ReadFile("../../examples/plugins/js/scores.js"))))
 	for _, c := range []struct {
 		language, export, input string
+		large                   bool // the code that is compiled, which no cache has
 		wasm                    []byte
 		has                     []string // functions
 	}{
-		{"c", "tool", score, read(os.ReadFile("../../examples/plugins/c/scores.wasm")), []string{"ah_export_tool", "score", "agenthost_v1.host_call"}},
-		{"rust", "tool", score, read(os.ReadFile("../../examples/plugins/rust/scores.wasm")), []string{"agenthost_tool", "agenthost::", "agenthost_v1.host_call"}},
-		{"go", "process", `{"processor":"tokenlimiter","config":{"limit":1000},"scope":{},"model":"m","outline":{"count":1,"roles":"u","bytes":[5],"chars":[5],"parts":[1],"tools":[]}}`, tokenlimiter.Wasm, []string{"agenthost_process", "function ", "agenthost_v1.input_read"}},
-		{"js", "tool", score, script, []string{"agenthost_tool", "function ", "agenthost_v1.host_call"}},
+		{"c", "tool", score, false, read(os.ReadFile("../../examples/plugins/c/scores.wasm")), []string{"ah_export_tool", "score", "agenthost_v1.host_call"}},
+		{"rust", "tool", score, false, read(os.ReadFile("../../examples/plugins/rust/scores.wasm")), []string{"agenthost_tool", "agenthost::", "agenthost_v1.host_call"}},
+		{"go", "process", `{"processor":"tokenlimiter","config":{"limit":1000},"scope":{},"model":"m","outline":{"count":1,"roles":"u","bytes":[5],"chars":[5],"parts":[1],"tools":[]}}`, true, tokenlimiter.Wasm, []string{"agenthost_process", "function ", "agenthost_v1.input_read"}},
+		{"js", "tool", score, true, script, []string{"agenthost_tool", "function ", "agenthost_v1.host_call"}},
 	} {
 		t.Run(c.language, func(t *testing.T) {
+			if c.large && longtest.Race && !longtest.Enabled() {
+				t.Skip("needs half a minute to compile under the race detector, and runs without it")
+			}
 			opts := plugin.Options{ProfileCalls: true, Interpreters: [][]byte{js.Engine()}}
 			p := load(t, newRuntime(t, &opts), c.language, c.wasm, &plugin.LoadOptions{Granted: plugin.Permissions{KV: plugin.Write}})
 			profile, bill := guestprofile.New(), int64(0)
