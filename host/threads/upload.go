@@ -72,7 +72,7 @@ func (tn *Tenant) Upload(ctx context.Context, id string, r io.Reader, limit int6
 	}
 	ref := &Ref{Digest: hex.EncodeToString(w.sum.Sum(nil)), Size: int(w.size)}
 	known, err := w.publish(ctx, ref)
-	if err != nil || known {
+	if (err != nil || known) && !errors.Is(err, kv.ErrInDoubt) { // else the header may refer to the chunks
 		err = errors.Join(err, w.discard(context.WithoutCancel(ctx)))
 	}
 	if err != nil {

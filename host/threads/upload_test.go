@@ -150,6 +150,47 @@ func write(t testing.TB, driver kv.Driver, w kv.Write) {
 	}
 }
 
+// An upload of which it is not known whether it was stored is there whole, or not at all.
+func TestAnUploadInDoubtIsWhole(t *testing.T) {
+	content := bytes.Repeat([]byte("x"), threads.ChunkBytes+1)
+	sum := sha256.Sum256(content)
+	digest := hex.EncodeToString(sum[:])
+	whole := func(s *threads.Store) bool {
+		t.Helper()
+		r, _, err := s.For("").OpenUpload(t.Context(), "a", digest)
+		if host.CodeOf(err) == host.NotFound {
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := iotest.TestReader(r, content); err != nil {
+			t.Errorf("the upload is there: %v", err)
+		}
+		return true
+	}
+	stored := 0
+	for at := 1; ; at++ {
+		o := &outage{Driver: testdriver.New(t), err: kv.ErrInDoubt, written: true, for_: 1}
+		s := threads.New(o.Driver, nil)
+		create(t, s, "a")
+		o.at = at
+		_, err := threads.New(o, nil).For("").Upload(t.Context(), "a", bytes.NewReader(content), 0)
+		if whole(s) && err != nil {
+			stored++
+		}
+		if _, err := s.For("").Upload(t.Context(), "a", bytes.NewReader(content), 0); err != nil || !whole(s) {
+			t.Errorf("the upload again after commit %d was in doubt: %v", at, err)
+		}
+		if err == nil {
+			break // it needs fewer commits
+		}
+	}
+	if stored != 1 {
+		t.Errorf("the upload was stored by %d of the commits that were in doubt, want by one", stored)
+	}
+}
+
 // forgetful is a driver that keeps no chunks, so that what is held is the
 // store's doing.
 type forgetful struct{ kv.Driver }
