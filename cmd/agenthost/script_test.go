@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -232,14 +233,24 @@ func cmdModelServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	s := &modelServer{begun: make(chan struct{}, maxAnswers)}
 	if args[0] == "-down" {
-		s.Server = httptest.NewServer(http.NotFoundHandler())
-		s.Close()
+		s.Server = &httptest.Server{URL: "http://" + addressOfNone(ts)}
 	} else {
 		s.Server = httptest.NewServer(s.handler(ts, args[0]))
 		ts.Defer(func() { s.CloseClientConnections(); s.Close() })
 	}
 	servers(ts)[modelServerKey{}] = s
 	ts.Setenv("OPENAI_BASE_URL", s.URL+"/v1")
+}
+
+// addressOfNone returns an address at which nothing listens until the script has ended: the port
+// is that of a connection, so that no other server gets it.
+func addressOfNone(ts *testscript.TestScript) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	conn, err := net.Dial("tcp", l.Addr().String())
+	ts.Check(err)
+	ts.Defer(func() { _, _ = conn.Close(), l.Close() })
+	return conn.LocalAddr().String()
 }
 
 func (s *modelServer) handler(ts *testscript.TestScript, file string) http.Handler {

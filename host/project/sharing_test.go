@@ -1,12 +1,17 @@
 package project_test
 
 import (
+	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -199,9 +204,25 @@ func TestRegistriesThatAreNotTrustedAreNotAsked(t *testing.T) {
 	}
 }
 
+// ownListener listens at an address whose port no other test takes when it is free again: on
+// Linux all of 127.0.0.0/8 is the loopback interface.
+func ownListener(t *testing.T) net.Listener {
+	t.Helper()
+	address := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		address = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	}
+	l, err := net.Listen("tcp", address+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // One project publishes to a registry, another has the plugin and starts without it.
 func TestAProjectPullsFromARegistryAndStartsWithoutIt(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	server := &httptest.Server{Listener: ownListener(t), Config: &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}}
+	server.Start()
 	defer server.Close()
 	addr := strings.TrimPrefix(server.URL, "http://")
 	loopback := share.Registry{Host: addr, PlainHTTP: true, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
