@@ -47,17 +47,23 @@ func (s *jobStore) add(ctx context.Context, partition string, r *record, held bo
 	if err != nil {
 		return 0, err
 	}
-	tx := kv.Tx{Partition: partition, Writes: []kv.Write{kv.Put(jobKey(r.ID), raw)}}
+	place := kv.Put(dueKey(r.Due, r.ID), r.place(r.Serial))
 	if held {
-		tx.Writes = append(tx.Writes, kv.Put(heldKey(r.ID), r.place(s.holder)))
-	} else {
-		tx.Writes = append(tx.Writes, kv.Put(dueKey(r.Due, r.ID), r.place(r.Serial)))
+		place = kv.Put(heldKey(r.ID), r.place(s.holder))
 	}
+	tx := kv.Tx{Partition: partition, Writes: []kv.Write{kv.Put(jobKey(r.ID), raw), place}}
 	if r.Key == "" {
 		revision, err = kv.Apply(ctx, s.driver, tx)
-		return revision, kverror.Wrap(err, "leave a job for %s", quoted(r.Name))
+		err = kverror.Wrap(err, "leave a job for %s", quoted(r.Name))
+	} else {
+		revision, err = s.addOnce(ctx, r, tx)
 	}
-	return s.addOnce(ctx, r, tx)
+	if errors.Is(err, kv.ErrInDoubt) { // a held job that nobody knows of would wait as long as this process lives
+		if e, unread := s.driver.Get(ctx, partition, place.Key); unread == nil {
+			return e.Revision, nil
+		}
+	}
+	return revision, err
 }
 
 // maxKeyAttempts is how often a job with a key is written when other writers use the

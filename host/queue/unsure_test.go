@@ -127,6 +127,35 @@ func TestJobsOfARunWhoseCommitIsInDoubt(t *testing.T) {
 	})
 }
 
+// The commit that leaves a job was made, and its driver does not say so.
+func TestAJobWhoseCommitIsInDoubtIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := &unsure{Driver: testdriver.New(t)}
+		l := &log{}
+		q := start(t, driver, nil, note(l))
+		leave(t, q, jobOf("acme", `"first"`)) // so that there is the tenant
+		synctest.Wait()
+		driver.inDoubt.Store(true)
+		leave(t, q, jobOf("acme", `"at once"`))
+		keyed := jobOf("acme", `"with a key"`)
+		keyed.Key = "k"
+		synctest.Wait()
+		driver.inDoubt.Store(true)
+		leave(t, q, keyed)
+		synctest.Wait()
+		driver.inDoubt.Store(true)
+		over, finish := held(t, q)
+		if driver.inDoubt.Load() {
+			t.Fatal("nothing was committed")
+		}
+		finish()
+		<-over
+		synctest.Wait()
+		l.is(t, "done", `"first"`, `"at once"`, `"with a key"`, `"t1"`)
+		waiting(t, q, "acme", 0)
+	})
+}
+
 // The handler of a job is told when its lease is over, also by a store that does not
 // answer.
 func TestAStoreThatIsSilentStopsHandlers(t *testing.T) {
