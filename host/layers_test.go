@@ -120,6 +120,8 @@ var layers = []layer{
 		"memory is counted by flow; the package knows no engine and no guest"},
 	{"host/plugin/internal/modulecache", []string{"host/fault", "host/plugin/internal/wasmmeter"},
 		"modules and code are kept on disk without an engine: the caller compiles"},
+	{"host/plugin/internal/rawbytes", []string{"host", "host/internal/jsondoc", "host/plugin/internal/abi"},
+		"bytes and the JSON beside them in, either form out: it knows no guest and runs no operation"},
 	{"host/plugin/internal/refusal", []string{"host/fault"},
 		"why a file is not accepted is said in one way, whatever the file is"},
 	{"host/plugin/internal/trapstack", []string{"host/plugin/internal/guesttext"},

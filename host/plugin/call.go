@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/guestprofile"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/rawbytes"
 )
 
 // CallResult is the outcome of a raw call.
@@ -99,15 +100,17 @@ type rawOperations struct {
 	made    operations
 }
 
-func (o *rawOperations) operate(ctx context.Context, op string, req []byte) (out []byte, err error) {
+func (o *rawOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
 	if o.opts.Only != nil && !slices.Contains(o.opts.Only, op) {
 		return nil, host.Errorf(host.PermissionDenied, "the operation %s is not for this call", op)
 	}
 	if o.opts.Operate == nil {
 		return o.own(ctx, op, req)
 	}
-	callmeter.WhileBlocked(ctx, func(ctx context.Context) { out, err = o.opts.Operate(ctx, op, req, o.own) })
-	return out, err
+	return rawbytes.Of(ctx).Plainly(req, func(req []byte) (out []byte, err error) {
+		callmeter.WhileBlocked(ctx, func(ctx context.Context) { out, err = o.opts.Operate(ctx, op, req, o.own) })
+		return out, err
+	})
 }
 
 func (o *rawOperations) own(ctx context.Context, op string, req []byte) ([]byte, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/rawbytes"
 	"github.com/agenthost/agenthost/host/usage"
 )
 
@@ -58,7 +59,7 @@ func (c *call) rest() {
 	}
 }
 
-// The six functions of the ABI. Each checks the range that the guest names
+// The functions of the ABI. Each checks the range that the guest names
 // before it copies, and stops a guest that names one outside its memory.
 
 // input_read(ptr, offset, len) -> copied
@@ -107,26 +108,48 @@ func outputReset(c *call, _ api.Memory, _ []uint64) { c.output = c.output[:0] }
 
 // host_call(op_ptr, op_len, req_ptr, req_len) -> status<<32 | length
 func hostCall(c *call, mem api.Memory, stack []uint64) {
-	op, ok := mem.Read(uint32(stack[0]), uint32(stack[1]))
-	if !ok {
-		c.broken("host_call", uint32(stack[0]), uint32(stack[1]))
-	}
+	op, req := c.operationName(mem, "host_call", stack), c.memoryRange(mem, "host_call", stack[2], stack[3])
+	response, err := c.Operate(op, req)
+	stack[0] = c.respond(response, nil, err)
+}
+
+// host_call_bytes(op_ptr, op_len, req_ptr, req_len, data_ptr, data_len) -> status<<32 | length
+func hostCallBytes(c *call, mem api.Memory, stack []uint64) {
+	const name = "host_call_bytes"
+	op, req := c.operationName(mem, name, stack), c.memoryRange(mem, name, stack[2], stack[3])
+	data := c.memoryRange(mem, name, stack[4], stack[5]) // the guest's memory, which the payload copies when it begins
+	payload := rawbytes.New(op, data)
+	response, err := c.operateWith(op, req, payload)
+	stack[0] = c.respond(response, payload.Response(), err)
+}
+
+// operationName reads the name of an operation, whose range stands first.
+func (c *call) operationName(mem api.Memory, fn string, stack []uint64) string {
+	op := c.memoryRange(mem, fn, stack[0], stack[1])
 	if len(op) > maxOperationName {
-		c.meter.Stop(host.Errorf(host.Internal, "%s: host_call names an operation in %d bytes, more than %d",
-			c.meter.Subject(), len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
+		c.meter.Stop(host.Errorf(host.Internal, "%s: %s names an operation in %d bytes, more than %d",
+			c.meter.Subject(), fn, len(op), maxOperationName).WithHint("the plugin is broken; see pdk/ABI.md"))
 	}
-	req, ok := mem.Read(uint32(stack[2]), uint32(stack[3]))
+	return string(op)
+}
+
+// memoryRange returns a range of the guest's memory that a function is given.
+func (c *call) memoryRange(mem api.Memory, fn string, ptr, n uint64) []byte {
+	b, ok := mem.Read(uint32(ptr), uint32(n))
 	if !ok {
-		c.broken("host_call", uint32(stack[2]), uint32(stack[3]))
+		c.broken(fn, uint32(ptr), uint32(n))
 	}
+	return b
+}
+
+// respond keeps the response of an operation, or its error, for host_read.
+func (c *call) respond(response, beside []byte, err error) uint64 {
 	status := uint64(0)
-	response, err := c.Operate(string(op), req)
 	if err != nil {
-		status = 1
-		response = abi.ErrorObject(err)
+		status, response, beside = 1, abi.ErrorObject(err), nil
 	}
-	c.response = append(c.response[:0], response...)
-	stack[0] = status<<32 | uint64(len(response))
+	c.response = append(append(c.response[:0], response...), beside...)
+	return status<<32 | uint64(len(response))
 }
 
 // log(level, ptr, len)
@@ -197,7 +220,10 @@ func logLevel(level int) slog.Level {
 }
 
 // Operate runs a host operation for the guest.
-func (c *call) Operate(op string, req []byte) ([]byte, error) {
+func (c *call) Operate(op string, req []byte) ([]byte, error) { return c.operateWith(op, req, nil) }
+
+// operateWith runs an operation with the bytes that stand beside its JSON; nil: they are in it.
+func (c *call) operateWith(op string, req []byte, payload *rawbytes.Payload) ([]byte, error) {
 	if c.calls++; c.calls > c.limits.HostCalls {
 		c.meter.Stop(host.Errorf(host.ResourceExhausted, "%s made more than the limit HostCalls of %d",
 			c.meter.Subject(), c.limits.HostCalls))
@@ -205,15 +231,16 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 	if err := c.payer.Charge(usage.HostCalls, 1, time.Now()); err != nil {
 		c.meter.Stop(c.meter.BudgetStop(err))
 	}
-	price, err := c.binding.plugin.runtime.operationPrice(op, len(req))
+	size := len(req) + payload.Size()
+	price, err := c.binding.plugin.runtime.operationPrice(op, size)
 	if err != nil {
 		return nil, err
 	}
 	values := jsondoc.CountSigns(req)
-	c.meter.Charge(price + requestPrice(req, values))
+	c.meter.Charge(price + requestPrice(size, values))
 	c.meter.Check()
-	if len(req) > c.limits.ResponseBytes {
-		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(req), c.limits.ResponseBytes)
+	if size > c.limits.ResponseBytes {
+		return nil, host.Errorf(host.ResourceExhausted, "request of %s is %d bytes, more than the limit ResponseBytes of %d", op, size, c.limits.ResponseBytes)
 	}
 	if err := checkSigns(op, values); err != nil {
 		return nil, err
@@ -221,9 +248,10 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 	if c.ops == nil {
 		return nil, host.Errorf(host.FailedPrecondition, "%s has nothing to call %q on", c.meter.Export(), op)
 	}
-	response, err := c.perform(op, bytes.Clone(req))
-	if err == nil && len(response) > c.limits.ResponseBytes {
-		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, len(response), c.limits.ResponseBytes)
+	response, err := c.perform(op, bytes.Clone(req), payload)
+	size = len(response) + len(payload.Response())
+	if err == nil && size > c.limits.ResponseBytes {
+		err = host.Errorf(host.ResourceExhausted, "response of %s is %d bytes, more than the limit ResponseBytes of %d", op, size, c.limits.ResponseBytes)
 	}
 	if err != nil {
 		if fault.Masked(err) {
@@ -231,7 +259,7 @@ func (c *call) Operate(op string, req []byte) ([]byte, error) {
 		}
 		return nil, err
 	}
-	c.meter.Charge(int64(len(response)) / callmeter.BytesPerInstruction)
+	c.meter.Charge(int64(size) / callmeter.BytesPerInstruction)
 	return response, nil
 }
 
@@ -254,9 +282,14 @@ func (c *call) Answer(op string, req []byte) []byte {
 // blocking sections, and its time counts like instructions that take as long: a short
 // request may ask for much work. req is not the guest's memory, which is gone once the
 // instance is closed.
-func (c *call) perform(op string, req []byte) ([]byte, error) {
+func (c *call) perform(op string, req []byte, payload *rawbytes.Payload) ([]byte, error) {
 	o, cancel := c.meter.BeginOperation()
 	defer cancel()
+	beside, err := payload.Begin(o.Context)
+	if err != nil {
+		return nil, err
+	}
+	o.Context = beside
 	defer c.hidePanic(o, op)
 	response, err := c.ops.operate(o, op, req)
 	if errors.Is(err, nested.ErrInterrupted) { // the call starts again when there is an answer

@@ -20,7 +20,7 @@ const (
 )
 
 // linkImports instantiates the modules that guests import: the meter, WASI preview 1, and
-// the six functions of the ABI.
+// the functions of the ABI.
 func linkImports(ctx context.Context, wasm wazero.Runtime, wasiListeners experimental.FunctionListenerFactory) error {
 	meter := wasm.NewHostModuleBuilder(wasmmeter.ImportModule)
 	meter.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
@@ -43,6 +43,7 @@ func linkImports(ctx context.Context, wasm wazero.Runtime, wasiListeners experim
 		{"output_write", []api.ValueType{i32, i32}, nil, outputWrite},
 		{"output_reset", nil, nil, outputReset},
 		{"host_call", []api.ValueType{i32, i32, i32, i32}, []api.ValueType{i64}, hostCall},
+		{"host_call_bytes", []api.ValueType{i32, i32, i32, i32, i32, i32}, []api.ValueType{i64}, hostCallBytes},
 		{"host_read", []api.ValueType{i32, i32, i32}, []api.ValueType{i32}, hostRead},
 		{"log", []api.ValueType{i32, i32, i32}, nil, guestLog},
 	} {

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/rawbytes"
 )
 
 // The bounds of artifacts in pieces. The run's limit ArtifactBytes bounds a
@@ -73,15 +73,18 @@ type upload struct {
 	data            []byte
 }
 
-func (a *artifacts) write(req []byte) ([]byte, error) {
+func (a *artifacts) write(ctx context.Context, req []byte) ([]byte, error) {
 	var in struct {
 		Name      string
 		MediaType string `json:"media_type"`
-		Data      []byte
+		Data      rawbytes.Field
 		Upload    string
 		Last      bool
 	}
 	if err := readRequest("artifact.write", req, &in); err != nil {
+		return nil, err
+	}
+	if err := rawbytes.Of(ctx).Take("artifact.write", &in.Data); err != nil {
 		return nil, err
 	}
 	if in.Name == "" || len(in.Name) > maxArtifactName || len(in.MediaType) > maxMediaType {
@@ -91,12 +94,12 @@ func (a *artifacts) write(req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Data) > maxArtifactBytes-a.held {
+	if len(in.Data.Bytes) > maxArtifactBytes-a.held {
 		a.end(id)
 		return nil, host.Errorf(host.ResourceExhausted, "what the call sends of artifacts is more than %d bytes", maxArtifactBytes)
 	}
-	u.data = append(u.data, in.Data...)
-	a.held += len(in.Data)
+	u.data = append(u.data, in.Data.Bytes...)
+	a.held += len(in.Data.Bytes)
 	if !in.Last {
 		out := abi.NewObject(64)
 		out.Text("upload", id)
@@ -166,8 +169,9 @@ func (a *artifacts) read(ctx context.Context, req []byte, limit int) ([]byte, er
 	size := int64(len(found.data))
 	from := min(in.Offset, size)
 	piece := found.data[from:min(size, from+min(length, int64(limit/2)))]
-	out := abi.NewObject(abi.EnvelopeSize + base64.StdEncoding.EncodedLen(len(piece)))
-	out.Bytes("data", piece)
+	payload := rawbytes.Of(ctx)
+	out := abi.NewObject(abi.EnvelopeSize + payload.Room(len(piece)))
+	payload.Write(out, "data", piece)
 	out.Int("size", size)
 	out.Text("digest", found.digest)
 	out.Text("media_type", found.mediaType)

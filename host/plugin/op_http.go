@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/rawbytes"
 	"github.com/agenthost/agenthost/host/usage"
 )
 
@@ -33,12 +34,12 @@ func (r *rights) httpPolicy() (*egress.Policy, error) {
 // fetchRequest is that of http.fetch.
 type (
 	fetchRequest struct {
-		Method    string        `json:"method"`
-		URL       string        `json:"url"`
-		Headers   []fetchHeader `json:"headers,omitempty"`
-		Body      []byte        `json:"body,omitempty"`
-		TimeoutMS int64         `json:"timeout_ms,omitempty"`
-		Redirects int           `json:"redirects,omitempty"`
+		Method    string         `json:"method"`
+		URL       string         `json:"url"`
+		Headers   []fetchHeader  `json:"headers,omitempty"`
+		Body      rawbytes.Field `json:"body"`
+		TimeoutMS int64          `json:"timeout_ms,omitempty"`
+		Redirects int            `json:"redirects,omitempty"`
 	}
 	fetchHeader struct {
 		Name   string `json:"name"`
@@ -69,6 +70,10 @@ func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	payload := rawbytes.Of(ctx)
+	if err := payload.Take("http.fetch", &in.Body); err != nil {
+		return nil, err
+	}
 	out, err := b.outgoing(in)
 	if err != nil {
 		return nil, err
@@ -86,7 +91,7 @@ func (b *binding) fetch(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, b.fetchError(err)
 	}
 	b.noteFetch(out, resp, payer)
-	return writeFetched(in, resp), nil
+	return writeFetched(in, resp, payload), nil
 }
 
 // outgoing is the request as the client takes it.
@@ -97,7 +102,7 @@ func (b *binding) outgoing(in *fetchRequest) (*egress.Request, error) {
 		return nil, err
 	}
 	out := &egress.Request{
-		Tenant: b.account.id, Plugin: b.plugin.id, Policy: policy, Method: in.Method, URL: in.URL, Body: in.Body,
+		Tenant: b.account.id, Plugin: b.plugin.id, Policy: policy, Method: in.Method, URL: in.URL, Body: in.Body.Bytes,
 		Limits: egress.Limits{
 			Timeout: min(time.Duration(in.TimeoutMS)*time.Millisecond, r.limits.Timeout), RequestBytes: r.limits.ResponseBytes,
 			ResponseBytes: max(r.limits.ResponseBytes/2, 1), // as JSON it is more
@@ -147,8 +152,8 @@ func (b *binding) fetchError(err error) error {
 	return err
 }
 
-func writeFetched(in *fetchRequest, resp *egress.Response) []byte {
-	out := abi.NewObject(abi.EnvelopeSize + len(resp.Body)*4/3)
+func writeFetched(in *fetchRequest, resp *egress.Response, payload *rawbytes.Payload) []byte {
+	out := abi.NewObject(abi.EnvelopeSize + payload.Room(len(resp.Body)))
 	out.Int("status", int64(resp.Status))
 	out.Key("headers")
 	out.B = append(out.B, '[')
@@ -162,7 +167,7 @@ func writeFetched(in *fetchRequest, resp *egress.Response) []byte {
 		out.B = append(out.B, '}')
 	}
 	out.B = append(out.B, ']')
-	out.Bytes("body", resp.Body)
+	payload.Write(out, "body", resp.Body)
 	if in.Redirects > 0 {
 		out.Text("url", resp.URL)
 	}

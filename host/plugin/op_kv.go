@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
+	"github.com/agenthost/agenthost/host/plugin/internal/rawbytes"
 )
 
 // The bounds of plugins' items; the quota is a limit.
@@ -62,8 +63,9 @@ func (b *binding) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, b.storeError("kv.get", err)
 	}
-	out := abi.NewObject(len(it.Value)*4/3 + abi.EnvelopeSize)
-	out.Bytes("value", it.Value)
+	payload := rawbytes.Of(ctx)
+	out := abi.NewObject(payload.Room(len(it.Value)) + abi.EnvelopeSize)
+	payload.Write(out, "value", it.Value)
 	out.Int("revision", it.Revision)
 	return out.End(), nil
 }
@@ -74,11 +76,14 @@ func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var in struct {
 		Key      string
-		Value    *[]byte
+		Value    *rawbytes.Field
 		Revision *int64
 		TTL      int64 `json:"ttl_ms"`
 	}
 	if err := readRequest("kv.put", req, &in); err != nil {
+		return nil, err
+	}
+	if err := rawbytes.Of(ctx).Take("kv.put", in.Value); err != nil {
 		return nil, err
 	}
 	if err := checkKVKey("kv.put", in.Key); err != nil {
@@ -87,8 +92,8 @@ func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	switch {
 	case in.Value == nil:
 		return nil, host.Errorf(host.InvalidArgument, "request of kv.put: it has no value")
-	case len(*in.Value) > maxKVValueBytes:
-		return nil, host.Errorf(host.ResourceExhausted, "request of kv.put: the value is %d bytes, more than %d", len(*in.Value), maxKVValueBytes).
+	case len(in.Value.Bytes) > maxKVValueBytes:
+		return nil, host.Errorf(host.ResourceExhausted, "request of kv.put: the value is %d bytes, more than %d", len(in.Value.Bytes), maxKVValueBytes).
 			WithHint("keep it in pieces")
 	case in.TTL < 0 || in.TTL > maxKVLife.Milliseconds():
 		return nil, host.Errorf(host.InvalidArgument, "request of kv.put: ttl_ms is %d", in.TTL)
@@ -99,7 +104,7 @@ func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var revision int64
 	var err error
-	callmeter.WhileBlocked(ctx, func(ctx context.Context) { revision, err = b.store().Put(ctx, b.owner(), in.Key, *in.Value, opts) })
+	callmeter.WhileBlocked(ctx, func(ctx context.Context) { revision, err = b.store().Put(ctx, b.owner(), in.Key, in.Value.Bytes, opts) })
 	if err != nil {
 		return nil, b.storeError("kv.put", err)
 	}
@@ -159,10 +164,10 @@ func (b *binding) kvList(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, b.storeError("kv.list", err)
 	}
-	return kvPage(items, more, in.Values), nil
+	return kvPage(items, more, in.Values, rawbytes.Of(ctx)), nil
 }
 
-func kvPage(items []Item, more, values bool) []byte {
+func kvPage(items []Item, more, values bool, payload *rawbytes.Payload) []byte {
 	out := abi.NewObject(abi.EnvelopeSize)
 	out.Key("entries")
 	out.B = append(out.B, '[')
@@ -174,7 +179,7 @@ func kvPage(items []Item, more, values bool) []byte {
 		out.Text("key", it.Key)
 		out.Int("revision", it.Revision)
 		if values {
-			out.Bytes("value", it.Value)
+			payload.Write(out, "value", it.Value)
 		}
 		out.B = append(out.B, '}')
 	}

@@ -175,7 +175,7 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 	case "emit":
 		return o.emit(ctx, req)
 	case "artifact.write":
-		return o.artifacts.write(req)
+		return o.artifacts.write(ctx, req)
 	case "step.begin":
 		return o.beginStep(ctx, req)
 	case "step.end":

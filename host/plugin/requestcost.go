@@ -19,8 +19,8 @@ const (
 )
 
 // requestPrice is what reading a request costs beside the operation itself.
-func requestPrice(req []byte, signs int) int64 {
-	return int64(len(req))/callmeter.BytesPerInstruction + int64(min(signs, maxRequestSigns))*valuePrice
+func requestPrice(size, signs int) int64 {
+	return int64(size)/callmeter.BytesPerInstruction + int64(min(signs, maxRequestSigns))*valuePrice
 }
 
 func checkSigns(op string, n int) error {

@@ -194,7 +194,7 @@ func (m Module) toolchainOfEnv(g *importGroup, has func(...string) bool) *toolch
 }
 
 // nativeFunctions are the functions of our own ABI.
-var nativeFunctions = []string{"input_read", "output_write", "output_reset", "host_call", "host_read", "log"}
+var nativeFunctions = []string{"input_read", "output_write", "output_reset", "host_call", "host_call_bytes", "host_read", "log"}
 
 // fromAssemblyScript reports whether its compiler imports such a function by itself.
 func (m Module) fromAssemblyScript(i wasmmeter.Import) bool {
