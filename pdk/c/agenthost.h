@@ -169,6 +169,7 @@ typedef struct {
 AH_IMPORT("input_read") uint32_t ah_import_input_read(void *, uint32_t, uint32_t);
 AH_IMPORT("output_write") void ah_import_output_write(const void *, uint32_t);
 AH_IMPORT("host_call") uint64_t ah_import_host_call(const void *, uint32_t, const void *, uint32_t);
+AH_IMPORT("host_call_bytes") uint64_t ah_import_host_call_bytes(const void *, uint32_t, const void *, uint32_t, const void *, uint32_t);
 AH_IMPORT("host_read") uint32_t ah_import_host_read(void *, uint32_t, uint32_t);
 AH_IMPORT("log") void ah_import_log(uint32_t, const void *, uint32_t);
 
@@ -1088,13 +1089,17 @@ AH_FN ah_text ah_bytes(ah_call *c, ah_json v) {
 
 /* ---- What the host does for a plugin; pdk/ABI.md, section 15 ---- */
 
-/* Runs a host operation and returns its response; absent if it fails. */
-AH_FN ah_json ah_host(ah_call *c, const char *operation, ah_json request) {
-  if (ah_failed(c)) return (ah_json){0};
-  uint64_t r = ah_import_host_call(operation, ah_length(operation), request.at, request.size);
-  uint32_t size = (uint32_t)r;
+/* Reads size bytes of the last response, from an offset. */
+AH_FN char *ah_read_response(ah_call *c, uint32_t offset, uint32_t size) {
   char *at = (char *)ah_alloc(c, size + 1);
-  for (uint32_t n = 0, got; n < size && (got = ah_import_host_read(at + n, n, size - n)) > 0;) n += got;
+  for (uint32_t n = 0, got; n < size && (got = ah_import_host_read(at + n, offset + n, size - n)) > 0;) n += got;
+  return at;
+}
+
+/* Reads the response that the host announces; absent if it is an error. */
+AH_FN ah_json ah_read_answer(ah_call *c, const char *operation, uint64_t r) {
+  uint32_t size = (uint32_t)r;
+  char *at = ah_read_response(c, 0, size);
   ah_json response = {at, size};
   if (!ah_valid((ah_text){at, size})) {
     ah_fail(c, AH_INTERNAL, "the host answers %s with what is no JSON", operation);
@@ -1110,6 +1115,26 @@ AH_FN ah_json ah_host(ah_call *c, const char *operation, ah_json request) {
   return (ah_json){0};
 }
 
+/* Runs a host operation and returns its response; absent if it fails. */
+AH_FN ah_json ah_host(ah_call *c, const char *operation, ah_json request) {
+  if (ah_failed(c)) return (ah_json){0};
+  return ah_read_answer(c, operation, ah_import_host_call(operation, ah_length(operation), request.at, request.size));
+}
+
+/* Runs a host operation with bytes beside its JSON, without base64: where the request has
+ * bytes it has the number of those in data. field is where the response has a number of bytes,
+ * which go to beside; none if it is 0. This and the other functions whose names end in _bytes
+ * import host_call_bytes: a host that lacks it refuses the plugin. */
+AH_FN ah_json ah_host_bytes(ah_call *c, const char *operation, ah_json request, ah_text data, const char *field, ah_text *beside) {
+  if (ah_failed(c)) return (ah_json){0};
+  uint64_t r = ah_import_host_call_bytes(operation, ah_length(operation), request.at, request.size, data.at, data.size);
+  ah_json response = ah_read_answer(c, operation, r);
+  if (!response.at || !field) return response;
+  uint32_t size = (uint32_t)ah_get_int(c, response, field);
+  *beside = (ah_text){ah_read_response(c, (uint32_t)r, size), size};
+  return response;
+}
+
 /* Keys and values of the plugin and the calling tenant. An absent key is AH_NOT_FOUND. */
 AH_FN ah_text ah_kv_get(ah_call *c, ah_text key, int64_t *revision) {
   ah_json r = ah_host(c, "kv.get", ah_make(c, "{\"key\":%t}", key));
@@ -1118,16 +1143,31 @@ AH_FN ah_text ah_kv_get(ah_call *c, ah_text key, int64_t *revision) {
   return ah_bytes(c, ah_get(r, "value"));
 }
 
-/* With a revision the key must be at it, 0: absent; -1: whatever there is. ttl_ms 0: for
- * ever. Returns the new revision. */
-AH_FN int64_t ah_kv_put(ah_call *c, ah_text key, ah_text value, int64_t revision, int64_t ttl_ms) {
+AH_FN ah_json ah_kv_item(ah_call *c, ah_json made, int64_t revision, int64_t ttl_ms) {
   ah_buffer b = {0};
-  ah_json made = ah_make(c, "{\"key\":%t,\"value\":%j", key, ah_base64(c, value));
   ah_add(c, &b, made.at, made.size);
   if (revision >= 0) ah_add_c(c, &b, ",\"revision\":"), ah_add_int(c, &b, revision);
   if (ttl_ms > 0) ah_add_c(c, &b, ",\"ttl_ms\":"), ah_add_int(c, &b, ttl_ms);
   ah_add(c, &b, "}", 1);
-  ah_json r = ah_host(c, "kv.put", (ah_json){b.at, b.size});
+  return (ah_json){b.at, b.size};
+}
+
+/* With a revision the key must be at it, 0: absent; -1: whatever there is. ttl_ms 0: for
+ * ever. Returns the new revision. */
+AH_FN int64_t ah_kv_put(ah_call *c, ah_text key, ah_text value, int64_t revision, int64_t ttl_ms) {
+  ah_json r = ah_host(c, "kv.put", ah_kv_item(c, ah_make(c, "{\"key\":%t,\"value\":%j", key, ah_base64(c, value)), revision, ttl_ms));
+  return r.at ? ah_get_int(c, r, "revision") : 0;
+}
+
+AH_FN ah_text ah_kv_get_bytes(ah_call *c, ah_text key, int64_t *revision) {
+  ah_text value = {0};
+  ah_json r = ah_host_bytes(c, "kv.get", ah_make(c, "{\"key\":%t}", key), (ah_text){0}, "value", &value);
+  if (r.at && revision) *revision = ah_get_int(c, r, "revision");
+  return value;
+}
+
+AH_FN int64_t ah_kv_put_bytes(ah_call *c, ah_text key, ah_text value, int64_t revision, int64_t ttl_ms) {
+  ah_json r = ah_host_bytes(c, "kv.put", ah_kv_item(c, ah_make(c, "{\"key\":%t,\"value\":%l", key, (int64_t)value.size), revision, ttl_ms), value, 0, 0);
   return r.at ? ah_get_int(c, r, "revision") : 0;
 }
 
@@ -1154,6 +1194,18 @@ AH_FN ah_response ah_fetch(ah_call *c, ah_json request) {
   return (ah_response){ah_get_int(c, r, "status"), ah_bytes(c, ah_get(r, "body")), ah_get(r, "headers")};
 }
 
+/* The same with a body that is not in the request. */
+AH_FN ah_response ah_fetch_bytes(ah_call *c, ah_json request, ah_text body) {
+  ah_buffer b = {0};
+  ah_response out = {0};
+  ah_add_c(c, &b, "{\"body\":"), ah_add_int(c, &b, body.size), ah_add(c, &b, ",", 1);
+  ah_add(c, &b, request.at + 1, request.size - 1); /* behind its brace */
+  ah_json r = ah_host_bytes(c, "http.fetch", (ah_json){b.at, b.size}, body, "body", &out.body);
+  if (!r.at) return (ah_response){0};
+  out.status = ah_get_int(c, r, "status"), out.headers = ah_get(r, "headers");
+  return out;
+}
+
 /* Returns the JSON of a response's body; fails the call if it is none. */
 AH_FN ah_json ah_parse(ah_call *c, ah_text text) {
   if (ah_failed(c)) return (ah_json){0};
@@ -1170,7 +1222,7 @@ AH_FN void ah_emit(ah_call *c, const char *kind, ah_json data) { ah_host(c, "emi
 AH_FN void ah_progress(ah_call *c, ah_text message) { ah_emit(c, "progress", ah_make(c, "{\"message\":%t}", message)); }
 
 /* How much of an artifact one operation carries. */
-enum { AH_PIECE = 192 << 10 };
+enum { AH_PIECE = 192 << 10, AH_BYTES_PIECE = 512 << 10 };
 
 /* Makes an artifact of the session, in pieces, and returns its digest; absent if it fails. */
 AH_FN ah_text ah_artifact_write(ah_call *c, ah_text name, const char *media_type, ah_text data) {
@@ -1182,6 +1234,21 @@ AH_FN ah_text ah_artifact_write(ah_call *c, ah_text name, const char *media_type
     ah_json r = ah_host(c, "artifact.write", upload.at
       ? ah_make(c, AH_JSON({"name": %t, "media_type": %s, "data": %j, "upload": %t, "last": %b}), name, media_type, piece, upload, last)
       : ah_make(c, AH_JSON({"name": %t, "media_type": %s, "data": %j, "last": %b}), name, media_type, piece, last));
+    if (!r.at) return (ah_text){0};
+    if (last) return ah_get_text(c, r, "digest");
+    upload = ah_get_text(c, r, "upload");
+    data = (ah_text){data.at + n, data.size - n};
+  }
+}
+
+AH_FN ah_text ah_artifact_write_bytes(ah_call *c, ah_text name, const char *media_type, ah_text data) {
+  ah_text upload = {0};
+  for (;;) {
+    uint32_t n = data.size < AH_BYTES_PIECE ? data.size : AH_BYTES_PIECE;
+    bool last = n == data.size;
+    ah_json r = ah_host_bytes(c, "artifact.write", upload.at
+      ? ah_make(c, AH_JSON({"name": %t, "media_type": %s, "data": %l, "upload": %t, "last": %b}), name, media_type, (int64_t)n, upload, last)
+      : ah_make(c, AH_JSON({"name": %t, "media_type": %s, "data": %l, "last": %b}), name, media_type, (int64_t)n, last), (ah_text){data.at, n}, 0, 0);
     if (!r.at) return (ah_text){0};
     if (last) return ah_get_text(c, r, "digest");
     upload = ah_get_text(c, r, "upload");
@@ -1205,6 +1272,25 @@ AH_FN ah_file ah_artifact_read(ah_call *c, ah_text name) {
     ah_add(c, &data, piece.at, piece.size);
   }
   return ah_failed(c) ? (ah_file){0} : (ah_file){{data.at, data.size}, ah_get_text(c, r, "media_type")};
+}
+
+AH_FN ah_file ah_artifact_read_bytes(ah_call *c, ah_text name) {
+  ah_text data = {0}, piece = {0};
+  ah_json r = ah_host_bytes(c, "artifact.read", ah_make(c, AH_JSON({"name": %t, "length": %l}), name, (int64_t)AH_BYTES_PIECE), data, "data", &data);
+  if (!r.at) return (ah_file){0};
+  int64_t size = ah_get_int(c, r, "size");
+  if (data.size < size) { /* the rest follows it */
+    ah_text digest = ah_get_text(c, r, "digest");
+    ah_buffer all = {0};
+    ah_add(c, &all, data.at, data.size);
+    while (!ah_failed(c) && all.size < size) {
+      ah_host_bytes(c, "artifact.read", ah_make(c, AH_JSON({"digest": %t, "offset": %l, "length": %l}), digest, (int64_t)all.size, (int64_t)AH_BYTES_PIECE), (ah_text){0}, "data", &piece);
+      if (piece.size == 0) ah_fail(c, AH_DATA_LOSS, "artifact %t ends early", name);
+      ah_add(c, &all, piece.at, piece.size);
+    }
+    data = (ah_text){all.at, all.size};
+  }
+  return ah_failed(c) ? (ah_file){0} : (ah_file){data, ah_get_text(c, r, "media_type")};
 }
 
 /* Returns messages of the view that an outline describes, as an array. */

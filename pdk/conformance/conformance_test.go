@@ -9,6 +9,10 @@
 //	tool "integer"       content is {"argument": n}, its argument "argument" as an integer of 64 bits
 //	tool "host"          asks the host for what host_test.go lists, and says what it has read;
 //	                     with the argument "fails", it fails with the last error
+//	tool "bytes"         asks the host for what bytes_test.go lists, without base64, and says what it
+//	                     has read; with the argument "fails", it fails with the last error
+//	tool "carry"         writes an artifact of "size" bytes, reads it, and says how many came back
+//	                     and how many of them are right; with "bytes", without base64
 //	tool "log"           writes the line that log_test.go lists to the log
 //	tool "answer"        its arguments are a result, which it returns
 //	tool "fail"          its arguments are an error object, which it fails with
@@ -43,23 +47,23 @@ import (
 
 // guests are those of the kits, by their language. Those that other compilers than Go's have
 // built are in the repository; guests_test.go builds them again.
-var guests = map[string]func(t *testing.T) []byte{
-	"javascript": func(t *testing.T) []byte {
+var guests = map[string]func(t testing.TB) []byte{
+	"javascript": func(t testing.TB) []byte {
 		wasm, err := js.Pack(file(t, "js", "conformance.js"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return wasm
 	},
-	"c":              func(t *testing.T) []byte { return file(t, "c", "conformance.wasm") },
-	"assemblyscript": func(t *testing.T) []byte { return file(t, "assemblyscript", "conformance.wasm") },
-	"rust":           func(t *testing.T) []byte { return file(t, "rust", "conformance.wasm") },
-	"zig":            func(t *testing.T) []byte { return file(t, "zig", "conformance.wasm") },
-	"go":             func(t *testing.T) []byte { return testcode.Build(t, "../go/pdk/testdata/conformance") },
+	"c":              func(t testing.TB) []byte { return file(t, "c", "conformance.wasm") },
+	"assemblyscript": func(t testing.TB) []byte { return file(t, "assemblyscript", "conformance.wasm") },
+	"rust":           func(t testing.TB) []byte { return file(t, "rust", "conformance.wasm") },
+	"zig":            func(t testing.TB) []byte { return file(t, "zig", "conformance.wasm") },
+	"go":             func(t testing.TB) []byte { return testcode.Build(t, "../go/pdk/testdata/conformance") },
 }
 
 // file returns a file of a kit's testdata.
-func file(t *testing.T, kit, name string) []byte {
+func file(t testing.TB, kit, name string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", kit, "testdata", name))
 	if err != nil {
@@ -179,7 +183,7 @@ func putVectors(t *testing.T, language string, p *plugin.Plugin) {
 	}
 }
 
-func load(t *testing.T, wasm []byte) *plugin.Plugin {
+func load(t testing.TB, wasm []byte) *plugin.Plugin {
 	t.Helper()
 	runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()},
 		Limits: plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute}}) // a busy machine does not run a call for seconds

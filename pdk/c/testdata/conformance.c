@@ -119,6 +119,35 @@ static void host(ah_call *c) {
             absent, value, n, r.status, ah_get(body, "ok"), left, others, caught && revision == 1 ? AH_CONFLICT : "");
 }
 
+static void pass_bytes(ah_call *c) {
+  ah_text key = ah_c("k"), name = ah_c("plan");
+  ah_kv_put_bytes(c, key, (ah_text){"a\0\xc3\xa9", 4}, 0, 0);
+  int64_t revision = 0;
+  ah_text value = ah_kv_get_bytes(c, key, &revision);
+  ah_text digest = ah_artifact_write_bytes(c, name, "application/x-plan", (ah_text){"\0\1\2", 3});
+  ah_file plan = ah_artifact_read_bytes(c, name);
+  ah_response r = ah_fetch_bytes(c, ah_make(c, AH_JSON({
+    "method": "POST", "url": %s, "headers": [{"name": "Authorization", "prefix": "Bearer ", "secret": "KEY"}]}),
+    "https://example.com/x"), ah_c("{\"a\":1}"));
+  ah_kv_get_bytes(c, ah_c("none"), NULL);
+  if (ah_get_bool_or(c, c->arguments, "fails", false)) return;
+  bool caught = ah_caught(c, AH_NOT_FOUND);
+  ah_return(c, AH_JSON({"text": %t, "revision": %l, "digest": %t, "plan": %t, "type": %t, "status": %l, "body": %t, "code": %s}),
+            value, revision, digest, plan.data, plan.media_type, r.status, r.body, caught ? AH_NOT_FOUND : "");
+}
+
+static void carry(ah_call *c) {
+  uint32_t size = (uint32_t)ah_get_int(c, c->arguments, "size"), right = 0;
+  bool bytes = ah_get_bool_or(c, c->arguments, "bytes", false);
+  char *data = ah_alloc(c, size);
+  for (uint32_t i = 0; i < size; i++) data[i] = (char)i;
+  ah_text name = ah_c("load"), all = {data, size};
+  if (bytes) ah_artifact_write_bytes(c, name, "", all); else ah_artifact_write(c, name, "", all);
+  ah_file file = bytes ? ah_artifact_read_bytes(c, name) : ah_artifact_read(c, name);
+  for (uint32_t i = 0; i < file.data.size; i++) right += file.data.at[i] == (char)i;
+  ah_return(c, AH_JSON({"right": %l, "size": %l}), (int64_t)right, (int64_t)file.data.size);
+}
+
 static void write_log(ah_call *c) {
   ah_log_with(c, AH_WARN, "late", AH_JSON({"order": %d, "who": %s, "note": %s, "empty": %s, "eq": %s, "path": %s, "paid": %b, "days": %f}),
               1042, "Ann", "say \"hi\"", "", "a=b", "a\\b", true, 2.5);
@@ -226,6 +255,8 @@ AH_PLUGIN(
     {.name = "vector", .description = "Answers with its call.", .parameters = ANY, .run = vector_tool},
     {.name = "integer", .description = "Answers with its argument.", .parameters = ANY, .run = integer},
     {.name = "host", .description = "Asks the host for things.", .parameters = ANY, .run = host},
+    {.name = "bytes", .description = "Passes bytes to the host and gets them.", .parameters = ANY, .run = pass_bytes},
+    {.name = "carry", .description = "Writes an artifact and reads it.", .parameters = ANY, .run = carry},
     {.name = "log", .description = "Writes to the log.", .parameters = ANY, .run = write_log},
     {.name = "answer", .description = "Answers with its arguments, as a result.", .parameters = ANY, .run = answer},
     {.name = "fail", .description = "Fails with its arguments.", .parameters = ANY, .run = fail},

@@ -41,17 +41,27 @@ func (r *HTTPResponse) Header(name string) string {
 func Fetch(req HTTPRequest) (*HTTPResponse, error) {
 	var w Writer
 	w.BeginObject()
+	req.append(&w)
+	if len(req.Body) > 0 {
+		w.key("body").Bytes(req.Body)
+	}
+	response, err := HostCall("http.fetch", borrowed(w.EndObject()))
+	if err != nil {
+		return nil, err
+	}
+	return httpResponse(response)
+}
+
+// append writes the members of a request but its body.
+func (req *HTTPRequest) append(w *Writer) {
 	w.member("method", req.Method)
 	w.key("url").Str(req.URL)
 	if len(req.Headers) > 0 {
 		w.key("headers").BeginArray()
 		for _, h := range req.Headers {
-			h.append(&w)
+			h.append(w)
 		}
 		w.EndArray()
-	}
-	if len(req.Body) > 0 {
-		w.key("body").Bytes(req.Body)
 	}
 	if req.TimeoutMS != 0 {
 		w.key("timeout_ms").Int(req.TimeoutMS)
@@ -59,11 +69,6 @@ func Fetch(req HTTPRequest) (*HTTPResponse, error) {
 	if req.Redirects != 0 {
 		w.key("redirects").Int(int64(req.Redirects))
 	}
-	response, err := HostCall("http.fetch", borrowed(w.EndObject()))
-	if err != nil {
-		return nil, err
-	}
-	return httpResponse(response)
 }
 
 func (h *Header) append(w *Writer) {
@@ -78,6 +83,17 @@ func (h *Header) append(w *Writer) {
 }
 
 func httpResponse(r Raw) (*HTTPResponse, error) {
+	out := httpHead(r)
+	body, ok := r.Get("body").Bytes()
+	if !ok {
+		return nil, Errorf(Internal, "the host's body is not base64")
+	}
+	out.Body = body
+	return out, nil
+}
+
+// httpHead reads a response but its body.
+func httpHead(r Raw) *HTTPResponse {
 	out := &HTTPResponse{}
 	status, _ := r.Get("status").Int()
 	out.Status = int(status)
@@ -88,10 +104,5 @@ func httpResponse(r Raw) (*HTTPResponse, error) {
 		out.Headers = append(out.Headers, header)
 	}
 	out.URL, _ = r.Get("url").Str()
-	body, ok := r.Get("body").Bytes()
-	if !ok {
-		return nil, Errorf(Internal, "the host's body is not base64")
-	}
-	out.Body = body
-	return out, nil
+	return out
 }

@@ -37,18 +37,22 @@ type KVPutOptions struct {
 func KVPut(key string, value []byte, opts KVPutOptions) (revision int64, err error) {
 	var w Writer
 	w.BeginObject().key("key").Str(key).key("value").Bytes(value)
-	if opts.If {
-		w.key("revision").Int(opts.At)
-	}
-	if opts.TTL != 0 {
-		w.key("ttl_ms").Int(opts.TTL)
-	}
+	opts.append(&w)
 	response, err := HostCall("kv.put", borrowed(w.EndObject()))
 	if err != nil {
 		return 0, err
 	}
 	revision, _ = response.Get("revision").Int()
 	return revision, nil
+}
+
+func (o *KVPutOptions) append(w *Writer) {
+	if o.If {
+		w.key("revision").Int(o.At)
+	}
+	if o.TTL != 0 {
+		w.key("ttl_ms").Int(o.TTL)
+	}
 }
 
 // KVDelete removes a key; one that is not there is no error.

@@ -17,6 +17,9 @@ func outputWrite(ptr unsafe.Pointer, length uint32)
 //go:wasmimport agenthost_v1 host_call
 func hostCall(op unsafe.Pointer, opLength uint32, request unsafe.Pointer, requestLength uint32) uint64
 
+//go:wasmimport agenthost_v1 host_call_bytes
+func hostCallBytes(op unsafe.Pointer, opLength uint32, request unsafe.Pointer, requestLength uint32, data unsafe.Pointer, dataLength uint32) uint64
+
 //go:wasmimport agenthost_v1 host_read
 func hostRead(ptr unsafe.Pointer, offset, length uint32) uint32
 
@@ -24,7 +27,42 @@ func hostRead(ptr unsafe.Pointer, offset, length uint32) uint32
 func hostLog(level uint32, ptr unsafe.Pointer, length uint32)
 
 func (systemHost) HostCall(op string, request Raw) (Raw, *Error) {
-	result := hostCall(address(op), uint32(len(op)), address(string(request)), uint32(len(request)))
+	return readResponse(op, hostCall(address(op), uint32(len(op)), address(string(request)), uint32(len(request))))
+}
+
+func (systemHost) HostCallBytes(op string, request Raw, data []byte) (Raw, []byte, *Error) {
+	response, err := readResponse(op, hostCallBytes(address(op), uint32(len(op)), address(string(request)), uint32(len(request)),
+		unsafe.Pointer(unsafe.SliceData(data)), uint32(len(data))))
+	if err != nil {
+		return "", nil, err
+	}
+	beside := make([]byte, besideSize(op, response))
+	if got := hostRead(unsafe.Pointer(unsafe.SliceData(beside)), uint32(len(response)), uint32(len(beside))); int(got) != len(beside) {
+		return "", nil, Errorf(Internal, "host operation %s: read %d of %d bytes beside the response", op, got, len(beside))
+	}
+	return response, beside, nil
+}
+
+// besideSize returns how many bytes stand behind a response.
+func besideSize(op string, response Raw) (n int64) {
+	switch op {
+	case "artifact.read":
+		n, _ = response.Get("data").Int()
+	case "http.fetch":
+		n, _ = response.Get("body").Int()
+	case "kv.get":
+		n, _ = response.Get("value").Int()
+	case "kv.list":
+		for entry := range response.Get("entries").Elements() {
+			size, _ := entry.Get("value").Int()
+			n += size
+		}
+	}
+	return n
+}
+
+// readResponse reads the response of an operation, given what the import returned.
+func readResponse(op string, result uint64) (Raw, *Error) {
 	length := uint32(result)
 	response := registered.calls.arena.take(int(length))[:length]
 	if got := hostRead(unsafe.Pointer(unsafe.SliceData(response)), 0, length); got != length {

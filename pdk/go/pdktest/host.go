@@ -312,6 +312,70 @@ func (h *Host) HostCall(op string, request pdk.Raw) (pdk.Raw, *pdk.Error) {
 	return "", pdk.Errorf(pdk.Unimplemented, "host operation %s is not in this host", op)
 }
 
+// HostCallBytes answers an operation with bytes beside its request as HostCall does, which has
+// them in base64.
+func (h *Host) HostCallBytes(op string, request pdk.Raw, data []byte) (pdk.Raw, []byte, *pdk.Error) {
+	field := map[string]string{"artifact.write": "data", "http.fetch": "body", "kv.put": "value"}[op]
+	n, counts := request.Get(field).Int()
+	if counts = counts && field != ""; !counts {
+		n = 0
+	}
+	if n != int64(len(data)) {
+		return "", nil, pdk.Errorf(pdk.InvalidArgument, "request of %s: it counts %d bytes, and %d stand beside it", op, n, len(data))
+	}
+	var w pdk.Writer
+	if counts {
+		request = withMember(request, field, w.Bytes(data).Value())
+	}
+	response, err := h.HostCall(op, request)
+	if err != nil {
+		return "", nil, err
+	}
+	return bytesBeside(op, response)
+}
+
+// bytesBeside takes the bytes out of a response.
+func bytesBeside(op string, response pdk.Raw) (pdk.Raw, []byte, *pdk.Error) {
+	field := map[string]string{"artifact.read": "data", "http.fetch": "body", "kv.get": "value", "kv.list": "value"}[op]
+	if op != "kv.list" {
+		response, beside := counted(response, field)
+		return response, beside, nil
+	}
+	var beside []byte
+	var entries pdk.Writer
+	entries.BeginArray()
+	for entry := range response.Get("entries").Elements() {
+		entry, value := counted(entry, field)
+		entries.Raw(entry)
+		beside = append(beside, value...)
+	}
+	return withMember(response, "entries", entries.EndArray().Value()), beside, nil
+}
+
+// counted returns an object with the number of a member's bytes in their place; an object
+// without that member stays.
+func counted(object pdk.Raw, name string) (pdk.Raw, []byte) {
+	data, ok := object.Get(name).Bytes()
+	if !ok {
+		return object, nil
+	}
+	var w pdk.Writer
+	return withMember(object, name, w.Int(int64(len(data))).Value()), data
+}
+
+// withMember returns an object with another value of a member.
+func withMember(object pdk.Raw, name string, value pdk.Raw) pdk.Raw {
+	var w pdk.Writer
+	w.BeginObject()
+	for key, v := range object.Members() {
+		if key == name {
+			v = value
+		}
+		w.Key(key).Raw(v)
+	}
+	return pdk.Raw([]byte(w.EndObject().Value()))
+}
+
 // Log keeps a message of the plugin's log.
 func (h *Host) Log(level pdk.Level, message string) {
 	h.Logs = append(h.Logs, LogLine{level, string([]byte(message))})

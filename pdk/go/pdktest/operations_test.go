@@ -53,6 +53,37 @@ func TestKeysAndValues(t *testing.T) {
 	}
 }
 
+// A test's host gives the functions for bytes what it gives those for base64.
+func TestBytesBesideRequests(t *testing.T) {
+	var host pdktest.Host
+	inTool(t, &host, func() error {
+		if _, err := pdk.KVPutBytes("a", []byte{0, 1, 255}, pdk.KVPutOptions{If: true}); err != nil {
+			return err
+		}
+		if _, err := pdk.KVPutBytes("b", nil, pdk.KVPutOptions{}); err != nil {
+			return err
+		}
+		item, err := pdk.KVGetBytes("a")
+		if err != nil || string(item.Value) != "\x00\x01\xff" || item.Key != "a" || item.Revision != 1 {
+			t.Errorf("KVGetBytes = %+v, %v", item, err)
+		}
+		list, beside, err := pdk.HostCallBytes("kv.list", `{"values":true}`, nil)
+		if err != nil || string(beside) != "\x00\x01\xff" || !strings.Contains(string(list), `"value":3`) {
+			t.Errorf("kv.list = %s, %x, %v", list, beside, err)
+		}
+		if _, _, err := pdk.HostCallBytes("kv.put", `{"key":"a","value":2}`, []byte{1}); pdk.CodeOf(err) != pdk.InvalidArgument {
+			t.Errorf("a value that is not there is put: %v", err)
+		}
+		if _, _, err := pdk.HostCallBytes("emit", `{"kind":"x","data":1}`, nil); err != nil {
+			t.Errorf("an operation without bytes: %v", err)
+		}
+		return nil
+	})
+	if host.KV["a"].Value != "\x00\x01\xff" {
+		t.Errorf("the host keeps %v", host.KV)
+	}
+}
+
 func TestFetch(t *testing.T) {
 	host := pdktest.Host{Fetch: func(req pdktest.HTTPRequest) (pdk.HTTPResponse, *pdk.Error) {
 		if req.URL == "https://down.example/" {

@@ -19,6 +19,8 @@ func init() {
 		return nil
 	})
 	pdk.Tool("host", "Asks the host for things.", anyArguments, askHost)
+	pdk.Tool("bytes", "Passes bytes to the host and gets them.", anyArguments, passBytes)
+	pdk.Tool("carry", "Writes an artifact and reads it.", anyArguments, carry)
 	pdk.Tool("log", "Writes to the log.", anyArguments, func(*pdk.Call) error {
 		pdk.Log(pdk.LevelWarn, "late", "order", 1042, "who", "Ann", "note", `say "hi"`, "empty", "", "eq", "a=b", "path", `a\b`, "paid", true, "days", 2.5)
 		return nil
@@ -213,6 +215,63 @@ func askHost(c *pdk.Call) error {
 	}
 	c.JSON().BeginObject().Key("absent").Bool(pdk.CodeOf(absent) == pdk.NotFound).Key("text").Str(string(item.Value)).Key("n").Raw(n).
 		Key("status").Int(int64(response.Status)).Key("ok").Bool(ok).Key("step").Raw(left).Key("tools").Raw(others).Key("code").Str(string(pdk.CodeOf(err))).EndObject()
+	return nil
+}
+
+func passBytes(c *pdk.Call) error {
+	if _, err := pdk.KVPutBytes("k", []byte("a\x00é"), pdk.KVPutOptions{If: true}); err != nil {
+		return err
+	}
+	item, err := pdk.KVGetBytes("k")
+	if err != nil {
+		return err
+	}
+	digest, err := pdk.WriteArtifactBytes("plan", "application/x-plan", []byte("\x00\x01\x02"))
+	if err != nil {
+		return err
+	}
+	plan, mediaType, err := pdk.ReadArtifactBytes("plan")
+	if err != nil {
+		return err
+	}
+	response, err := pdk.FetchBytes(pdk.HTTPRequest{Method: "POST", URL: "https://example.com/x", Body: []byte(`{"a":1}`),
+		Headers: []pdk.Header{{Name: "Authorization", Prefix: "Bearer ", Secret: "KEY"}}})
+	if err != nil {
+		return err
+	}
+	_, err = pdk.KVGetBytes("none")
+	if c.Bool("fails") {
+		return err
+	}
+	c.JSON().BeginObject().Key("text").Str(string(item.Value)).Key("revision").Int(item.Revision).Key("digest").Str(digest).
+		Key("plan").Str(string(plan)).Key("type").Str(mediaType).Key("status").Int(int64(response.Status)).
+		Key("body").Str(string(response.Body)).Key("code").Str(string(pdk.CodeOf(err))).EndObject()
+	return nil
+}
+
+func carry(c *pdk.Call) error {
+	write, read := pdk.WriteArtifact, pdk.ReadArtifact
+	if c.Bool("bytes") {
+		write, read = pdk.WriteArtifactBytes, pdk.ReadArtifactBytes
+	}
+	data := make([]byte, c.Int("size"))
+	for i := range data {
+		data[i] = byte(i)
+	}
+	if _, err := write("load", "", data); err != nil {
+		return err
+	}
+	file, _, err := read("load")
+	if err != nil {
+		return err
+	}
+	right := 0
+	for i := range file {
+		if file[i] == byte(i) {
+			right++
+		}
+	}
+	c.JSON().BeginObject().Key("right").Int(int64(right)).Key("size").Int(int64(len(file))).EndObject()
 	return nil
 }
 
