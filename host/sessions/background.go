@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -95,6 +96,9 @@ func (b *background) begin(ctx, runCtx context.Context, d *backgroundTurn, p *re
 	confirm, err := b.hosts.claim(ctx, d.tenant, p)
 	if err == nil {
 		err = b.records.writeInOrder(ctx, d.tenant, p, revision, change)
+		if errors.Is(err, kv.ErrInDoubt) && b.records.has(ctx, d.tenant, p) {
+			err = nil // else later turns of the session would wait for it as long as this host lives
+		}
 	}
 	if err == nil {
 		err = confirm(ctx)

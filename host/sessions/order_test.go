@@ -464,3 +464,28 @@ func TestAnOrderThatComesAndGoes(t *testing.T) {
 		t.Errorf("it is %+v", snap)
 	}
 }
+
+// unsure is a driver that makes the commit by which a turn is acknowledged, and does not
+// say so.
+type unsure struct {
+	kv.Driver
+	once sync.Once
+}
+
+func (u *unsure) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
+	results := u.Driver.Commit(ctx, txs...)
+	for i, tx := range txs {
+		if slices.ContainsFunc(tx.Writes, func(w kv.Write) bool { return w.Key == kv.NewKey("sessions", "order", "s") }) {
+			u.once.Do(func() { results[i] = kv.Result{Err: kv.ErrInDoubt} })
+		}
+	}
+	return results
+}
+
+// A turn whose record was stored is acknowledged and runs: those behind it would wait for it.
+func TestATurnWhoseCommitIsInDoubtRuns(t *testing.T) {
+	s := newService(t, echo(t), &sessions.Options{Store: threads.New(&unsure{Driver: testdriver.New(t)}, nil)})
+	run(t, s, &request{Session: "s", Text: "first", Detach: true})
+	run(t, s, &request{Session: "s", Text: "second"})
+	wantOrder(t, s, "s", []string{"first", "second"})
+}

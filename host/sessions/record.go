@@ -198,6 +198,12 @@ func (r *records) writeInOrder(ctx context.Context, tenant string, p *record, re
 	return kverror.Wrap(err, "write turn %q", p.Run)
 }
 
+// has reports whether a record is stored as it was just written.
+func (r *records) has(ctx context.Context, tenant string, p *record) bool {
+	stored, _, err := r.read(ctx, tenant, p.Run)
+	return err == nil && stored != nil && stored.Host == p.Host && stored.Attempts == p.Attempts && stored.Heartbeat.Equal(p.Heartbeat)
+}
+
 // remove deletes the record of a turn.
 func (r *records) remove(ctx context.Context, tenant, session, run string) error {
 	tx := kv.Tx{Partition: tenant, Writes: []kv.Write{kv.Delete(recordKey(run))}}
