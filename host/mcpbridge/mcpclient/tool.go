@@ -193,31 +193,44 @@ func (s *session) callOnce(ctx context.Context, params *mcp.CallToolParams, call
 		}
 	})()
 	params.SetProgressToken(token)
-	type answer struct {
-		result *mcp.CallToolResult
-		err    error
-	}
-	done := make(chan answer, 1)
+	done := make(chan callAnswer, 1)
 	go func() { // ends with ctx, or with the session
-		var a answer
+		var a callAnswer
 		a.err = guarded(func() (err error) {
 			a.result, err = s.cs.CallTool(ctx, params)
 			return err
 		})
 		done <- a
 	}()
+	a := awaitAnswer(ctx, done, reports, func(p *mcp.ProgressNotificationParams) {
+		_ = call.Progress(host.Progress{Message: plainLine(p.Message, maxReportText), Done: p.Progress, Total: p.Total}) // a limit of events drops it
+	})
+	if a.left && fault.CodeOf(a.err) == fault.DeadlineExceeded && s.pace.isQuietSince(begun) {
+		s.broken.Store(true) // the next call gets another session
+	}
+	return a.result, a.err
+}
+
+// callAnswer is what came of one request.
+type callAnswer struct {
+	result *mcp.CallToolResult
+	err    error
+	left   bool // the context has ended first
+}
+
+// awaitAnswer passes reports on until the answer is there, those as well that came before it.
+func awaitAnswer(ctx context.Context, done <-chan callAnswer, reports <-chan *mcp.ProgressNotificationParams, pass func(*mcp.ProgressNotificationParams)) callAnswer {
 	for {
 		select {
 		case a := <-done:
-			return a.result, a.err
-		case p := <-reports:
-			_ = call.Progress(host.Progress{Message: plainLine(p.Message, maxReportText), Done: p.Progress, Total: p.Total}) // a limit of events drops it
-		case <-ctx.Done():
-			err := fault.ContextError(ctx)
-			if fault.CodeOf(err) == fault.DeadlineExceeded && s.pace.isQuietSince(begun) {
-				s.broken.Store(true) // the next call gets another session
+			for range len(reports) {
+				pass(<-reports)
 			}
-			return nil, err
+			return a
+		case p := <-reports:
+			pass(p)
+		case <-ctx.Done():
+			return callAnswer{err: fault.ContextError(ctx), left: true}
 		}
 	}
 }
