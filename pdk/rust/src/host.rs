@@ -54,6 +54,22 @@ fn attributes_are_quoted_where_a_reader_needs_it() {
 /// Runs a host operation by its name.
 pub fn call(operation: &str, request: impl ToJson) -> Result<Json> {
     let (failed, response) = imports::call(operation, request.to_json().text());
+    answer(operation, failed, response)
+}
+
+/// Runs a host operation by its name with bytes beside its JSON, without base64: where the
+/// request has bytes it has the number of those in `data`. `field` is where the response has a
+/// number of bytes, which come with it; "" if nowhere. This and the other functions whose names
+/// end in `_bytes` import `host_call_bytes`: a host that lacks it refuses the plugin.
+pub fn call_bytes(operation: &str, request: impl ToJson, data: &[u8], field: &str) -> Result<(Json, Vec<u8>)> {
+    let (failed, response) = imports::call_bytes(operation, request.to_json().text(), data);
+    let offset = response.len();
+    let response = answer(operation, failed, String::from_utf8_lossy(&response).into_owned())?;
+    let size = if field.is_empty() { 0 } else { whole(&response.get(field), field, 0)? };
+    Ok((response, imports::beside(offset as u32, size as u32)))
+}
+
+fn answer(operation: &str, failed: bool, response: String) -> Result<Json> {
     let response = Json::parse(response)
         .map_err(|e| Error::new(Code::Internal, format!("the host's response to {operation} is no JSON: {}", e.message)))?;
     if failed {
@@ -94,6 +110,13 @@ pub mod kv {
             .transpose()
     }
 
+    /// `get` without base64.
+    pub fn get_bytes(key: &str) -> Result<Option<Item>> {
+        found(call_bytes("kv.get", Object::new().with("key", key), &[], "value"))?
+            .map(|(r, value)| Ok(Item { value, revision: whole(&r.get("revision"), "revision", 0)? }))
+            .transpose()
+    }
+
     /// The text of a key.
     pub fn text(key: &str) -> Result<Option<String>> {
         get(key)?.map(|item| String::from_utf8(item.value).map_err(Error::from)).transpose()
@@ -108,6 +131,12 @@ pub mod kv {
     pub fn write(key: &str, value: &[u8], revision: Option<i64>, ttl_ms: Option<u64>) -> Result<i64> {
         let request = Object::new().with("key", key).with("value", to_base64(value)).maybe("revision", revision).maybe("ttl_ms", ttl_ms);
         whole(&call("kv.put", request)?.get("revision"), "revision", 0)
+    }
+
+    /// `write` without base64.
+    pub fn write_bytes(key: &str, value: &[u8], revision: Option<i64>, ttl_ms: Option<u64>) -> Result<i64> {
+        let request = Object::new().with("key", key).with("value", value.len()).maybe("revision", revision).maybe("ttl_ms", ttl_ms);
+        whole(&call_bytes("kv.put", request, value, "")?.0.get("revision"), "revision", 0)
     }
 
     pub fn delete(key: &str) -> Result<()> {
@@ -191,15 +220,21 @@ impl Request {
 
     /// Sends it. Any status is a response.
     pub fn send(self) -> Result<Response> {
+        let r = call("http.fetch", self.with_body(self.body.as_deref().map(to_base64)))?;
+        let body = bytes(&r, "body")?;
+        Response::of(&r, body)
+    }
+
+    /// `send` without base64.
+    pub fn send_bytes(self) -> Result<Response> {
+        let data = self.body.as_deref().unwrap_or_default();
+        let (r, body) = call_bytes("http.fetch", self.with_body(Some(data.len())), data, "body")?;
+        Response::of(&r, body)
+    }
+
+    fn with_body(&self, body: Option<impl ToJson>) -> Object {
         let request = Object::new().with("method", &self.method).with("url", &self.url).list("headers", &self.headers);
-        let request = request.maybe("body", self.body.map(|b| to_base64(&b))).maybe("timeout_ms", self.timeout_ms).maybe("redirects", self.redirects);
-        let r = call("http.fetch", request)?;
-        let header = |h: Json| Some((h.get("name")?.as_string()?, h.get("value")?.as_string()?));
-        Ok(Response {
-            status: whole(&r.get("status"), "status", 0)? as u16,
-            headers: r.get("headers").map_or_else(Vec::new, |list| list.items().filter_map(header).collect()),
-            body: bytes(&r, "body")?,
-        })
+        request.maybe("body", body).maybe("timeout_ms", self.timeout_ms).maybe("redirects", self.redirects)
     }
 }
 
@@ -211,6 +246,15 @@ pub struct Response {
 }
 
 impl Response {
+    fn of(r: &Json, body: Vec<u8>) -> Result<Response> {
+        let header = |h: Json| Some((h.get("name")?.as_string()?, h.get("value")?.as_string()?));
+        Ok(Response {
+            status: whole(&r.get("status"), "status", 0)? as u16,
+            headers: r.get("headers").map_or_else(Vec::new, |list| list.items().filter_map(header).collect()),
+            body,
+        })
+    }
+
     pub fn is_ok(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -234,6 +278,7 @@ pub mod artifacts {
     use super::*;
 
     const PIECE: usize = 192 << 10;
+    const BYTES_PIECE: usize = 512 << 10;
 
     /// Makes one, and returns its digest.
     pub fn write(name: &str, media_type: &str, data: &[u8]) -> Result<String> {
@@ -249,6 +294,37 @@ pub mod artifacts {
             upload = r.get("upload").and_then(|v| v.as_string());
             rest = left;
         }
+    }
+
+    /// `write` without base64.
+    pub fn write_bytes(name: &str, media_type: &str, data: &[u8]) -> Result<String> {
+        let mut upload: Option<String> = None;
+        let mut rest = data;
+        loop {
+            let (piece, left) = rest.split_at(rest.len().min(BYTES_PIECE));
+            let request = Object::new().with("name", name).with("media_type", media_type).with("data", piece.len());
+            let (r, _) = call_bytes("artifact.write", request.maybe("upload", upload).with("last", left.is_empty()), piece, "")?;
+            if left.is_empty() {
+                return Ok(member(&r, "digest")?.as_string().unwrap_or_default());
+            }
+            upload = r.get("upload").and_then(|v| v.as_string());
+            rest = left;
+        }
+    }
+
+    /// `read` without base64.
+    pub fn read_bytes(name: &str) -> Result<(Vec<u8>, String)> {
+        let (r, mut data) = call_bytes("artifact.read", Object::new().with("name", name).with("length", BYTES_PIECE), &[], "data")?;
+        let (size, digest) = (whole(&r.get("size"), "size", 0)? as usize, member(&r, "digest")?);
+        while data.len() < size {
+            let request = Object::new().with("digest", &digest).with("offset", data.len()).with("length", BYTES_PIECE);
+            let (_, piece) = call_bytes("artifact.read", request, &[], "data")?;
+            if piece.is_empty() {
+                return Err(Error::new(Code::DataLoss, format!("artifact {name:?} ends early")));
+            }
+            data.extend(piece);
+        }
+        Ok((data, member(&r, "media_type")?.as_string().unwrap_or_default()))
     }
 
     /// Reads one by its name; returns its bytes and their media type.
@@ -409,6 +485,7 @@ pub(crate) mod imports {
             pub fn input_read(to: *mut u8, offset: u32, len: u32) -> u32;
             pub fn output_write(from: *const u8, len: u32);
             pub fn host_call(operation: *const u8, operation_len: u32, request: *const u8, request_len: u32) -> u64;
+            pub fn host_call_bytes(operation: *const u8, operation_len: u32, request: *const u8, request_len: u32, data: *const u8, data_len: u32) -> u64;
             pub fn host_read(to: *mut u8, offset: u32, len: u32) -> u32;
             pub fn log(level: u32, from: *const u8, len: u32);
         }
@@ -418,13 +495,13 @@ pub(crate) mod imports {
             pub fn fd_write(file: u32, buffers: *const [u32; 2], count: u32, written: *mut u32) -> u32;
         }
 
-        /// read reads a whole input, or response, piece by piece.
-        pub fn read(len: u32, some: unsafe extern "C" fn(*mut u8, u32, u32) -> u32) -> Vec<u8> {
+        /// read reads a whole input, or response, from an offset, piece by piece.
+        pub fn read(from: u32, len: u32, some: unsafe extern "C" fn(*mut u8, u32, u32) -> u32) -> Vec<u8> {
             let mut bytes = vec![0; len as usize];
             let mut at = 0;
             while at < len {
                 // The range is within bytes, which the host fills and keeps no hold of.
-                match unsafe { some(bytes[at as usize..].as_mut_ptr(), at, len - at) } {
+                match unsafe { some(bytes[at as usize..].as_mut_ptr(), from + at, len - at) } {
                     0 => break,
                     n => at += n,
                 }
@@ -436,7 +513,7 @@ pub(crate) mod imports {
 
     #[cfg(target_arch = "wasm32")]
     pub fn input(len: u32) -> Vec<u8> {
-        guest::read(len, guest::input_read)
+        guest::read(0, len, guest::input_read)
     }
 
     #[cfg(target_arch = "wasm32")]
@@ -460,7 +537,20 @@ pub(crate) mod imports {
     #[cfg(target_arch = "wasm32")]
     pub fn call(operation: &str, request: &str) -> (bool, String) {
         let r = unsafe { guest::host_call(operation.as_ptr(), operation.len() as u32, request.as_ptr(), request.len() as u32) };
-        (r >> 32 != 0, String::from_utf8_lossy(&guest::read(r as u32, guest::host_read)).into_owned())
+        (r >> 32 != 0, String::from_utf8_lossy(&guest::read(0, r as u32, guest::host_read)).into_owned())
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    pub fn call_bytes(operation: &str, request: &str, data: &[u8]) -> (bool, Vec<u8>) {
+        let (name, text) = (operation.as_bytes(), request.as_bytes());
+        let r = unsafe { guest::host_call_bytes(name.as_ptr(), name.len() as u32, text.as_ptr(), text.len() as u32, data.as_ptr(), data.len() as u32) };
+        (r >> 32 != 0, guest::read(0, r as u32, guest::host_read))
+    }
+
+    /// beside reads the bytes that stand behind a response.
+    #[cfg(target_arch = "wasm32")]
+    pub fn beside(offset: u32, len: u32) -> Vec<u8> {
+        guest::read(offset, len, guest::host_read)
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -483,6 +573,15 @@ pub(crate) mod imports {
 
         pub fn call(operation: &str, _: &str) -> (bool, String) {
             (true, format!("{{\"code\":\"unimplemented\",\"message\":\"there is no host that does {operation}\"}}"))
+        }
+
+        pub fn call_bytes(operation: &str, request: &str, _: &[u8]) -> (bool, Vec<u8>) {
+            let (failed, response) = call(operation, request);
+            (failed, response.into_bytes())
+        }
+
+        pub fn beside(_: u32, _: u32) -> Vec<u8> {
+            Vec::new()
         }
     }
 
@@ -508,5 +607,6 @@ mod tests {
     #[test]
     fn without_a_host_operations_are_unimplemented() {
         assert_eq!(call("kv.get", Object::new()).unwrap_err().code, Code::Unimplemented);
+        assert_eq!(call_bytes("kv.get", Object::new(), &[], "value").unwrap_err().code, Code::Unimplemented);
     }
 }

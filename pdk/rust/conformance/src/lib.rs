@@ -82,6 +82,40 @@ fn ask_host(args: Asking, _: &mut Call) -> Result<Json> {
     }
 }
 
+fn pass_bytes(args: Asking, _: &mut Call) -> Result<Json> {
+    host::kv::write_bytes("k", "a\0é".as_bytes(), Some(0), None)?;
+    let item = host::kv::get_bytes("k")?.ok_or("there is no key k")?;
+    let digest = host::artifacts::write_bytes("plan", "application/x-plan", &[0, 1, 2])?;
+    let (plan, media_type) = host::artifacts::read_bytes("plan")?;
+    let request = host::Request::new("POST", "https://example.com/x").secret_header("Authorization", "Bearer ", "KEY").body(r#"{"a":1}"#);
+    let response = request.send_bytes()?;
+    match host::call_bytes("kv.get", json!({"key": "none"}), &[], "value") {
+        Err(e) if args.fails != Some(true) => Ok(json!({"text": String::from_utf8(item.value)?, "revision": item.revision, "digest": digest,
+            "plan": String::from_utf8(plan)?, "type": media_type, "status": i32::from(response.status), "body": response.text(), "code": e.code.as_str()})),
+        other => other.map(|(response, _)| response),
+    }
+}
+
+arguments! {
+    struct Carrying {
+        size: usize,
+        bytes: Option<bool>,
+    }
+}
+
+fn carry(args: Carrying, _: &mut Call) -> Result<Json> {
+    let data: Vec<u8> = (0..args.size).map(|i| i as u8).collect();
+    let (file, _) = if args.bytes == Some(true) {
+        host::artifacts::write_bytes("load", "", &data)?;
+        host::artifacts::read_bytes("load")?
+    } else {
+        host::artifacts::write("load", "", &data)?;
+        host::artifacts::read("load")?
+    };
+    let right = file.iter().enumerate().filter(|(i, b)| **b == *i as u8).count();
+    Ok(json!({"right": right, "size": file.len()}))
+}
+
 fn log(_: Json, _: &mut Call) -> Result<()> {
     let who = Object::new().with("order", 1042).with("who", "Ann").with("note", "say \"hi\"").with("empty", "");
     host::log_with(host::Level::Warn, "late", who.with("eq", "a=b").with("path", "a\\b").with("paid", true).with("days", 2.5));
@@ -175,6 +209,8 @@ plugin! {
         .tool(Tool::new("vector", "Answers with its call.").parameters(json!({"type": "object"})), vector)
         .tool(Tool::new("integer", "Answers with its argument."), integer)
         .tool(Tool::new("host", "Asks the host for things."), ask_host)
+        .tool(Tool::new("bytes", "Passes bytes to the host and gets them."), pass_bytes)
+        .tool(Tool::new("carry", "Writes an artifact and reads it."), carry)
         .tool(Tool::new("log", "Writes to the log.").parameters(json!({"type": "object"})), log)
         .tool(Tool::new("answer", "Answers with its arguments, as a result.").parameters(json!({"type": "object"})), answer)
         .tool(Tool::new("fail", "Fails with its arguments."), fail)
