@@ -10,6 +10,8 @@ import { fail, failed } from "./errors";
 // @ts-ignore: decorator
 @external("agenthost_v1", "host_call") declare function host_call(op: usize, opLen: u32, request: usize, requestLen: u32): u64;
 // @ts-ignore: decorator
+@external("agenthost_v1", "host_call_bytes") declare function host_call_bytes(op: usize, opLen: u32, request: usize, requestLen: u32, data: usize, dataLen: u32): u64;
+// @ts-ignore: decorator
 @external("agenthost_v1", "host_read") declare function host_read(to: usize, offset: u32, len: u32): u32;
 // @ts-ignore: decorator
 @external("agenthost_v1", "log") declare function log_write(level: u32, from: usize, len: u32): void;
@@ -92,14 +94,41 @@ function number(n: u32, v: u32): u32 {
 export function host(operation: string, request: Obj): Json | null {
   if (failed()) return null;
   const op = String.UTF8.encode(operation), json = request.toJson();
-  const r = host_call(changetype<usize>(op), op.byteLength, json.start, json.size), len = <u32>r;
+  return answerOf(operation, host_call(changetype<usize>(op), op.byteLength, json.start, json.size));
+}
+
+// What a host operation answers, with the bytes that stand behind it.
+export class Answer {
+  constructor(public json: Json, public bytes: ArrayBuffer) {}
+}
+
+// Runs a host operation with bytes beside its JSON, without base64: where the request has bytes it
+// has the number of those in data, and field, unless it is empty, is where the response has a number
+// of bytes. null if it fails. This and the other functions whose names end in Bytes import
+// host_call_bytes: a host that lacks it refuses the plugin.
+export function hostBytes(operation: string, request: Obj, data: ArrayBuffer | null = null, field: string = ""): Answer | null {
+  if (failed()) return null;
+  const op = String.UTF8.encode(operation), json = request.toJson(), size = data === null ? 0 : data.byteLength;
+  const r = host_call_bytes(changetype<usize>(op), op.byteLength, json.start, json.size, changetype<usize>(data), size);
+  const response = answerOf(operation, r);
+  if (response === null) return null;
+  return new Answer(response, readResponse(<u32>r, field == "" ? 0 : <u32>intOf(response, field)));
+}
+
+// Reads bytes of the last response, from an offset.
+function readResponse(from: u32, len: u32): ArrayBuffer {
   const bytes = new ArrayBuffer(len);
   for (let n: u32 = 0; n < len;) {
-    const got = host_read(changetype<usize>(bytes) + n, n, len - n);
+    const got = host_read(changetype<usize>(bytes) + n, from + n, len - n);
     if (got == 0) break;
     n += got;
   }
-  const response = Json.ofBytes(bytes);
+  return bytes;
+}
+
+// Reads the response that the host announces; null if it is an error.
+function answerOf(operation: string, r: u64): Json | null {
+  const response = Json.ofBytes(readResponse(0, <u32>r));
   if (response === null) {
     fail("internal", "the host answers " + operation + " with what is no JSON");
     return null;
@@ -156,6 +185,12 @@ export namespace kv {
   // The bytes of a key; null with the error not_found if it is absent.
   export function get(key: string): ArrayBuffer | null { return bytesOf(host("kv.get", new Obj().string("key", key)), "value"); }
 
+  // item without base64.
+  export function itemBytes(key: string): Item | null {
+    const a = hostBytes("kv.get", new Obj().string("key", key), null, "value");
+    return a === null ? null : new Item(a.bytes, intOf(a.json, "revision"));
+  }
+
   // The text of a key.
   export function text(key: string): string | null {
     const bytes = get(key);
@@ -165,10 +200,19 @@ export namespace kv {
   // Returns the new revision. With a revision the key must be at it, 0: absent. With a time in
   // milliseconds it is gone after that.
   export function put(key: string, value: ArrayBuffer, revision: i64 = -1, ttl: i64 = 0): i64 {
-    const o = new Obj().string("key", key).string("value", toBase64(value));
+    return intOf(host("kv.put", terms(new Obj().string("key", key).string("value", toBase64(value)), revision, ttl)), "revision");
+  }
+
+  // put without base64.
+  export function putBytes(key: string, value: ArrayBuffer, revision: i64 = -1, ttl: i64 = 0): i64 {
+    const a = hostBytes("kv.put", terms(new Obj().string("key", key).int("value", value.byteLength), revision, ttl), value);
+    return a === null ? 0 : intOf(a.json, "revision");
+  }
+
+  function terms(o: Obj, revision: i64, ttl: i64): Obj {
     if (revision >= 0) o.int("revision", revision);
     if (ttl > 0) o.int("ttl_ms", ttl);
-    return intOf(host("kv.put", o), "revision");
+    return o;
   }
 
   export function putText(key: string, value: string, revision: i64 = -1, ttl: i64 = 0): i64 {
@@ -192,10 +236,10 @@ export function getProviderState(): Json | null { return member(host("provider_s
 export function putProviderState(value: Json): void { host("provider_state.put", new Obj().json("value", value)); }
 
 export class Response {
-  constructor(private answer: Json) {}
+  constructor(private answer: Json, private content: ArrayBuffer | null = null) {}
   get status(): i32 { return <i32>intOf(this.answer, "status"); }
   get ok(): bool { return this.status >= 200 && this.status < 300; }
-  bytes(): ArrayBuffer | null { return bytesOf(this.answer, "body"); }
+  bytes(): ArrayBuffer | null { return this.content === null ? bytesOf(this.answer, "body") : this.content; }
   text(): string {
     const bytes = this.bytes();
     return bytes === null ? "" : String.UTF8.decode(bytes);
@@ -226,11 +270,21 @@ export class Fetch {
 
   // Sends it. Any status is a response; null if there is none.
   send(): Response | null {
-    const o = new Obj().string("method", this.method).string("url", this.url).list("headers", this.headers), body = this.content;
+    const o = this.head(), body = this.content;
     if (body !== null) o.string("body", toBase64(body));
     const r = host("http.fetch", o);
     return r === null ? null : new Response(r);
   }
+
+  // send without base64.
+  sendBytes(): Response | null {
+    const o = this.head(), body = this.content;
+    if (body !== null) o.int("body", body.byteLength);
+    const a = hostBytes("http.fetch", o, body, "body");
+    return a === null ? null : new Response(a.json, a.bytes);
+  }
+
+  private head(): Obj { return new Obj().string("method", this.method).string("url", this.url).list("headers", this.headers); }
 }
 
 const PIECE = 192 << 10; // how much of an artifact one operation carries
@@ -247,6 +301,40 @@ export function writeArtifact(name: string, mediaType: string, data: ArrayBuffer
     upload = stringOf(r, "upload", "");
     from = to;
   }
+}
+
+const BYTES_PIECE = 512 << 10;
+
+// writeArtifact without base64.
+export function writeArtifactBytes(name: string, mediaType: string, data: ArrayBuffer): string | null {
+  let upload: string | null = null, from = 0;
+  while (true) {
+    const to = min(from + BYTES_PIECE, data.byteLength), last = to == data.byteLength;
+    const o = new Obj().string("name", name).string("media_type", mediaType).int("data", to - from);
+    const a = hostBytes("artifact.write", o.string("upload", upload).bool("last", last), data.slice(from, to));
+    if (a === null) return null;
+    if (last) return stringOf(a.json, "digest", "");
+    upload = stringOf(a.json, "upload", "");
+    from = to;
+  }
+}
+
+// readArtifact without base64.
+export function readArtifactBytes(name: string): Artifact | null {
+  const first = hostBytes("artifact.read", new Obj().string("name", name).int("length", BYTES_PIECE), null, "data");
+  if (first === null) return null;
+  const size = <i32>intOf(first.json, "size"), digest = stringOf(first.json, "digest", ""), mediaType = stringOf(first.json, "media_type", "");
+  if (first.bytes.byteLength == size) return new Artifact(first.bytes, mediaType);
+  const data = new ArrayBuffer(size);
+  let piece: Answer | null = first, n = 0;
+  while (piece !== null && piece.bytes.byteLength > 0 && n + piece.bytes.byteLength <= size) {
+    memory.copy(changetype<usize>(data) + n, changetype<usize>(piece.bytes), piece.bytes.byteLength);
+    n += piece.bytes.byteLength;
+    if (n == size) return new Artifact(data, mediaType);
+    piece = hostBytes("artifact.read", new Obj().string("digest", digest).int("offset", n).int("length", BYTES_PIECE), null, "data");
+  }
+  fail("data_loss", "artifact " + name + " ends early");
+  return null;
 }
 
 export class Artifact {

@@ -1,7 +1,7 @@
 // The guest that pdk/conformance feeds: each part answers with the members of its request that
 // the contract names, written again as the kit has read them.
 
-import { Call, Fetch, Json, Level, Obj, Observe, Outline, Provide, Route, Scope, ToolCall, View, beginStep, callTool, callTools, caught, endStep, fail, failed, getState, host, kv, log, outlineProcessor, plugin, processor, progress, provider, router, send, text, tool, array } from "../agenthost";
+import { Call, Fetch, Json, Level, Obj, Observe, Outline, Provide, Route, Scope, ToolCall, View, beginStep, callTool, callTools, caught, endStep, fail, failed, getState, host, kv, log, outlineProcessor, plugin, processor, progress, provider, readArtifact, readArtifactBytes, router, send, text, tool, array, writeArtifact, writeArtifactBytes } from "../agenthost";
 export * from "../agenthost/exports";
 
 const ANY = `{"type":"object"}`;
@@ -74,6 +74,32 @@ tool("host", "Asks the host for things.", ANY, (c: Call): void => {
   const last = caught("conflict") ? "conflict" : "";
   if (failed() || body === null) return;
   c.json(new Obj().bool("absent", absent).string("text", value).json("n", n).int("status", response.status).json("ok", body.get("ok")).json("step", left).json("tools", others).string("code", last).toJson());
+});
+
+tool("bytes", "Passes bytes to the host and gets them.", ANY, (c: Call): void => {
+  kv.putBytes("k", String.UTF8.encode("a\0é"), 0);
+  const item = kv.itemBytes("k"), data = new Uint8Array(3);
+  for (let i = 0; i < 3; i++) data[i] = <u8>i;
+  const digest = writeArtifactBytes("plan", "application/x-plan", data.buffer), plan = readArtifactBytes("plan");
+  const response = new Fetch("https://example.com/x", "POST").secret("Authorization", "Bearer ", "KEY").body('{"a":1}').sendBytes();
+  kv.itemBytes("none");
+  if (c.has("fails") && c.argument("fails")!.isTrue) return;
+  const last = caught("not_found") ? "not_found" : "";
+  if (failed() || item === null || plan === null || response === null) return;
+  c.json(new Obj().string("text", item.text).int("revision", item.revision).string("digest", digest).string("plan", String.UTF8.decode(plan.data))
+    .string("type", plan.mediaType).int("status", response.status).string("body", response.text()).string("code", last).toJson());
+});
+
+tool("carry", "Writes an artifact and reads it.", ANY, (c: Call): void => {
+  const beside = c.has("bytes") && c.bool("bytes"), data = new Uint8Array(<i32>c.int("size"));
+  for (let i = 0; i < data.length; i++) data[i] = <u8>i;
+  const digest = beside ? writeArtifactBytes("load", "", data.buffer) : writeArtifact("load", "", data.buffer);
+  const file = beside ? readArtifactBytes("load") : readArtifact("load");
+  if (digest === null || file === null) return;
+  const read = Uint8Array.wrap(file.data);
+  let right = 0;
+  for (let i = 0; i < read.length; i++) right += read[i] == <u8>i ? 1 : 0;
+  c.json(new Obj().int("right", right).int("size", read.length).toJson());
 });
 
 tool("log", "Writes to the log.", ANY, (c: Call): void => {
