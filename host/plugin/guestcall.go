@@ -74,7 +74,7 @@ func hostRead(c *call, mem api.Memory, stack []uint64) {
 
 func (c *call) copyOut(mem api.Memory, name string, from []byte, stack []uint64) uint32 {
 	ptr, offset, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
-	if uint64(offset) >= uint64(len(from)) {
+	if n == 0 || uint64(offset) >= uint64(len(from)) {
 		return 0
 	}
 	chunk := from[offset:]
@@ -90,16 +90,12 @@ func (c *call) copyOut(mem api.Memory, name string, from []byte, stack []uint64)
 
 // output_write(ptr, len)
 func outputWrite(c *call, mem api.Memory, stack []uint64) {
-	ptr, n := uint32(stack[0]), uint32(stack[1])
-	b, ok := mem.Read(ptr, n)
-	if !ok {
-		c.broken("output_write", ptr, n)
-	}
+	b := c.memoryRange(mem, "output_write", stack[0], stack[1])
 	if len(b) > c.limits.OutputBytes-len(c.output) {
 		c.meter.Stop(host.Errorf(host.ResourceExhausted, "%s wrote more than the limit OutputBytes of %d",
 			c.meter.Subject(), c.limits.OutputBytes))
 	}
-	c.meter.Charge(int64(n) / callmeter.BytesPerInstruction)
+	c.meter.Charge(int64(len(b)) / callmeter.BytesPerInstruction)
 	c.output = append(c.output, b...)
 }
 
@@ -133,8 +129,12 @@ func (c *call) operationName(mem api.Memory, fn string, stack []uint64) string {
 	return string(op)
 }
 
-// memoryRange returns a range of the guest's memory that a function is given.
+// memoryRange returns a range of the guest's memory that a function is given. A range of no
+// bytes lies anywhere.
 func (c *call) memoryRange(mem api.Memory, fn string, ptr, n uint64) []byte {
+	if uint32(n) == 0 {
+		return []byte{}
+	}
 	b, ok := mem.Read(uint32(ptr), uint32(n))
 	if !ok {
 		c.broken(fn, uint32(ptr), uint32(n))
@@ -154,15 +154,8 @@ func (c *call) respond(response, beside []byte, err error) uint64 {
 
 // log(level, ptr, len)
 func guestLog(c *call, mem api.Memory, stack []uint64) {
-	ptr, n := uint32(stack[1]), uint32(stack[2])
-	if left := uint32(max(0, c.LogRoom())); n > left {
-		n = left // the cap; the rest is not even read
-	}
-	b, ok := mem.Read(ptr, n)
-	if !ok {
-		c.broken("log", ptr, n)
-	}
-	c.Log(int(int32(stack[0])), b)
+	n := min(uint32(stack[2]), uint32(max(0, c.LogRoom()))) // the cap; the rest is not even read
+	c.Log(int(int32(stack[0])), c.memoryRange(mem, "log", stack[1], uint64(n)))
 }
 
 const (

@@ -76,3 +76,17 @@ func TestAFunctionThatTheHostLacksIsRefusedByName(t *testing.T) {
 		t.Errorf("Load = %v, want failed_precondition with the function's name", err)
 	}
 }
+
+// A guest's pointer to nothing may be any number.
+func TestRangesOfNoBytesLieAnywhere(t *testing.T) {
+	p := loadHand(t, `
+		i32.const -1 i32.const 0 i32.const 0 call $input_read drop
+		i32.const -1 i32.const 0 call $output_write
+		i32.const 2 i32.const -1 i32.const 0 call $log
+		i32.const 0 i32.const 0 i32.const -1 i32.const 0 call $host_call drop
+		i32.const -1 i32.const 0 i32.const 0 call $host_read drop
+		i32.const 0`, Limits{})
+	if r, err := p.Call(t.Context(), "a", "tool", []byte("input"), nil); err != nil || r.GuestError {
+		t.Errorf("a call with ranges of no bytes: %v", err)
+	}
+}
