@@ -14,6 +14,7 @@ pub const imports = if (memory.wasm) struct {
     pub extern "agenthost_v1" fn input_read(to: [*]u8, offset: u32, len: u32) u32;
     pub extern "agenthost_v1" fn output_write(from: [*]const u8, len: u32) void;
     pub extern "agenthost_v1" fn host_call(operation: [*]const u8, operation_len: u32, request: [*]const u8, request_len: u32) u64;
+    pub extern "agenthost_v1" fn host_call_bytes(operation: [*]const u8, operation_len: u32, request: [*]const u8, request_len: u32, data: [*]const u8, data_len: u32) u64;
     pub extern "agenthost_v1" fn host_read(to: [*]u8, offset: u32, len: u32) u32;
     pub extern "agenthost_v1" fn log(level: u32, from: [*]const u8, len: u32) void;
 } else struct {
@@ -26,6 +27,9 @@ pub const imports = if (memory.wasm) struct {
     pub fn host_call(_: [*]const u8, _: u32, _: [*]const u8, _: u32) u64 {
         return 1 << 32 | answer.len;
     }
+    pub fn host_call_bytes(_: [*]const u8, _: u32, _: [*]const u8, _: u32, _: [*]const u8, _: u32) u64 {
+        return 1 << 32 | answer.len;
+    }
     pub fn host_read(to: [*]u8, offset: u32, len: u32) u32 {
         const n = @min(len, answer.len - offset);
         @memcpy(to[0..n], answer[offset..][0..n]);
@@ -36,10 +40,14 @@ pub const imports = if (memory.wasm) struct {
 
 /// A whole input or response, piece by piece.
 pub fn readAll(len: u32, some: anytype) error{OutOfMemory}![]const u8 {
+    return readFrom(0, len, some);
+}
+
+fn readFrom(offset: u32, len: u32, some: anytype) error{OutOfMemory}![]const u8 {
     const bytes = try allocator.alloc(u8, len);
     var at: u32 = 0;
     while (at < len) {
-        const n = some(bytes[at..].ptr, at, len - at);
+        const n = some(bytes[at..].ptr, offset + at, len - at);
         if (n == 0) break;
         at += n;
     }
@@ -100,7 +108,26 @@ const Any = failure.Error || error{OutOfMemory};
 /// Runs a host operation by its name, with a request that is written as JSON.
 pub fn call(operation: []const u8, request: anytype) Any!Json {
     const body = try Json.of(request);
-    const r = imports.host_call(operation.ptr, @intCast(operation.len), body.text.ptr, @intCast(body.text.len));
+    return answerOf(operation, imports.host_call(operation.ptr, @intCast(operation.len), body.text.ptr, @intCast(body.text.len)));
+}
+
+/// What an operation answers, with the bytes that stand behind it.
+pub const Answer = struct { json: Json, bytes: []const u8 };
+
+/// Runs a host operation with bytes beside its JSON, without base64: where the request has bytes it
+/// has the number of those in data, and field, unless it is null, is where the response has a number
+/// of bytes. This and the other functions whose names end in Bytes import host_call_bytes: a host
+/// that lacks it refuses the plugin.
+pub fn callBytes(operation: []const u8, request: anytype, data: []const u8, field: ?[]const u8) Any!Answer {
+    const body = try Json.of(request);
+    const r = imports.host_call_bytes(operation.ptr, @intCast(operation.len), body.text.ptr, @intCast(body.text.len), data.ptr, @intCast(data.len));
+    const response = try answerOf(operation, r);
+    const size = if (field) |name| try number(response, name) else 0;
+    return .{ .json = response, .bytes = try readFrom(@truncate(r), @intCast(size), imports.host_read) };
+}
+
+/// The response that the host announces, or its error.
+fn answerOf(operation: []const u8, r: u64) Any!Json {
     const text = try readAll(@truncate(r), imports.host_read);
     const response = Json.parse(text) catch return fail(error.Internal, "the host's response to {s} is no JSON", .{operation});
     if (r >> 32 == 0) return response;
@@ -149,6 +176,12 @@ pub const kv = struct {
         return .{ .value = try fromBase64(try string(r, "value")), .revision = try number(r, "revision") };
     }
 
+    /// `get` without base64.
+    pub fn getBytes(key: []const u8) Any!?Item {
+        const a = callBytes("kv.get", .{ .key = key }, "", "value") catch |err| return if (err == error.NotFound) null else err;
+        return .{ .value = a.bytes, .revision = try number(a.json, "revision") };
+    }
+
     pub const Terms = struct {
         /// The key must be at it; 0: it must be absent.
         revision: ?i64 = null,
@@ -159,6 +192,12 @@ pub const kv = struct {
     /// Writes a key, and returns its new revision.
     pub fn put(key: []const u8, value: []const u8, terms: Terms) Any!i64 {
         return number(try call("kv.put", .{ .key = key, .value = try base64(value), .revision = terms.revision, .ttl_ms = terms.ttl_ms }), "revision");
+    }
+
+    /// `put` without base64.
+    pub fn putBytes(key: []const u8, value: []const u8, terms: Terms) Any!i64 {
+        const a = try callBytes("kv.put", .{ .key = key, .value = value.len, .revision = terms.revision, .ttl_ms = terms.ttl_ms }, value, null);
+        return number(a.json, "revision");
     }
 
     pub fn delete(key: []const u8) Any!void {
@@ -254,9 +293,24 @@ pub fn fetch(request: Request) Any!Response {
     return .{ .status = try number(r, "status"), .headers = r.get("headers") orelse .{ .text = "[]" }, .body = try fromBase64(try string(r, "body")) };
 }
 
+/// `fetch` without base64.
+pub fn fetchBytes(request: Request) Any!Response {
+    const body = request.body orelse "";
+    const a = try callBytes("http.fetch", .{
+        .method = request.method,
+        .url = request.url,
+        .headers = if (request.headers.len > 0) request.headers else null,
+        .body = body.len,
+        .timeout_ms = request.timeout_ms,
+        .redirects = request.redirects,
+    }, body, "body");
+    return .{ .status = try number(a.json, "status"), .headers = a.json.get("headers") orelse .{ .text = "[]" }, .body = a.bytes };
+}
+
 /// Artifacts of the session.
 pub const artifacts = struct {
     const piece = 192 << 10;
+    const bytes_piece = 512 << 10;
 
     /// Makes one, and returns its digest.
     pub fn write(name: []const u8, media_type: []const u8, data: []const u8) Any![]const u8 {
@@ -270,6 +324,36 @@ pub const artifacts = struct {
             upload = try string(r, "upload");
             rest = rest[n..];
         }
+    }
+
+    /// `write` without base64.
+    pub fn writeBytes(name: []const u8, media_type: []const u8, data: []const u8) Any![]const u8 {
+        var upload: ?[]const u8 = null;
+        var rest = data;
+        while (true) {
+            const n = @min(rest.len, bytes_piece);
+            const is_last = n == rest.len;
+            const a = try callBytes("artifact.write", .{ .name = name, .media_type = media_type, .data = n, .upload = upload, .last = is_last }, rest[0..n], null);
+            if (is_last) return string(a.json, "digest");
+            upload = try string(a.json, "upload");
+            rest = rest[n..];
+        }
+    }
+
+    /// `read` without base64.
+    pub fn readBytes(name: []const u8) Any!Read {
+        const first = try callBytes("artifact.read", .{ .name = name, .length = @as(u32, bytes_piece) }, "", "data");
+        const size = try number(first.json, "size");
+        const media_type = try string(first.json, "media_type");
+        if (first.bytes.len == size) return .{ .data = first.bytes, .media_type = media_type };
+        var data: std.ArrayList(u8) = .empty;
+        try data.appendSlice(allocator, first.bytes);
+        while (data.items.len < size) {
+            const more = try callBytes("artifact.read", .{ .digest = try string(first.json, "digest"), .offset = data.items.len, .length = @as(u32, bytes_piece) }, "", "data");
+            if (more.bytes.len == 0) return fail(error.DataLoss, "artifact {s} ends early", .{name});
+            try data.appendSlice(allocator, more.bytes);
+        }
+        return .{ .data = data.items, .media_type = media_type };
     }
 
     pub const Read = struct { data: []const u8, media_type: []const u8 };

@@ -74,6 +74,35 @@ fn askHost(c: *Call, args: Asking) !void {
     try c.content(.{ .absent = absent, .text = value.value, .n = n, .status = response.status, .ok = ok, .step = step, .tools = others, .code = code });
 }
 
+fn passBytes(c: *Call, args: Asking) !void {
+    _ = try host.kv.putBytes("k", "a\x00\u{e9}", .{ .revision = 0 });
+    const item = (try host.kv.getBytes("k")).?;
+    const digest = try host.artifacts.writeBytes("plan", "application/x-plan", "\x00\x01\x02");
+    const plan = try host.artifacts.readBytes("plan");
+    const response = try host.fetchBytes(.{
+        .method = "POST",
+        .url = "https://example.com/x",
+        .headers = &.{.{ .name = "Authorization", .prefix = "Bearer ", .secret = "KEY" }},
+        .body = "{\"a\":1}",
+    });
+    const none = host.callBytes("kv.get", .{ .key = "none" }, "", "value");
+    if (args.fails) _ = try none;
+    const code = if (none) |_| "" else |err| agenthost.codeOf(err);
+    try c.content(.{ .text = item.value, .revision = item.revision, .digest = digest, .plan = plan.data, .type = plan.media_type, .status = response.status, .body = response.body, .code = code });
+}
+
+const Carrying = struct { size: usize, bytes: bool = false };
+
+fn carry(c: *Call, args: Carrying) !void {
+    const data = try agenthost.allocator.alloc(u8, args.size);
+    for (data, 0..) |*b, i| b.* = @truncate(i);
+    _ = if (args.bytes) try host.artifacts.writeBytes("load", "", data) else try host.artifacts.write("load", "", data);
+    const file = if (args.bytes) try host.artifacts.readBytes("load") else try host.artifacts.read("load");
+    var right: usize = 0;
+    for (file.data, 0..) |b, i| right += @intFromBool(b == @as(u8, @truncate(i)));
+    try c.content(.{ .right = right, .size = file.data.len });
+}
+
 fn writeLog(_: *Call) void {
     agenthost.log.warn("late", .{ .order = 1042, .who = "Ann", .note = "say \"hi\"", .empty = "", .eq = "a=b", .path = "a\\b", .paid = true, .days = 2.5 });
 }
@@ -169,6 +198,8 @@ comptime {
             agenthost.tool("vector", "Answers with its call.", .{ .parameters = any }, vector),
             agenthost.tool("integer", "Answers with its argument.", .{ .parameters = any }, integer),
             agenthost.tool("host", "Asks the host for things.", .{}, askHost),
+            agenthost.tool("bytes", "Passes bytes to the host and gets them.", .{}, passBytes),
+            agenthost.tool("carry", "Writes an artifact and reads it.", .{}, carry),
             agenthost.tool("log", "Writes to the log.", .{ .parameters = any }, writeLog),
             agenthost.tool("answer", "Answers with its arguments, as a result.", .{ .parameters = any }, answer),
             agenthost.tool("fail", "Fails with its arguments.", .{ .parameters = any }, fail),
