@@ -90,3 +90,15 @@ func TestRangesOfNoBytesLieAnywhere(t *testing.T) {
 		t.Errorf("a call with ranges of no bytes: %v", err)
 	}
 }
+
+// Bytes beside a request lie in the guest's memory, or the call ends.
+func TestBytesOutsideMemoryEndTheCall(t *testing.T) {
+	const imported = "import agenthost_v1 host_call_bytes i32 i32 i32 i32 i32 i32 -> i64 as $host_call_bytes\n---\n"
+	for _, data := range []string{"i32.const 65530 i32.const 7", "i32.const 0 i32.const -1", "i32.const -1 i32.const 1"} {
+		p := loadHand(t, imported+"i32.const 0 i32.const 0 i32.const 0 i32.const 0 "+data+" call $host_call_bytes drop i32.const 0", Limits{})
+		_, err := p.Call(t.Context(), "a", "tool", nil, nil)
+		if host.CodeOf(err) != host.Internal || !strings.Contains(err.Error(), "host_call_bytes names") || IdleInstances(p) != 0 {
+			t.Errorf("%s: %v, want internal", data, err)
+		}
+	}
+}
