@@ -1,14 +1,19 @@
 package runs_test
 
 import (
+	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/cluster"
+	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
 )
 
@@ -94,6 +99,37 @@ func TestARunIsReadThroughAnotherHost(t *testing.T) {
 	}
 	if run, err := b.registry.Wait(t.Context(), "acme", "chosen"); err != nil || run.Status != runs.Completed {
 		t.Errorf("Wait through b: %+v, %v", run, err)
+	}
+}
+
+// The run has more events at once than its host keeps for a reader.
+func TestARunThatIsTooFastForItsReaderIsWaitedForThroughAnotherHost(t *testing.T) {
+	store := kv.NewMemory()
+	release := make(chan struct{})
+	a, _ := newPeer(t, store, "a", nil)
+	b, _ := newPeer(t, store, "b", nil)
+	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply {
+		<-release
+		return hosttest.Say(strings.Repeat("word ", 10*runs.DefaultKept))
+	})
+	run, err := a.registry.Start(t.Context(), newAgent(t, "fast", &host.AgentOptions{Model: model}), &host.Request{Tenant: "acme", Text: "go"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		got, err := b.registry.Wait(t.Context(), "acme", run.ID)
+		if err == nil && got.Status != runs.Completed {
+			err = fmt.Errorf("the run is %s", got.Status)
+		}
+		waited <- err
+	}()
+	for range b.registry.Events(t.Context(), "acme", run.ID, 0) { // Wait has asked as well
+		break
+	}
+	close(release)
+	if err := <-waited; err != nil {
+		t.Errorf("Wait through b: %v", err)
 	}
 }
 

@@ -348,25 +348,34 @@ func (r *Registry) Wait(ctx context.Context, tenant, id string) (*Run, error) {
 	return l.wait(ctx)
 }
 
-// waitElsewhere is Wait of a run on another host.
+// waitElsewhere is Wait of a run on another host. It reads the run's events, and again from the
+// last one on if it was too slow for that host.
 func (r *Registry) waitElsewhere(ctx context.Context, tenant, id string, missing error) (*Run, error) {
-	info, peer, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, missing)
-	if err != nil {
-		info, err = r.stored.get(ctx, tenant, id, err)
+	for {
+		info, peer, err := r.elsewhere(ctx, http.MethodGet, "/run", tenant, id, missing)
+		if err != nil {
+			info, err = r.stored.get(ctx, tenant, id, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info.Status.Ended() {
+			return info, info.failure()
+		}
+		var failed error
+		for _, failed = range r.peers.events(ctx, peer, info.Tenant, id, info.Events) {
+		}
+		if host.CodeOf(failed) == host.ResourceExhausted && ctx.Err() == nil {
+			continue
+		}
+		if info, err = r.Get(ctx, tenant, id); err != nil {
+			return nil, err
+		}
+		if info.Status.Ended() {
+			return info, info.failure()
+		}
+		return info, failed
 	}
-	if err != nil {
-		return nil, err
-	}
-	if info.Status.Ended() {
-		return info, info.failure()
-	}
-	var failed error
-	for _, failed = range r.peers.events(ctx, peer, info.Tenant, id, info.Events) {
-	}
-	if info, err = r.Get(ctx, tenant, id); err != nil {
-		return nil, err
-	}
-	return info, failed
 }
 
 // Cancel asks a run to end and returns it at that moment: the contexts of its model
