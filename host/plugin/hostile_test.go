@@ -90,11 +90,7 @@ func handWritten(t testing.TB, code string) []byte {
 
 func loadHand(t testing.TB, code string, limits Limits) *Plugin {
 	t.Helper()
-	p, err := startRuntime(t, nil).Load(context.Background(), "hand", handWritten(t, code), &LoadOptions{Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return loadIsolated(t, startRuntime(t, nil), code, IsolationDefault, limits)
 }
 
 // long is a budget that only the clock ends.

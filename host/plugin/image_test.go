@@ -4,6 +4,7 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -151,6 +152,7 @@ const grower = `memory 2 9
 
 func loadIsolated(t testing.TB, rt *Runtime, code string, isolation Isolation, limits Limits) *Plugin {
 	t.Helper()
+	limits.Timeout = cmp.Or(limits.Timeout, time.Minute) // calls are not to end because the machine is busy
 	p, err := rt.Load(context.Background(), "hand", handWritten(t, code), &LoadOptions{Isolation: isolation, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
