@@ -21,8 +21,9 @@ type profileListeners struct{}
 // NewFunctionListener implements [experimental.FunctionListenerFactory]. The functions that
 // the meter has added to a module have none: they count for those that call them.
 func (profileListeners) NewFunctionListener(f api.FunctionDefinition) experimental.FunctionListener {
-	switch ofHost := f.GoFunction() != nil; {
-	case f.ModuleName() == wasmmeter.ImportModule || strings.HasPrefix(f.Name(), wasmmeter.ImportModule+"."):
+	ofHost := f.GoFunction() != nil
+	switch {
+	case ofHost && f.ModuleName() == wasmmeter.ImportModule || !ofHost && strings.HasPrefix(f.Name(), wasmmeter.ImportModule+"."):
 		return nil
 	case ofHost:
 		return profileListener(guestprofile.Imported(f.ModuleName(), f.Name()))

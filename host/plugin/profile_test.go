@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,6 +97,36 @@ func TestProfileTellsFunctionsApart(t *testing.T) {
 	}
 	if inner.Entered != 3 || inner.Instructions < 3*4*40_000 || outer.Entered != 3 || outer.Instructions > 3*100 {
 		t.Errorf("the caller is %+v, and the function that spends %+v", outer, inner)
+	}
+}
+
+// A guest that takes the names of what the meter adds hides nothing from a profile.
+func TestAGuestWithNamesOfTheMeterHasAProfile(t *testing.T) {
+	const module, function, functions = "agenthost_meter", "agenthost_meter.hidden", 8
+	names := []byte{functions}
+	for i := range byte(functions) {
+		names = append(append(names, i, byte(len(function))), function...)
+	}
+	section := append([]byte{0, byte(len(module)) + 1, byte(len(module))}, module...)
+	section = append(binary.AppendUvarint(append(section, 1), uint64(len(names))), names...)
+	wasm := handWritten(t, fmt.Sprintf("custom agenthost.manifest %q\ncustom name %q\n---\n"+
+		"i32.const 40000 call $spend i32.const 0\nfunc $spend - i32\nloop local.get 0 i32.const 1 i32.sub local.tee 0 br_if 0 end", toolManifest, section))
+	p, err := startRuntime(t, &Options{ProfileCalls: true}).Load(t.Context(), "p", wasm, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := guestprofile.New()
+	if _, err := p.Call(t.Context(), "a", "tool", nil, &CallOptions{Profile: profile}); err != nil {
+		t.Fatal(err)
+	}
+	deepest := guestprofile.Stack{}
+	for s := range profile.Stacks() {
+		if len(s.Functions) > len(deepest.Functions) {
+			deepest = s
+		}
+	}
+	if len(deepest.Functions) != 2 || deepest.Instructions < 4*40_000 || strings.Contains(stacksOf(profile), module) {
+		t.Errorf("the stacks are\n%s\nand the deepest is %+v, want the function that spends", stacksOf(profile), deepest)
 	}
 }
 

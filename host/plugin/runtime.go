@@ -140,7 +140,7 @@ type Options struct {
 	// ProfileCalls compiles plugins so that calls can have a profile of their instructions by
 	// function: see [CallOptions.Profile]. Their code is compiled in this process, reports
 	// each function that it enters and leaves, and takes many times as long to run: such a
-	// runtime is for looking at a plugin, and serves no other calls.
+	// runtime is for looking at a plugin, and should serve no other calls.
 	ProfileCalls bool
 
 	Log    func(LogLine) // receives guests' log lines, from many goroutines at once; default: to Logger

@@ -21,7 +21,7 @@ import (
 const (
 	// maxNodes is how many call paths a profile tells apart. The instructions of other
 	// paths count for the longest beginning of them that it has.
-	maxNodes = 1 << 16
+	maxNodes = 1 << 14
 	// maxPath is how many functions a call path has. Deeper ones count for the last of them.
 	maxPath = 256
 )
@@ -88,7 +88,13 @@ type Stack struct {
 // [Profile.Instructions]. What calls used outside of all functions is the path "(host)".
 func (p *Profile) Stacks() iter.Seq[Stack] {
 	return func(yield func(Stack) bool) {
-		for _, s := range p.stacks() {
+		paths := p.paths()
+		for i, at := range paths {
+			s := Stack{Functions: make([]Function, at.length), Instructions: at.own, Entered: at.entered}
+			for n, from := at.length-1, i; n >= 0; n-- {
+				s.Functions[n] = paths[from].last
+				from = paths[from].parent
+			}
 			if !yield(s) {
 				return
 			}
@@ -96,22 +102,29 @@ func (p *Profile) Stacks() iter.Seq[Stack] {
 	}
 }
 
-// stacks copies the call paths, so that no caller runs while the profile is locked.
-func (p *Profile) stacks() (list []Stack) {
+// path is a call path in a list that has the path without its last function, too.
+type path struct {
+	parent, length int // parent is a position in the list
+	last           Function
+	own, entered   int64
+}
+
+// paths copies the call paths, so that no caller runs while the profile is locked.
+func (p *Profile) paths() (list []path) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.root.own > 0 {
-		list = append(list, Stack{Functions: []Function{outside}, Instructions: p.root.own, Entered: p.calls})
+		list = append(list, path{length: 1, last: outside, own: p.root.own, entered: p.calls})
 	}
-	var walk func(n *node, path []Function)
-	walk = func(n *node, path []Function) {
+	var walk func(n *node, parent, length int)
+	walk = func(n *node, parent, length int) {
 		for _, f := range n.functions() {
-			c, longer := n.called[f], append(slices.Clip(path), f)
-			list = append(list, Stack{Functions: longer, Instructions: c.own, Entered: c.entered})
-			walk(c, longer)
+			c := n.called[f]
+			list = append(list, path{parent: parent, length: length + 1, last: f, own: c.own, entered: c.entered})
+			walk(c, len(list)-1, length+1)
 		}
 	}
-	walk(&p.root, nil)
+	walk(&p.root, 0, 0)
 	return list
 }
 

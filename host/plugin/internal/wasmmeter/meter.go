@@ -1,6 +1,9 @@
 package wasmmeter
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // This file writes the metered module.
 
@@ -468,6 +471,8 @@ func (t *meter) functionNames() []byte {
 	for _, e := range t.m.custom.funcNames {
 		switch {
 		case e.index < next || int(e.index) >= len(t.m.funcs): // out of order, or of no function
+			continue
+		case bytes.HasPrefix(e.name, []byte(exportPrefix)): // a name of added functions
 			continue
 		case e.index == t.tick:
 			moved = add(nil, t.moved, e.name)

@@ -222,13 +222,16 @@ func (r *benchResult) print(w io.Writer) error {
 		return err
 	}
 	if r.StartUp != nil {
-		fmt.Fprintf(w, "  start-up: %s\n", startUpWords(*r.StartUp))
+		if _, err := fmt.Fprintf(w, "  start-up: %s\n", startUpWords(*r.StartUp)); err != nil {
+			return err
+		}
 	}
-	if r.Profile != nil {
-		fmt.Fprintf(w, "  profile of %s instructions, by function (calls: %s): %s\n",
-			termtext.Thousands(r.Profile.Instructions), termtext.Thousands(r.Profile.Calls), r.Profile.File)
+	if r.Profile == nil {
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "  profile of %s instructions, by function (calls: %s): %s\n",
+		termtext.Thousands(r.Profile.Instructions), termtext.Thousands(r.Profile.Calls), r.Profile.File)
+	return err
 }
 
 func rangeOf(r bench.Range) string {
