@@ -1196,6 +1196,11 @@ AH_FN ah_response ah_fetch(ah_call *c, ah_json request) {
 
 /* The same with a body that is not in the request. */
 AH_FN ah_response ah_fetch_bytes(ah_call *c, ah_json request, ah_text body) {
+  if (ah_failed(c)) return (ah_response){0};
+  if (request.size < 3 || request.at[0] != '{') {
+    ah_fail(c, AH_INVALID_ARGUMENT, "a request of http.fetch is an object with members");
+    return (ah_response){0};
+  }
   ah_buffer b = {0};
   ah_response out = {0};
   ah_add_c(c, &b, "{\"body\":"), ah_add_int(c, &b, body.size), ah_add(c, &b, ",", 1);

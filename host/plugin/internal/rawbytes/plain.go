@@ -45,8 +45,12 @@ func (p *Payload) split(response []byte) ([]byte, error) {
 		p.takeOut(members, name)
 		return json.Marshal(members)
 	}
+	list, has := members["entries"]
+	if !has {
+		return response, nil
+	}
 	var entries []map[string]json.RawMessage
-	if err := json.Unmarshal(members["entries"], &entries); err != nil {
+	if err := json.Unmarshal(list, &entries); err != nil {
 		return nil, host.Errorf(host.Internal, "response of %s: %v", p.op, err)
 	}
 	for _, entry := range entries {
@@ -62,7 +66,7 @@ func (p *Payload) split(response []byte) ([]byte, error) {
 // takeOut replaces bytes by the number of them.
 func (p *Payload) takeOut(members map[string]json.RawMessage, name string) {
 	var v []byte
-	if raw, has := members[name]; has && json.Unmarshal(raw, &v) == nil {
+	if raw := members[name]; len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &v) == nil {
 		p.response = append(p.response, v...)
 		members[name], _ = json.Marshal(len(v)) // a number is always JSON
 	}

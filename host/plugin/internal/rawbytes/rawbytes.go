@@ -28,7 +28,7 @@ var fields = map[string]struct{ request, response string }{
 // bytes stand in its JSON, in base64.
 type Payload struct {
 	op       string
-	request  []byte // that no field has taken yet
+	request  []byte // beside the JSON
 	response []byte
 	hidden   bool // the operation runs as one without a payload
 }
@@ -41,14 +41,14 @@ func New(op string, data []byte) *Payload { return &Payload{op: op, request: dat
 // field of the request can take. An operation without bytes has no payload: it may run guests.
 func (p *Payload) Begin(ctx context.Context) (context.Context, error) {
 	if p == nil {
-		return ctx, nil
+		return without(ctx), nil
 	}
 	f, has := fields[p.op]
 	if f.request == "" && len(p.request) > 0 {
 		return nil, host.Errorf(host.InvalidArgument, "request of %s: %d bytes stand beside it, and it has no field of bytes", p.op, len(p.request))
 	}
 	if !has {
-		return ctx, nil
+		return without(ctx), nil
 	}
 	p.request = bytes.Clone(p.request)
 	return context.WithValue(ctx, key{}, p), nil
@@ -56,7 +56,16 @@ func (p *Payload) Begin(ctx context.Context) (context.Context, error) {
 
 type key struct{}
 
-// Of returns the payload of the operation that a context is of.
+// without returns a context in which [Of] finds no payload: an operation may be one of a guest that
+// another operation runs.
+func without(ctx context.Context) context.Context {
+	if Of(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, key{}, (*Payload)(nil))
+}
+
+// Of returns the payload of the operation that runs in a context; nil if it has none.
 func Of(ctx context.Context) *Payload {
 	p, _ := ctx.Value(key{}).(*Payload)
 	if p == nil || p.hidden {

@@ -24,6 +24,25 @@ func TestOnlyOperationsWithBytesHaveAPayload(t *testing.T) {
 	}
 }
 
+// An operation that runs within another one's, such as one of a guest that a store of the
+// embedder calls, does not answer with bytes of that.
+func TestAnOperationWithinAnotherHasItsOwnPayloadOrNone(t *testing.T) {
+	outer, err := rawbytes.New("kv.get", nil).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]*rawbytes.Payload{"host_call": nil, "host_call_bytes without bytes": rawbytes.New("emit", nil)} {
+		inner, err := p.Begin(outer)
+		if err != nil || rawbytes.Of(inner) != nil {
+			t.Errorf("%s within another operation: %v, %v, want no payload", name, rawbytes.Of(inner), err)
+		}
+	}
+	own := rawbytes.New("kv.put", []byte("v"))
+	if inner, err := own.Begin(outer); err != nil || rawbytes.Of(inner) != own {
+		t.Errorf("host_call_bytes within another operation: %v, %v, want its own payload", rawbytes.Of(inner), err)
+	}
+}
+
 // The guest may write over its memory while the operation runs.
 func TestPayloadKeepsItsBytes(t *testing.T) {
 	memory := []byte("before")
