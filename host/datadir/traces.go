@@ -146,8 +146,9 @@ func errUsedElsewhere() error {
 	return host.Errorf(host.FailedPrecondition, "another process has the data directory open").WithHint("delete the tenant there, or stop that process")
 }
 
-func (usedElsewhere) BeginErase(context.Context, string) error { return errUsedElsewhere() }
-func (usedElsewhere) Erase(context.Context, string) error      { return errUsedElsewhere() }
+func (usedElsewhere) BeginErase(context.Context, string) error    { return errUsedElsewhere() }
+func (usedElsewhere) Erase(context.Context, string) error         { return errUsedElsewhere() }
+func (usedElsewhere) CompleteErase(context.Context, string) error { return errUsedElsewhere() }
 
 func (usedElsewhere) Erasing(context.Context) ([]string, error) { return nil, errUsedElsewhere() }
 

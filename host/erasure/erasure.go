@@ -95,7 +95,7 @@ func (t *Tenants) complete(ctx context.Context, partition string) error {
 	}
 	// The parts' tombstones are removed from the files with those of the partition. Other
 	// hosts that share the store may complete the deletion between two steps.
-	for _, p := range append(slices.Clone(t.parts), Func{What: "store", EraseFunc: t.store.Erase}) {
+	for _, p := range append(slices.Clone(t.parts), Func{What: "store", EraseFunc: t.store.CompleteErase}) {
 		begun, err := t.store.Erasing(ctx)
 		if err != nil || !slices.Contains(begun, partition) {
 			return kverror.Wrap(err, "delete tenant %q", partition)

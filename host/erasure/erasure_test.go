@@ -168,6 +168,40 @@ func TestResumeLeavesATenantThatWasMadeAgain(t *testing.T) {
 	})
 }
 
+// slowLast is a store whose host is held up between its last look at a deletion and its end.
+type slowLast struct {
+	*kv.Memory
+	looks     int // until then
+	meanwhile func()
+}
+
+func (s *slowLast) Erasing(ctx context.Context) ([]string, error) {
+	names, err := s.Memory.Erasing(ctx)
+	if s.looks--; s.looks == 0 {
+		s.meanwhile()
+	}
+	return names, err
+}
+
+// Another host completes the deletion when this one has looked for the last time, and another
+// customer gets the name.
+func TestTheEndOfADeletionLeavesATenantThatWasMadeAgain(t *testing.T) {
+	d := kv.NewMemory()
+	put(t, d, "acme")
+	s := &slowLast{Memory: d, looks: 1, meanwhile: func() {
+		if err := erasure.New(d).Delete(t.Context(), "acme"); err != nil {
+			t.Errorf("Delete by the other host = %v", err)
+		}
+		put(t, d, "acme")
+	}}
+	if err := erasure.New(s).Delete(t.Context(), "acme"); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+	if _, err := d.Get(t.Context(), "acme", "k"); err != nil || s.looks != 0 {
+		t.Errorf("Get of what the next tenant of that name wrote = %v, after a look: %t", err, s.looks == 0)
+	}
+}
+
 // Another host of a shared store completes the deletion while a part of it is erased here,
 // and another customer gets the name.
 func TestDeleteLeavesATenantThatWasMadeAgainOnAnotherHost(t *testing.T) {

@@ -21,6 +21,11 @@ type Eraser interface {
 	// callers most of the store's speed.
 	Erase(ctx context.Context, partition string) error
 
+	// CompleteErase is Erase of a partition that is marked, and does nothing to another one:
+	// where several processes share a store, one may have completed the erasure meanwhile,
+	// and what was written since stays.
+	CompleteErase(ctx context.Context, partition string) error
+
 	// Erasing returns the partitions that are marked.
 	Erasing(ctx context.Context) ([]string, error)
 

@@ -25,6 +25,16 @@ func (m *Memory) Erase(ctx context.Context, partition string) error {
 	})
 }
 
+// CompleteErase implements [Eraser].
+func (m *Memory) CompleteErase(ctx context.Context, partition string) error {
+	return m.change(ctx, partition, "erase partition", func() {
+		if m.erasing[partition] {
+			delete(m.erasing, partition)
+			m.erased[partition] = time.Now().UTC()
+		}
+	})
+}
+
 func (m *Memory) change(ctx context.Context, partition, doing string, fn func()) error {
 	err := validPartition(partition)
 	if err == nil {

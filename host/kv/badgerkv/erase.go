@@ -81,6 +81,11 @@ func (s *Store) Erase(ctx context.Context, partition string) error {
 	if err := s.BeginErase(ctx, partition); err != nil {
 		return err
 	}
+	return s.CompleteErase(ctx, partition)
+}
+
+// CompleteErase implements [kv.Eraser].
+func (s *Store) CompleteErase(ctx context.Context, partition string) error {
 	if err := s.erase(ctx, partition); err != nil {
 		return fmt.Errorf("erase partition: %w", err)
 	}

@@ -59,6 +59,30 @@ var eraserRules = []rule{
 		erasures.Wait()
 		wantErased(t, d)
 	}},
+	{"completing an erasure that has ended removes nothing", func(t *testing.T, s Store) {
+		d := open(t, s)
+		e := fillToErase(t, d)
+		if err := e.BeginErase(t.Context(), tenant); err != nil {
+			t.Fatalf("BeginErase: %v", err)
+		}
+		complete := func() { // by one of two processes, between which the partition is made again
+			t.Helper()
+			if err := e.CompleteErase(t.Context(), tenant); err != nil {
+				t.Fatalf("CompleteErase: %v", err)
+			}
+		}
+		complete()
+		put(t, d, "again", "v")
+		complete()
+		wantValue(t, d, "again", "v")
+		if page := scan(t, d, tenant, kv.Range{}); len(page.Entries) != 1 {
+			t.Errorf("the partition has %d entries, want the one that was written since", len(page.Entries))
+		}
+		if err := e.CompleteErase(t.Context(), "none"); err != nil {
+			t.Errorf("CompleteErase of no partition: %v", err)
+		}
+		wantOther(t, d)
+	}},
 	{"callers beside erasures find a partition erased or not", func(t *testing.T, s Store) {
 		callersBesideErasures(t, s, 30, 1)
 	}},

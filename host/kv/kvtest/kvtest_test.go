@@ -106,6 +106,7 @@ var mutants = []mutantStore{
 	{"writes during an erasure", "a partition that is being erased is empty and takes no writes", func() kv.Driver { return newErasing(func(m *erasing) { m.admits = true }) }},
 	{"erases nothing", "an erasure removes its partition and no other", func() kv.Driver { return newErasing(func(m *erasing) { m.keeps = true }) }},
 	{"erases once", "erasures of one partition at once all end", func() kv.Driver { return newErasing(func(m *erasing) { m.once = true }) }},
+	{"erases again", "completing an erasure that has ended removes nothing", func() kv.Driver { return newErasing(func(m *erasing) { m.again = true }) }},
 	{"fails with an erasure", "callers beside erasures find a partition erased or not", func() kv.Driver { return newErasing(func(m *erasing) { m.fails = true }) }},
 	{"forgets marks on close", "an erasure that has begun stays begun after reopening", func() kv.Driver { return newErasing(func(*erasing) {}) }},
 	{"forgets on close", "what was committed is there after reopening", func() kv.Driver { return newMutant() }},
@@ -260,6 +261,7 @@ type erasing struct {
 	admits bool // writes to a partition that is being erased
 	keeps  bool // the entries of a partition that it erases
 	once   bool // an erasure beside another fails
+	again  bool // erases what was written since
 	fails  bool // all commits of a call in which one is refused
 
 	mu    sync.Mutex
@@ -294,6 +296,13 @@ func (e *erasing) Erase(ctx context.Context, partition string) error {
 	}
 	time.Sleep(time.Millisecond) // callers find it marked
 	return e.Memory.Erase(ctx, partition)
+}
+
+func (e *erasing) CompleteErase(ctx context.Context, partition string) error {
+	if e.again {
+		return e.Erase(ctx, partition)
+	}
+	return e.Memory.CompleteErase(ctx, partition)
 }
 
 func (e *erasing) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {

@@ -27,6 +27,8 @@ with marked as (
 )
 select m.id from marked m`
 
+const isErasingSQL = `select p.id from {schema}.partitions p where p.name = $1 and p.erasing`
+
 const eraseSQL = `
 delete from {schema}.entries e
 where e.partition = $1 and e.key in (select f.key from {schema}.entries f where f.partition = $1 order by f.key limit $2)`
@@ -102,11 +104,35 @@ func (s *Store) Erase(ctx context.Context, partition string) error {
 	if err != nil {
 		return err
 	}
+	return s.completeErase(ctx, partition, func(context.Context) (int64, error) { return id, nil })
+}
+
+// CompleteErase implements [kv.Eraser].
+func (s *Store) CompleteErase(ctx context.Context, partition string) error {
+	return s.completeErase(ctx, partition, func(ctx context.Context) (id int64, err error) {
+		err = s.repeat(ctx, func(ctx context.Context) error {
+			err := s.pool.QueryRow(ctx, s.sql.isErasing, []byte(partition)).Scan(&id)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			return err
+		})
+		return id, err
+	})
+}
+
+// completeErase erases the partition with the number that numberOf returns, which no later
+// partition of the name has; 0 for one that is not marked.
+func (s *Store) completeErase(ctx context.Context, partition string, numberOf func(context.Context) (int64, error)) error {
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("erase partition: %w", err)
 	}
 	defer s.mu.RUnlock()
-	if err := s.erase(ctx, partition, id); err != nil {
+	id, err := numberOf(ctx)
+	if err == nil && id != 0 {
+		err = s.erase(ctx, partition, id)
+	}
+	if err != nil {
 		return fmt.Errorf("erase partition: %w", err)
 	}
 	return nil

@@ -8,12 +8,12 @@ import (
 
 // statements are the texts of the statements, with the name of the schema.
 type statements struct {
-	get, commit, lock, ensure, claim, outcome, version string
-	poll, notify, partitions, sweepLanes               string
-	beginErase, erase, floor, endErase, erasing, salt  string
-	loadKeys, createKey, keyCheck                      string
-	prove, status                                      string
-	scan                                               map[scanForm]string
+	get, commit, lock, ensure, claim, outcome, version           string
+	poll, notify, partitions, sweepLanes                         string
+	beginErase, erase, floor, endErase, erasing, isErasing, salt string
+	loadKeys, createKey, keyCheck                                string
+	prove, status                                                string
+	scan                                                         map[scanForm]string
 }
 
 // scanForm is what differs between the statements that scan.
@@ -27,7 +27,7 @@ func statementsOf(schema string) statements {
 		get: in(getSQL), commit: in(commitSQL), lock: in(lockSQL), ensure: in(ensureSQL), claim: in(claimSQL),
 		outcome: in(outcomeSQL), sweepLanes: in(sweepLanesSQL), version: in(versionSQL), poll: in(pollSQL), notify: in(notifySQL), partitions: in(partitionsSQL),
 		beginErase: in(beginEraseSQL), erase: in(eraseSQL), floor: in(floorSQL), endErase: in(endEraseSQL),
-		erasing: in(erasingSQL), salt: in(saltSQL), loadKeys: in(loadKeysSQL), createKey: in(createKeySQL), keyCheck: in(keyCheckSQL), prove: in(proveSQL), status: in(statusSQL),
+		erasing: in(erasingSQL), isErasing: in(isErasingSQL), salt: in(saltSQL), loadKeys: in(loadKeysSQL), createKey: in(createKeySQL), keyCheck: in(keyCheckSQL), prove: in(proveSQL), status: in(statusSQL),
 		scan: map[scanForm]string{},
 	}
 	for _, high := range []bool{false, true} {
