@@ -191,7 +191,7 @@ func pause(ctx context.Context, attempt int) error {
 // settle returns nil if a commit in doubt was made: the entry with its number then has its
 // sum, whatever has followed.
 func (l *Log) settle(ctx context.Context, head Head, inDoubt error) error {
-	e, err := l.driver.Get(ctx, partition, entryRows.WithUint(head.Seq))
+	e, err := kv.ReadBack(ctx, l.driver, partition, entryRows.WithUint(head.Seq))
 	if err != nil {
 		return inDoubt
 	}

@@ -58,8 +58,8 @@ func (s *jobStore) add(ctx context.Context, partition string, r *record, held bo
 	} else {
 		revision, err = s.addOnce(ctx, r, tx)
 	}
-	if errors.Is(err, kv.ErrInDoubt) { // a held job that nobody knows of would wait as long as this process lives
-		if e, unread := s.driver.Get(ctx, partition, place.Key); unread == nil {
+	if errors.Is(err, kv.ErrInDoubt) { // a held job of which its run does not know would wait as long as this process lives
+		if e, unread := kv.ReadBack(ctx, s.driver, partition, place.Key); unread == nil {
 			return e.Revision, nil
 		}
 	}

@@ -200,8 +200,12 @@ func (r *records) writeInOrder(ctx context.Context, tenant string, p *record, re
 
 // has reports whether a record is stored as it was just written.
 func (r *records) has(ctx context.Context, tenant string, p *record) bool {
-	stored, _, err := r.read(ctx, tenant, p.Run)
-	return err == nil && stored != nil && stored.Host == p.Host && stored.Attempts == p.Attempts && stored.Heartbeat.Equal(p.Heartbeat)
+	e, err := kv.ReadBack(ctx, r.driver, tenant, recordKey(p.Run))
+	if err != nil {
+		return false
+	}
+	stored, err := decodeTurnRecord(e.Value, p.Run)
+	return err == nil && stored.Host == p.Host && stored.Attempts == p.Attempts && stored.Heartbeat.Equal(p.Heartbeat)
 }
 
 // remove deletes the record of a turn.
