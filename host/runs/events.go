@@ -78,14 +78,17 @@ func (l *eventLog) read(ctx context.Context, from int64) iter.Seq2[host.Event, e
 		var taken [readAtOnce]host.Event
 		for {
 			next = l.place(next)
-			for at := int64(-1); at < next && l.behind(next); { // the memory moves on meanwhile
-				var more bool
-				at = next
-				if next, more = l.readStored(ctx, next, yield); !more {
+			n, wait, err := l.take(taken[:], next)
+			if err != nil && l.behind(next) {
+				at, more := l.readStored(ctx, next, yield)
+				if !more {
 					return
 				}
+				if at > next { // the memory may have moved on meanwhile
+					next = at
+					continue
+				}
 			}
-			n, wait, err := l.take(taken[:], next)
 			for _, ev := range taken[:n] {
 				if !yield(ev, nil) {
 					return

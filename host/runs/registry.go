@@ -348,6 +348,9 @@ func (r *Registry) Wait(ctx context.Context, tenant, id string) (*Run, error) {
 	return l.wait(ctx)
 }
 
+// waitAgain is how long Wait waits before it reads the events of another host again.
+const waitAgain = 100 * time.Millisecond
+
 // waitElsewhere is Wait of a run on another host. It reads the run's events, and again from the
 // last one on if it was too slow for that host.
 func (r *Registry) waitElsewhere(ctx context.Context, tenant, id string, missing error) (*Run, error) {
@@ -366,6 +369,10 @@ func (r *Registry) waitElsewhere(ctx context.Context, tenant, id string, missing
 		for _, failed = range r.peers.events(ctx, peer, info.Tenant, id, info.Events) {
 		}
 		if host.CodeOf(failed) == host.ResourceExhausted && ctx.Err() == nil {
+			select {
+			case <-time.After(waitAgain): // that host may have as many readers as it takes
+			case <-ctx.Done():
+			}
 			continue
 		}
 		if info, err = r.Get(ctx, tenant, id); err != nil {
