@@ -41,7 +41,7 @@ type Project struct {
 	ledger    *usage.Ledger
 	queue     *queue.Queue  // the jobs that runs enqueue for after their turns
 	traces    *trace.Log    // nil without a data directory
-	retention lateRetention // nil unless this process removes expired data
+	retention lateRetention // has begun only where this process removes expired data
 	tenants   *tenantSet
 
 	// What the configuration names, made.

@@ -63,6 +63,7 @@ func (c *reconfiguration) take(ctx context.Context, say func(format string, args
 	p := c.project
 	p.retention.take(c.config, func() {
 		p.config.Tenants, p.config.Prices, p.config.MCP = c.config.Tenants, c.config.Prices, c.config.MCP
+		p.config.AnyTenant.Retention = c.config.AnyTenant.Retention // beside that of the tenants, which a retention takes
 	})
 	return nil
 }

@@ -44,7 +44,7 @@ func (l *lateRetention) begin(made func() *retention) *retention {
 	return l.begun
 }
 
-// take makes a change of the configuration, and sets the retention to that of it.
+// take makes a change of the configuration, and gives the retention its new settings.
 func (l *lateRetention) take(c *configfile.Config, change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

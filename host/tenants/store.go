@@ -425,6 +425,8 @@ func (s *Store) readAll(ctx context.Context) error {
 func (s *Store) take(ctx context.Context, id string, t *Tenant) (ended bool) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollTimeout) // the caller may have left while this host was held up
+	defer cancel()
 	if now, _, err := s.read(ctx, id); err == nil {
 		t = now
 	}
