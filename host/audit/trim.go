@@ -38,7 +38,11 @@ func (l *Log) Trim(ctx context.Context, to Head) (removed int, err error) {
 			removed, err = l.removeBefore(ctx, max(start.Seq, to.Seq))
 			return removed, kverror.Wrap(err, "trim the audit log")
 		}
-		if again, failed := l.Start(ctx); failed != nil || again == start { // else another host has trimmed it meanwhile
+		again, failed := l.Start(ctx)
+		if failed != nil {
+			return 0, failed
+		}
+		if again == start { // else another host has trimmed it meanwhile
 			return 0, err
 		}
 	}

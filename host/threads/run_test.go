@@ -44,11 +44,11 @@ func echo(_ context.Context, view []*host.Message) ([]host.Part, error) {
 	return []host.Part{&host.Text{Text: "echo " + view[len(view)-1].Text()}}, nil
 }
 
-// newHost returns a host that keeps history in adapter.
 // unhurried are the limits of hosts on a machine that is busy: a hundred turns that race
 // on one thread of a database wait for each other longer than by default.
 var unhurried = host.Limits{HistoryTimeout: 5 * time.Minute, CommitTimeout: 5 * time.Minute}
 
+// newHost returns a host that keeps history in adapter.
 func newHost(t testing.TB, adapter any, m model) *host.Host {
 	t.Helper()
 	history, err := host.NewHistory(adapter, nil)

@@ -474,8 +474,8 @@ func (r *keyring) sealText(partition, purpose string, text []byte) ([]byte, erro
 		return nil, kv.ErrErasing
 	case !r.seals():
 		return text, nil
-	case key == nil:
-		return nil, errNoDataKey
+	case key == nil: // an erasure of it has ended since its key was looked for
+		return nil, kv.ErrErasing
 	}
 	out := make([]byte, keyIDBytes, len(text)+sealOverhead)
 	binary.BigEndian.PutUint64(out, id)

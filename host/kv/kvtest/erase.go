@@ -185,9 +185,11 @@ func callersBesideErasures(t *testing.T, s Store, rounds, size int) {
 				results := d.Commit(context.Background(), kv.Tx{Partition: tenant, Writes: writes}, kv.Tx{Partition: other, Writes: writes})
 				if err := results[0].Err; err != nil && !errors.Is(err, kv.ErrErasing) {
 					t.Errorf("a write to the partition that is erased: %v, want none or kv.ErrErasing", err)
+					return
 				}
 				if err := results[1].Err; err != nil {
 					t.Errorf("a write to another partition: %v", err)
+					return
 				}
 			}
 		})
@@ -196,14 +198,17 @@ func callersBesideErasures(t *testing.T, s Store, rounds, size int) {
 		for i := uint64(0); ctx.Err() == nil; i++ {
 			if _, err := d.Get(context.Background(), tenant, keyToErase(i)); err != nil && !errors.Is(err, kv.ErrNotFound) {
 				t.Errorf("Get: %v, want an entry or kv.ErrNotFound", err)
+				return
 			}
 			page, err := d.Scan(context.Background(), tenant, kv.Range{})
 			if err != nil {
 				t.Errorf("Scan: %v", err)
+				return
 			}
 			for _, entry := range page.Entries {
 				if _, written := entry.Key.CutPrefix(kv.NewKey("k")); !written || len(bytes.Trim(entry.Value, "v")) > 0 {
 					t.Errorf("Scan finds %q, which no caller has written", entry.Key)
+					return
 				}
 			}
 		}

@@ -365,6 +365,8 @@ func (a *arguments) stored(sealer *sealer, w kv.Write) (value, mark []byte, data
 	switch {
 	case w.Delete || sealer != nil && sealer.erasing:
 		return nil, nil, 0, nil
+	case sealer == nil && a.sealers != nil:
+		return nil, nil, 0, errOvertaken
 	case sealer == nil:
 		return notNil(w.Value), nil, 0, nil
 	}

@@ -57,7 +57,7 @@ func Share(d kv.Driver) *Shared {
 }
 
 // Lock implements [kv.Locker] among all processes that share the driver. It also
-// returns [kv.ErrBusy] when [MaxWaiting] callers wait already, or too many of a client.
+// returns [kv.ErrBusy] when [MaxWaiting] callers wait already, or when too many requests of one client wait.
 func (s *Shared) Lock(ctx context.Context, partition, name string, wait bool) (unlock func(), err error) {
 	return s.locks.lock(ctx, partition, name, wait)
 }
@@ -156,6 +156,7 @@ func (c *connection) serve(ctx context.Context) {
 		}
 		place := slots
 		if req.Op == opLock {
+			req.Range, req.Txs = nil, nil // which it has no use for, while it waits
 			if place = locks; len(locks) == maxLocks {
 				c.reply(&response{ID: req.ID, Error: toWire(fmt.Errorf("lock: %w", kv.ErrBusy))})
 				continue
