@@ -85,14 +85,12 @@ func (s *Store) Erase(ctx context.Context, partition string) error {
 }
 
 // CompleteErase implements [kv.Eraser].
-func (s *Store) CompleteErase(ctx context.Context, partition string) error {
-	if err := s.erase(ctx, partition); err != nil {
-		return fmt.Errorf("erase partition: %w", err)
-	}
-	return nil
-}
-
-func (s *Store) erase(ctx context.Context, partition string) error {
+func (s *Store) CompleteErase(ctx context.Context, partition string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("erase partition: %w", err)
+		}
+	}()
 	if err := s.enter(ctx); err != nil {
 		return err
 	}

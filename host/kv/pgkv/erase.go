@@ -68,68 +68,53 @@ const saltSQL = `select m.salt from {schema}.meta m`
 
 // BeginErase implements [kv.Eraser].
 func (s *Store) BeginErase(ctx context.Context, partition string) error {
-	_, err := s.beginErase(ctx, partition)
-	return err
-}
-
-// beginErase returns the partition's number.
-func (s *Store) beginErase(ctx context.Context, partition string) (id int64, err error) {
 	if err := kv.ValidateKey(partition, "k"); err != nil {
-		return 0, fmt.Errorf("begin to erase partition: %w", err)
+		return fmt.Errorf("begin to erase partition: %w", err)
 	}
 	if err := s.enter(ctx); err != nil {
-		return 0, fmt.Errorf("begin to erase partition: %w", err)
+		return fmt.Errorf("begin to erase partition: %w", err)
 	}
 	defer s.mu.RUnlock()
-	err = s.repeat(ctx, func(ctx context.Context) error {
+	err := s.repeat(ctx, func(ctx context.Context) error {
 		if _, err := s.pool.Exec(ctx, s.sql.ensure, [][]byte{[]byte(partition)}); err != nil {
 			return err
 		}
-		err := s.pool.QueryRow(ctx, s.sql.beginErase, []byte(partition)).Scan(&id)
-		if errors.Is(err, pgx.ErrNoRows) { // another erasure of it has ended between the two
+		tag, err := s.pool.Exec(ctx, s.sql.beginErase, []byte(partition))
+		if err == nil && tag.RowsAffected() == 0 { // another erasure of it has ended between the two
 			return errOvertaken
 		}
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("begin to erase partition: %w", err)
+		return fmt.Errorf("begin to erase partition: %w", err)
 	}
-	return id, nil
+	return nil
 }
 
 // Erase implements [kv.Eraser]. It deletes the entries a thousand at a time. Deleted rows
 // leave the files of the database when it vacuums, see the package's comment.
 func (s *Store) Erase(ctx context.Context, partition string) error {
-	id, err := s.beginErase(ctx, partition)
-	if err != nil {
+	if err := s.BeginErase(ctx, partition); err != nil {
 		return err
 	}
-	return s.completeErase(ctx, partition, func(context.Context) (int64, error) { return id, nil })
+	return s.CompleteErase(ctx, partition)
 }
 
-// CompleteErase implements [kv.Eraser].
+// CompleteErase implements [kv.Eraser]. It erases the partition by its number, which no later
+// one of the name has.
 func (s *Store) CompleteErase(ctx context.Context, partition string) error {
-	return s.completeErase(ctx, partition, func(ctx context.Context) (id int64, err error) {
-		err = s.repeat(ctx, func(ctx context.Context) error {
-			err := s.pool.QueryRow(ctx, s.sql.isErasing, []byte(partition)).Scan(&id)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil
-			}
-			return err
-		})
-		return id, err
-	})
-}
-
-// completeErase erases the partition with the number that numberOf returns, which no later
-// partition of the name has; 0 for one that is not marked.
-func (s *Store) completeErase(ctx context.Context, partition string, numberOf func(context.Context) (int64, error)) error {
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("erase partition: %w", err)
 	}
 	defer s.mu.RUnlock()
-	id, err := numberOf(ctx)
-	if err == nil && id != 0 {
+	var id int64
+	err := s.repeat(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, s.sql.isErasing, []byte(partition)).Scan(&id)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
 		err = s.erase(ctx, partition, id)
 	}
 	if err != nil {
