@@ -3,6 +3,7 @@ package threads
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -170,15 +171,20 @@ func (p *headPruner) unlink(ctx context.Context, t *Moment, heads []*numberedHea
 		goes[h.number] = true
 	}
 	needed := map[string]bool{t.rec.Content: true, t.rec.root(): true}
+	var staying []*numberedHead
 	for h, err := range t.lineage().all(ctx) {
 		if err != nil {
 			return err
 		}
 		if !goes[h.number] {
 			needed[h.Point.Content] = true
+			staying = append(staying, h)
 		}
 	}
-	var writes []kv.Write
+	writes, err := p.runsOfNone(ctx, t, staying, maps.Clone(needed))
+	if err != nil {
+		return err
+	}
 	for _, h := range heads {
 		writes = append(writes, kv.Delete(t.root().head(h.number)))
 		if c := h.Point.Content; !needed[c] {
@@ -187,28 +193,65 @@ func (p *headPruner) unlink(ctx context.Context, t *Moment, heads []*numberedHea
 			if err != nil {
 				return err
 			}
-			forget, err := p.runsElsewhere(ctx, t, c)
-			if err != nil {
-				return err
-			}
-			writes = append(writes, append(forget, mark, kv.Delete(t.root().owned().With(c)))...)
+			writes = append(writes, mark, kv.Delete(t.root().owned().With(c)))
 		}
 	}
 	return sweeper{t.part}.removeFrom(ctx, t, writes)
 }
 
-// runsElsewhere returns the writes that forget the runs of a content of the thread.
-func (p *headPruner) runsElsewhere(ctx context.Context, t *Moment, content string) (writes []kv.Write, err error) {
+// runsOfNone returns the writes that forget the runs of contents that are not needed, but for
+// those whose turns the thread, or a head that stays, has inherited.
+func (p *headPruner) runsOfNone(ctx context.Context, t *Moment, staying []*numberedHead, needed map[string]bool) (writes []kv.Write, err error) {
+	var moments []*Moment // of the thread and of the heads, once one is needed
 	for e, err := range t.part.all(ctx, kv.Range{Prefix: t.root().runs(), Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return nil, err
 		}
 		var elsewhere runElsewhere
-		if len(e.Value) > 1 && e.Value[1] == '{' && kv.DecodeRecord(e.Value, &elsewhere) == nil && elsewhere.Content == content {
+		if len(e.Value) < 2 || e.Value[1] != '{' || kv.DecodeRecord(e.Value, &elsewhere) != nil || needed[elsewhere.Content] {
+			continue
+		}
+		if moments == nil {
+			if moments, err = p.moments(ctx, t, staying); err != nil {
+				return nil, err
+			}
+		}
+		rest, _ := e.Key.CutPrefix(t.root().runs())
+		run, _, _ := rest.CutString()
+		inherited, err := isInherited(ctx, moments, run, elsewhere.Content)
+		if err != nil {
+			return nil, err
+		}
+		if !inherited {
 			writes = append(writes, kv.Delete(e.Key))
 		}
 	}
 	return writes, nil
+}
+
+// moments returns the thread and heads of it.
+func (*headPruner) moments(ctx context.Context, t *Moment, heads []*numberedHead) ([]*Moment, error) {
+	moments := []*Moment{t}
+	for _, h := range heads {
+		m, err := t.moment(ctx, h.Point)
+		if err != nil {
+			return nil, err
+		}
+		moments = append(moments, m)
+	}
+	return moments, nil
+}
+
+// isInherited reports whether one of the moments shows the turn of a run that it has inherited
+// from a content.
+func isInherited(ctx context.Context, moments []*Moment, run, content string) (bool, error) {
+	for _, m := range moments {
+		in, _, found, err := m.turns().inheritedRun(ctx, run)
+		if err != nil || found && in == content {
+			return found, err
+		}
+	}
+	return false, nil
 }
 
 // removeFrom commits writes in batches, and with each batch the unchanged record of the

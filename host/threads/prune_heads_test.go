@@ -163,6 +163,51 @@ func TestPruneHeadsKeepsWhatOthersGoBackTo(t *testing.T) {
 	}
 }
 
+// A turn of one branch is inherited by another, and the thread shows neither: the turn is found by
+// its snapshot for as long as one of the two stays.
+func TestATurnThatAHeadHasInheritedIsFoundAfterItsOwnHeadIsPruned(t *testing.T) {
+	s, _ := threadtest.NewStore(t, nil)
+	rewind := func(at threads.At) {
+		t.Helper()
+		if _, err := s.For("").Rewind(t.Context(), "t", at, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	branch := func(run, message string) string { // returns the head of a branch that begins before a message
+		t.Helper()
+		if _, err := s.Branch(t.Context(), threadtest.Request("t", run, nil), message); err != nil {
+			t.Fatal(err)
+		}
+		return branches(t, s, "t")[1].Head
+	}
+	bigTurn(t, s, "t", "r0", 1)
+	bigTurn(t, s, "t", "r1", 1)
+	rewind(threads.At{Branch: branch("b", "q-r1")})
+	bigTurn(t, s, "t", "r2", 1)
+	bigTurn(t, s, "t", "r3", 1)
+	rewind(threads.At{Branch: branch("c", "q-r3")})
+	bigTurn(t, s, "t", "r4", 1) // behind r2
+	rewind(threads.At{Snapshot: "r1"})
+	want, err := s.For("").ShowAt(t.Context(), "t", threads.At{Snapshot: "r2"}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pruned, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Keep: 1, Open: true})
+	if err != nil || pruned.Kept != 1 || len(pruned.Branches) == 0 {
+		t.Fatalf("PruneHeads = %+v, %v, want that one head stays", pruned, err)
+	}
+	got, err := s.For("").ShowAt(t.Context(), "t", threads.At{Snapshot: "r2"}, 10)
+	if err != nil || fmt.Sprint(threadtest.Texts(got.Messages)) != fmt.Sprint(threadtest.Texts(want.Messages)) {
+		t.Errorf("the snapshot of the turn = %+v, %v, want %v", got, err, threadtest.Texts(want.Messages))
+	}
+	if _, err := s.For("").PruneHeads(t.Context(), "t", threads.PruneHeadsOptions{Before: time.Now().Add(time.Hour), Open: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.For("").ShowAt(t.Context(), "t", threads.At{Snapshot: "r2"}, 10); host.CodeOf(err) != host.NotFound {
+		t.Errorf("the snapshot that no head shows = %v, want not_found", err)
+	}
+}
+
 // lineage is what can be seen of threads.
 type lineage map[string]string
 
