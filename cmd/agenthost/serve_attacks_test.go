@@ -258,7 +258,7 @@ func TestAServerIsAttackedOverHTTP2(t *testing.T) {
 	}
 	most := float64(100 << 20)
 	if longtest.Race {
-		most *= 4 // the race detector keeps shadows of what was in use
+		most *= 4 // the race detector keeps shadows of freed memory
 	}
 	if now := a.metric(t, "process_resident_memory_bytes"); now > memory+most {
 		t.Errorf("%.0f MB became %.0f MB", memory/(1<<20), now/(1<<20))

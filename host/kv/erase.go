@@ -23,7 +23,7 @@ type Eraser interface {
 
 	// CompleteErase is Erase of a partition that is marked, and does nothing to another one:
 	// where several processes share a store, one may have completed the erasure meanwhile,
-	// and what was written since stays.
+	// and another caller may have written to the partition since.
 	CompleteErase(ctx context.Context, partition string) error
 
 	// Erasing returns the partitions that are marked.

@@ -171,7 +171,7 @@ func (echoFetcher) Fetch(_ context.Context, req *egress.Request) (*egress.Respon
 	return &egress.Response{Status: 200, Body: req.Body, URL: req.URL}, nil
 }
 
-// What is written beside JSON is what base64 would have written, and is read either way.
+// Bytes that are written beside JSON are read beside it and in base64, and the other way round.
 func TestBytesBesideJSONAreThoseInIt(t *testing.T) {
 	every := make([]byte, 600)
 	for i := range every {

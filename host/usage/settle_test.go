@@ -161,7 +161,7 @@ func TestALeaseThatIsNotReturnedIsUsed(t *testing.T) {
 	of.fails = false
 }
 
-// failing is a driver whose commits fail while it is told to.
+// failing is a driver whose commits fail while a test wants that.
 type failing struct {
 	kv.Driver
 	fails bool

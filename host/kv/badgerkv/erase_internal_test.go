@@ -17,7 +17,7 @@ func TestASecondErasureLeavesWhatWasWrittenAfterTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, s, "acme", kv.Put("k", []byte("w")), kv.Put("blob", large('w')))
-	if err := s.CompleteErase(t.Context(), "acme"); err != nil { // as the second call goes on
+	if err := s.CompleteErase(t.Context(), "acme"); err != nil { // the second call continues
 		t.Fatal(err)
 	}
 	for _, key := range []kv.Key{"k", "blob"} {

@@ -184,7 +184,7 @@ func TestACommitBesideTheEndOfAnErasureWritesItsValue(t *testing.T) {
 }
 
 // A store that knows the key of a partition that was erased and made again compares the
-// conditions of a commit with what is there now.
+// conditions of a commit with the entries of the present partition.
 func TestConditionsAreOfThePartitionThatIsThere(t *testing.T) {
 	address := pgkvtest.Address(t)
 	s, other := mustOpen(t, address, encrypted('k')), mustOpen(t, address, encrypted('k'))
