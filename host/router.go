@@ -303,7 +303,7 @@ func readChoice(resp *llm.Response, agents []AgentInfo) (route *Route, complaint
 		return Stop("the model answered without choosing"), ""
 	}
 	var args struct{ Name, Reason, Summary string }
-	raw, err := readArguments(calls[0].Arguments)
+	raw, err := jsondoc.ReadArguments(calls[0].Arguments)
 	if err == nil {
 		err = json.Unmarshal(raw, &args)
 	}

@@ -309,9 +309,9 @@ func (t *Tool) arguments(ctx context.Context, raw json.RawMessage, limit int) (j
 	if len(raw) > limit {
 		return nil, Errorf(InvalidArgument, "the arguments are %d bytes long, more than the %d that are allowed", len(raw), limit)
 	}
-	raw, err := readArguments(raw)
+	raw, err := jsondoc.ReadArguments(raw)
 	if err == nil && t.wrapped {
-		raw, err = unwrapValue(raw)
+		raw, err = jsondoc.UnwrapArguments(raw)
 	}
 	if err != nil {
 		return nil, err
@@ -321,37 +321,4 @@ func (t *Tool) arguments(ctx context.Context, raw json.RawMessage, limit int) (j
 		return schema.CanonicalIntegers(fits), nil
 	}
 	return nil, Errorf(InvalidArgument, "the arguments do not fit the schema: %w", err)
-}
-
-// readArguments accepts faults that can be understood: an empty text is no
-// arguments, and a string that holds JSON is that JSON.
-func readArguments(raw json.RawMessage) (json.RawMessage, error) {
-	raw = bytes.TrimSpace(raw)
-	inner, isString := jsondoc.Unquote(raw)
-	if isString {
-		raw = bytes.TrimSpace([]byte(inner))
-	}
-	if len(raw) == 0 {
-		return json.RawMessage("{}"), nil
-	}
-	if err := jsondoc.Check(raw); err != nil {
-		return nil, Errorf(InvalidArgument, "the arguments are not valid JSON")
-	}
-	return raw, nil
-}
-
-func unwrapValue(raw json.RawMessage) (json.RawMessage, error) {
-	var value json.RawMessage
-	members := 0
-	err := jsondoc.EachMember(raw, func(name string, v []byte) error {
-		members++
-		if name == "value" {
-			value = v
-		}
-		return nil
-	})
-	if err != nil || value == nil || members > 1 {
-		return nil, Errorf(InvalidArgument, `the arguments must be an object with the one member "value"`)
-	}
-	return value, nil
 }
