@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/callbatch"
@@ -26,6 +27,7 @@ type Call struct {
 	State          *State       // its changes are sent at once; those of a call that fails are taken back
 	SoFar          *SoFar       // the conversation, the results and the agents when the call began; nil outside a run
 	Resumed        []Resumption // answers to the questions that this call has asked, in order
+	Began          time.Time    // to the millisecond; a tool that calls others finds the same when it starts again
 
 	limits  *Limits
 	emit    func(EventData) error
@@ -47,7 +49,7 @@ type Call struct {
 func (c *Call) again() *Call {
 	return &Call{
 		ID: c.ID, Tool: c.Tool, IdempotencyKey: c.IdempotencyKey, Attempt: c.Attempt + 1, Arguments: c.Arguments,
-		Scope: c.Scope, State: c.State, SoFar: c.SoFar, Resumed: c.Resumed, limits: c.limits, emit: c.emit, mention: c.mention, before: c.before, steps: c.steps.Again(), spent: c.spent, branch: c.branch, earlier: c.earlier,
+		Scope: c.Scope, State: c.State, SoFar: c.SoFar, Resumed: c.Resumed, Began: c.Began, limits: c.limits, emit: c.emit, mention: c.mention, before: c.before, steps: c.steps.Again(), spent: c.spent, branch: c.branch, earlier: c.earlier,
 	}
 }
 

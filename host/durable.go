@@ -111,6 +111,14 @@ func (c *toolCall) step(done *replay.CallDone, calls bool) *replay.CallStep {
 	return step
 }
 
+// beginStep is the step of a call that begins to call others: when it starts again it finds the
+// time at which it began.
+func (c *toolCall) beginStep() *replay.CallStep {
+	step := c.step(nil, false)
+	step.Began = c.attempt.Began
+	return step
+}
+
 // repeatable reports whether a call may be made again when its outcome is unknown.
 // That of an agent is: its own steps are written down.
 func (t *Tool) repeatable() bool { return t.ReadOnly || t.Idempotent || t.ways.alone || t.agent != nil }

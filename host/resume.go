@@ -458,6 +458,7 @@ func (t *turn) savedCalls(open []*replay.OpenCall) []*toolCall {
 	calls := t.newCalls(parts)
 	for i, o := range open {
 		c := calls[i]
+		c.attempt.Began = o.Began
 		if o.Answer != nil {
 			key := c.attempt.IdempotencyKey
 			c.applyAnswer(o)
@@ -513,7 +514,7 @@ func (c *toolCall) restoreOutcome(d *replay.CallDone) {
 // continueInside continues a call of an agent where the agent asked, and starts one again
 // that has made calls which asked.
 func (c *toolCall) continueInside(o *replay.OpenCall) {
-	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed, c.admitted = o.Key, o.Attempt, o.Resumed, true
+	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed, c.attempt.Began, c.admitted = o.Key, o.Attempt, o.Resumed, o.Began, true
 	if len(o.Arguments) > 0 {
 		c.attempt.Arguments = o.Arguments
 	}
@@ -521,7 +522,7 @@ func (c *toolCall) continueInside(o *replay.OpenCall) {
 
 // applyAnswer applies an answer to its call.
 func (c *toolCall) applyAnswer(o *replay.OpenCall) {
-	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed = o.Key, o.Attempt+1, o.Resumed
+	c.attempt.IdempotencyKey, c.attempt.Attempt, c.attempt.Resumed, c.attempt.Began = o.Key, o.Attempt+1, o.Resumed, o.Began
 	c.admitted = true
 	a := o.Answer
 	switch {

@@ -124,6 +124,9 @@ func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call
 	if err != nil { // none of them runs
 		return nil, err
 	}
+	if at == 0 && len(more) > 0 && tc.recorder != nil { // before any of them is written down
+		tc.recorder.Note(replay.Entry{In: tc.stepsIn, Call: n.call.beginStep()})
+	}
 	made, soFar, before := make([]*toolCall, len(calls)), n.attempt.SoFar, n.attempt.Artifacts()
 	for i := range calls {
 		ending := "/" + strconv.Itoa(at+i)
@@ -155,6 +158,7 @@ func (n *nestedCalls) restoreCall(c *toolCall) {
 		c.continueInside(kept.Open)
 	}
 	if c.kept.Begun > 0 && !c.settled {
+		c.attempt.Began = c.kept.Began
 		n.calls.repeatUnfinished(c, &replay.OpenCall{Begun: c.kept.Begun})
 	}
 }

@@ -146,7 +146,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
 	case c.asksNested():
-		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Resumed: c.attempt.Resumed, Arguments: c.attempt.Arguments}
+		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Resumed: c.attempt.Resumed, Arguments: c.attempt.Arguments, Began: c.attempt.Began}
 	case c.output.inside != nil:
 		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
 	case c.question != nil:
@@ -155,7 +155,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 			attempt = 0
 		}
 		c.open = &replay.OpenCall{Question: c.question, Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments},
-			Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed}
+			Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed, Began: c.attempt.Began}
 	default:
 		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil, Media: c.output.Media})
 		c.message.Agent = tc.agent.name

@@ -89,6 +89,9 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 		c.unknown = true
 		return nil, toolfault.Unknown(c.part.Name, tc.tools.specs)
 	}
+	if c.attempt.Began.IsZero() {
+		c.attempt.Began = time.Now().UTC().Truncate(time.Millisecond)
+	}
 	c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))
 	defer func() { c.attempt.steps.GiveUp(); c.attempt.State.view().EndCall() }()
 	out, err := tc.runCall(ctx, tool, c)

@@ -132,7 +132,7 @@ func TestCodeAnswersWithWhatItReturns(t *testing.T) {
 		{"the names of tools", `return Object.keys(tools)`, `{"result":["add"]}`},
 		{"calls without await", `tools.add({a: 1, b: 1}); return "sent"`, `{"result":"sent"}`},
 		{"awaits between calls", `let n = 0; for (let i = 0; i < 3; i++) n = await tools.add({a: n, b: i}); return n`, `{"result":3}`},
-		{"the date that the description says, and random numbers", `return [new Date().toISOString().slice(0, 10), Math.random() === Math.random()]`, `{"result":["2025-01-01",false]}`},
+		{"a clock that each reading moves by a millisecond", `const a = Date.now(), b = Date.now(), c = +new Date(); return [b - a, c - b, new Date().getTimezoneOffset()]`, `{"result":[1,1,0]}`},
 		{"an error with its line", "const a = 1;\nconst b = a;\nb.c.d();", `error: TypeError: cannot read property 'd' of undefined, at line 3, column 1 of the code`},
 		{"an error of a function with its line", "function f() {\n  throw new RangeError('far')\n}\nf()", `error: RangeError: far, at line 2, column 13 of the code`},
 		{"an error of syntax with its line", "const a = 1;\nlet = ;", `error: SyntaxError: unexpected token in expression: ';', at line 2, column 7 of the code`},
@@ -155,6 +155,27 @@ func TestCodeAnswersWithWhatItReturns(t *testing.T) {
 				t.Errorf("%s\n got %q\nwant %q", c.code, got, c.want)
 			}
 		})
+	}
+}
+
+// The clock of code starts when its call begins, and its random numbers are its own.
+func TestCodeHasTheTimeAtWhichItBegan(t *testing.T) {
+	before := time.Now()
+	answers, _ := runCodes(t, newMode(t, nil), nil, `return [Date.now(), Math.random()]`, `return [Date.now(), Math.random()]`)
+	after := time.Now()
+	rolls := map[float64]bool{}
+	for _, answer := range answers {
+		var got struct{ Result [2]float64 }
+		if err := json.Unmarshal([]byte(answer), &got); err != nil {
+			t.Fatalf("%s: %v", answer, err)
+		}
+		if at := int64(got.Result[0]); at <= before.UnixMilli() || at > after.UnixMilli()+1 {
+			t.Errorf("its clock shows %d between %d and %d", at, before.UnixMilli(), after.UnixMilli())
+		}
+		rolls[got.Result[1]] = true
+	}
+	if len(rolls) != 2 {
+		t.Errorf("two codes have the random numbers %v", rolls)
 	}
 }
 
@@ -407,7 +428,7 @@ func TestCodeThatAsksAPersonIsResumedWithoutASecondEffect(t *testing.T) {
 				t.Fatal(err)
 			}
 			code := `
-				console.log("rolled", await tools.note({text: [Math.random(), Date.now(), performance?.now?.()].join()}));
+				console.log("rolled", await tools.note({text: [Math.random(), Date.now()].join()}));
 				const first = await tools.pay({order: 1});
 				const second = await tools.refund({order: 7}).catch((e) => e.message);
 				return [first, second, await tools.pay({order: 2})];`
@@ -415,7 +436,7 @@ func TestCodeThatAsksAPersonIsResumedWithoutASecondEffect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := host.New(&host.Options{Model: hosttest.NewModel(codes(strings.ReplaceAll(code, "performance?.now?.()", "0"))...), History: history, Journal: hosttest.NewJournal()})
+			h, err := host.New(&host.Options{Model: hosttest.NewModel(codes(code)...), History: history, Journal: hosttest.NewJournal()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -116,8 +116,8 @@ func (m *Mode) describe(d *declared) string {
 		"Calls that are awaited together, with Promise.all, run at the same time. A tool that fails throws a ToolError with message and code. " +
 		"Whole numbers beyond 2**53 that a tool answers are BigInts. " +
 		"tools.NAME.whole(args) answers {content, media} where a tool has images or files beside its content. " +
-		"There are no files, no network, no modules and no timers. The date is always 2025-01-01 and Math.random gives the same numbers at each start: " +
-		"take the present time from a tool, or write it into the code.")
+		"There are no files, no network, no modules and no timers. The clock shows when this call began, in UTC, and waits for nothing: " +
+		"each reading is a millisecond after the last one.")
 	if m.opts.Keep {
 		b.WriteString(" The members of the object keep last until the next call.")
 	}

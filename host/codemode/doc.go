@@ -12,7 +12,7 @@
 // to what holds for every call of it: schemas, approvals, questions, hooks, budgets, the
 // journal. Every call has a fresh instance with limits of time, instructions, memory and
 // output; clock, random numbers and order are the same when code starts again after a
-// question, so that no call happens twice. A [Mode] is safe for concurrent use.
+// question or in another process, so that no call happens twice. A [Mode] is safe for concurrent use.
 //
 // The engine is that of package pdk/js.
 package codemode

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/fnv"
 	"strings"
 	"unicode/utf8"
 
@@ -59,7 +60,7 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 	if err != nil {
 		return nil, err
 	}
-	r, err := m.plugin.Call(ctx, call.Scope.Tenant, "tool", input, &plugin.CallOptions{Call: call, Only: []string{"tool.call"}})
+	r, err := m.plugin.Call(ctx, call.Scope.Tenant, "tool", input, &plugin.CallOptions{Call: call, Only: []string{"tool.call"}, Clock: call.Began, Seed: seedOf(call)})
 	out := &host.ToolOutput{Cost: r.Cost}
 	switch {
 	case err != nil:
@@ -84,6 +85,14 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 	said.Content.Keep = nil
 	out.Content, err = jsondoc.Marshal(said.Content)
 	return out, err
+}
+
+// seedOf returns the seed of a call's random numbers: two calls differ, and one that starts again
+// has those that it had.
+func seedOf(call *host.Call) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(call.IdempotencyKey))
+	return h.Sum64()
 }
 
 // leftOut ends a console that was cut.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/guestprofile"
@@ -41,6 +42,12 @@ type CallOptions struct {
 	// Only are the operations that the guest may ask for, of those that it is granted; nil
 	// is all of them.
 	Only []string
+
+	// Clock is where the virtual clock starts, and Seed what the fixed random bytes follow
+	// from, in a call without the permissions clock and random. Zero values are those of
+	// every other call.
+	Clock time.Time
+	Seed  uint64
 
 	// Profile sums the call's instructions by function, in a runtime with
 	// [Options.ProfileCalls]: in another one the call fails with code failed_precondition.

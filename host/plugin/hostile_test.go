@@ -9,6 +9,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -544,6 +545,19 @@ func TestWorldIsTheSameInEveryCall(t *testing.T) {
 	}
 	if began := time.Unix(0, at(16)).UTC(); began.Format(time.DateTime) != "2025-01-01 00:00:00" {
 		t.Errorf("the clock starts at %s, not at 2025", began)
+	}
+	origin := &CallOptions{Clock: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Seed: 7}
+	for range 2 {
+		r, err := p.Call(t.Context(), "a", "tool", nil, origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if began := time.Unix(0, int64(binary.LittleEndian.Uint64(r.Output[16:]))).UTC(); !began.Equal(origin.Clock.Add(time.Millisecond)) || string(r.Output[:16]) == first[:16] {
+			t.Errorf("with a clock and a seed the call begins at %s, with the bytes %x", began, r.Output[:16])
+		}
+	}
+	if again := calls(t, p, "a", ""); again != first {
+		t.Errorf("a call after one with a clock sees another world:\n%q\n%q", first, again)
 	}
 	if slept := time.Duration(at(24) - at(16)); slept < 10*time.Second || slept > 10*time.Second+100*time.Millisecond {
 		t.Errorf("after a sleep of 10 s the clock is %s on", slept)

@@ -237,6 +237,7 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 	inst.call.ops = r.ops
 	if r.raw != nil {
 		inst.profile = r.raw.Profile.Begin()
+		inst.wasi.SetOrigin(r.raw.Clock, r.raw.Seed)
 	}
 	if r.raw != nil && r.export != abi.Describe {
 		inst.call.raw = rawOperations{binding: inst.call.binding, export: r.export, opts: r.raw}

@@ -50,6 +50,7 @@ type OpenCall struct {
 	Resumed  []runlog.Resumption `json:"resumed,omitempty"`
 	Inside   *Inside             `json:"inside,omitempty"`
 	Nested   []*NestedCall       `json:"nested,omitempty"` // calls of other tools that it has made
+	Began    time.Time           `json:"began,omitzero"`   // when the tool began first; zero before
 
 	// Arguments are those that a call which waits for its nested calls has run with: a
 	// person may have changed those of Part.

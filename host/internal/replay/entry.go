@@ -95,6 +95,7 @@ type (
 	CallStep struct {
 		ID      string    `json:"id"`
 		Attempt int       `json:"attempt,omitempty"`
+		Began   time.Time `json:"began,omitzero"` // of a call that begins to make others
 		Done    *CallDone `json:"done,omitempty"`
 		Key     string    `json:"key,omitempty"` // beside Done, of a call that has made others
 

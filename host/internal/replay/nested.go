@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
@@ -19,8 +20,9 @@ type NestedCall struct {
 	Done      *CallDone       `json:"done,omitempty"`      // its outcome; nil if it has none
 	Open      *OpenCall       `json:"open,omitempty"`      // it waited for an answer when a run was interrupted
 
-	Begun   int  `json:"-"` // the attempt that began in a process that has ended
-	Applied bool `json:"-"` // its effects on the run are made
+	Begun   int       `json:"-"` // the attempt that began in a process that has ended
+	Began   time.Time `json:"-"` // when it began first there
+	Applied bool      `json:"-"` // its effects on the run are made
 }
 
 // asks reports whether the call waits for an answer.
@@ -275,7 +277,7 @@ func (p *Run) addNested(c *CallStep) error {
 		p.ToolCalls++
 	}
 	if n := list[c.At]; c.Done == nil {
-		n.Begun = c.Attempt
+		n.Begun, n.Began = c.Attempt, c.began(n.Began)
 	} else {
 		n.Done = c.Done
 		delete(p.Nested, c.Key)

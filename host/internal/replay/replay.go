@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
@@ -175,7 +176,7 @@ func (p *Run) call(in string, c *CallStep) error {
 				continue
 			}
 			if c.Done == nil {
-				o.Begun = c.Attempt
+				o.Begun, o.Began = c.Attempt, c.began(o.Began)
 			} else {
 				o.Done = c.Done
 				delete(p.Nested, c.Key)
@@ -187,6 +188,15 @@ func (p *Run) call(in string, c *CallStep) error {
 		}
 	}
 	return fmt.Errorf("there is no call %q", c.ID)
+}
+
+// began returns when a call began that begins, or begins to make others. before is what the steps
+// before say.
+func (c *CallStep) began(before time.Time) time.Time {
+	if c.Began.IsZero() {
+		return before
+	}
+	return c.Began
 }
 
 // joinOutcomes adds the outcomes of the last calls to the agent's result, as

@@ -2,6 +2,7 @@ package wasienv
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"io"
 	"strings"
@@ -32,7 +33,7 @@ type Env struct {
 	meter   *callmeter.Meter
 	started time.Time // where the real monotonic clock starts
 
-	now        int64  // virtual, nanoseconds since the epoch
+	begin, now int64  // of the virtual clock, nanoseconds since 1970
 	seed       uint64 // of the fixed random bytes
 	clockNoted bool   // the real time, once a call
 	panicText  []byte // of stderr: a panic's message
@@ -70,11 +71,22 @@ const (
 	clockEnd = epoch + 200*365*24*int64(time.Hour)
 )
 
-// Reset begins a call.
+// Reset begins a call, with the clock and the random bytes of every call.
 func (e *Env) Reset() {
-	e.now, e.seed = epoch, 0x9e3779b97f4a7c15
+	e.begin, e.now, e.seed = epoch, epoch, 0x9e3779b97f4a7c15
 	e.clockNoted = false // the call may be another tenant's
 	e.panicText = e.panicText[:0]
+}
+
+// SetOrigin gives a call that has begun a virtual clock and fixed random bytes of its own: the
+// clock starts at a time, from 1970 to 2225, and the bytes follow from seed. Zero values
+// change nothing.
+func (e *Env) SetOrigin(clock time.Time, seed uint64) {
+	if !clock.IsZero() {
+		e.begin = max(0, min(clock.UnixMilli(), clockEnd/int64(time.Millisecond))) * int64(time.Millisecond)
+		e.now = e.begin
+	}
+	e.seed = cmp.Or(seed, e.seed)
 }
 
 // Flush logs the lines that the guest has not ended.
@@ -93,7 +105,7 @@ func (e *Env) Errors() io.Writer { return &e.errors }
 func (e *Env) EndStart(took time.Duration) { e.startOver, e.startTook = true, took.Nanoseconds() }
 
 // Elapsed returns how far the virtual clock has moved in the call.
-func (e *Env) Elapsed() time.Duration { return time.Duration(e.now - epoch) }
+func (e *Env) Elapsed() time.Duration { return time.Duration(e.now - e.begin) }
 
 // StartTook returns how much virtual time start-up code took.
 func (e *Env) StartTook() time.Duration { return time.Duration(e.startTook) }
@@ -141,7 +153,7 @@ func (e *Env) Nanotime() int64 {
 		return e.startTook + time.Since(e.started).Nanoseconds()
 	}
 	e.now += ClockStep
-	return e.now - epoch
+	return e.now - e.begin
 }
 
 // Sleep moves the virtual clock. Nothing really waits: a guest cannot hold a

@@ -86,6 +86,39 @@ func TestClockIsVirtualUntilStartUpIsOverAndItIsGranted(t *testing.T) {
 	}
 }
 
+func TestACallMayHaveAClockAndASeedOfItsOwn(t *testing.T) {
+	e := newEnv(t, &fakeHost{})
+	read := func() string {
+		b := make([]byte, 16)
+		_, _ = e.Read(b)
+		return string(b)
+	}
+	usual := read()
+	for name, c := range map[string]struct {
+		clock time.Time
+		seed  uint64
+		want  int64 // seconds since 1970
+	}{
+		"neither":               {want: 1_735_689_600},
+		"a clock":               {clock: time.Unix(2_000_000_000, 0), want: 2_000_000_000},
+		"a seed":                {seed: 5, want: 1_735_689_600},
+		"a clock before 1970":   {clock: time.Unix(-5, 0), want: 0},
+		"a clock after its end": {clock: time.Unix(1<<40, 0), want: clockEnd / int64(time.Second)},
+	} {
+		e.Reset()
+		e.SetOrigin(c.clock, c.seed)
+		if got, _ := e.Walltime(); got != c.want {
+			t.Errorf("%s: the clock starts at %d, want %d", name, got, c.want)
+		}
+		if e.Nanotime() != 2*ClockStep || e.Elapsed() != time.Duration(2*ClockStep) {
+			t.Errorf("%s: two readings take %s", name, e.Elapsed())
+		}
+		if got := read(); (got == usual) != (c.seed == 0) {
+			t.Errorf("%s: the random bytes are %x, without a seed %x", name, got, usual)
+		}
+	}
+}
+
 func TestRandomBytesAreTheSameInEachCallUnlessGranted(t *testing.T) {
 	h := &fakeHost{}
 	e := newEnv(t, h)
