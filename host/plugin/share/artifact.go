@@ -42,6 +42,8 @@ const (
 	MaxLayers          = 32
 	MaxSignatures      = 8
 	MaxSignatureBytes  = 4 << 10
+	MaxBundles         = 16
+	MaxBundleBytes     = 128 << 10
 	MaxAnnotations     = 64
 	DefaultModuleBytes = 16 << 20
 	maxImageFiles      = 4096 // entries of an image's layer that are looked at
