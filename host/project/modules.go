@@ -83,7 +83,7 @@ func (m *Modules) RuntimeOptions(logger *slog.Logger) (*plugin.Options, error) {
 		return nil, err
 	}
 	return &plugin.Options{CacheDir: dir, Logger: logger, Log: m.log, Compiler: m.compile, Secrets: m.secrets(),
-		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}, Interpreters: [][]byte{js.Engine()},
+		Engines: map[string]plugin.NewEngine{extismsdk.Name: extismsdk.New(nil)}, Interpreters: js.Engines(),
 		Operations: m.operations, ProfileCalls: m.profiles}, nil
 }
 

@@ -13,7 +13,7 @@ import (
 // Scenario: kits pass bytes beside the JSON of host operations, and get them behind it.
 
 // passers are the kits with functions for that, by their language.
-var passers = []string{"assemblyscript", "c", "go", "rust", "zig"}
+var passers = []string{"assemblyscript", "c", "go", "javascript", "javascript-standalone", "rust", "zig"}
 
 // passed are the operations of the tool "bytes" of a guest, in order, as host_call would have
 // them: a recording of operations has bytes in base64.

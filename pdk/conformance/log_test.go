@@ -17,7 +17,7 @@ func TestEveryKitWritesAttributesOfLogsAlike(t *testing.T) {
 	for language, build := range guests {
 		t.Run(language, func(t *testing.T) {
 			var lines []plugin.LogLine
-			runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()},
+			runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Interpreters: js.Engines(),
 				Log: func(l plugin.LogLine) { lines = append(lines, l) }})
 			if err != nil {
 				t.Fatal(err)

@@ -232,8 +232,15 @@ export function textOf(message: Message): string;
 
 // ---- What the host does for a plugin. All of it waits; errors are Failures. ----
 
-/** Runs a host operation by its name: see pdk/ABI.md, section 15. */
+/** Runs a host operation by its name: see pdk/ABI.md, section 15. Bytes are strings in base64. */
 export function call(operation: string, request?: unknown): any;
+
+/**
+ * `call`, with bytes that are Uint8Arrays in the request and in what it returns: of the operations
+ * `artifact.read`, `artifact.write`, `http.fetch`, `kv.get`, `kv.list` and `kv.put`. None of them is
+ * written as base64, but in a plugin that is packed for any host.
+ */
+export function callBytes(operation: string, request?: { [member: string]: unknown }): any;
 
 /**
  * Calls tools of the agent at work, which the permission `tools` names: at the same time,

@@ -13,7 +13,7 @@ import (
 
 func TestTheEngineIsWhatItsSourcesLink(t *testing.T) {
 	longtest.Need(t, "the link takes a quarter of a minute")
-	dir := testnode.Install(t, "engine", "NOTICE", "build.sh", "engine.wasm", "glue.c", "glue.wasm", "kit.js", "link.mjs", "module.js", ".gitignore")
+	dir := testnode.Install(t, "engine", "NOTICE", "build.sh", "engine.wasm", "glue.c", "glue.wasm", "kit.js", "link.mjs", "module.js", ".gitignore", "older/1.wasm")
 	out := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "build.sh"), out)
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -6,11 +6,12 @@ package js
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 	"unicode/utf8"
 )
 
@@ -22,6 +23,28 @@ var engine []byte
 // Engine returns the module that runs scripts, for the option Interpreters of a runtime of
 // plugins: it is compiled once for all of them.
 func Engine() []byte { return bytes.Clone(engine) }
+
+//go:embed engine/older/*.wasm
+var older embed.FS
+
+// Engines returns [Engine] and the engines of earlier versions, for the same option: a script that
+// was packed by an earlier version runs with the engine that its file names. An engine is
+// compiled when a script needs it.
+func Engines() [][]byte {
+	files, err := older.ReadDir("engine/older")
+	if err != nil {
+		panic(err) // the files are in the program
+	}
+	engines := [][]byte{Engine()}
+	for _, f := range files {
+		wasm, err := older.ReadFile(path.Join("engine/older", f.Name()))
+		if err != nil {
+			panic(err)
+		}
+		engines = append(engines, wasm)
+	}
+	return engines
+}
 
 // The custom sections of a plugin that is a script; see pdk/ABI.md.
 const (
@@ -52,7 +75,8 @@ func Pack(script []byte) ([]byte, error) {
 }
 
 // PackStandalone returns the plugin that runs script with the engine in it, for a host that
-// does not have the engine.
+// does not have the engine. It imports no function that came later to the contract, so that older hosts
+// load it: bytes of host operations are base64 in it, whatever the host has.
 func PackStandalone(script []byte) ([]byte, error) {
 	if err := check(script); err != nil {
 		return nil, err
@@ -77,16 +101,40 @@ func custom(out []byte, name string, content []byte) []byte {
 	return section(out, 0, append(append(body, name...), content...))
 }
 
-// pack appends the script to the module's memory, as data behind its last page.
+// The import that the engine does without, which is the last of its functions; and the function in its
+// place: no locals, and the result -1.
+const laterImport = "host_call_bytes"
+
+var inItsPlace = []byte{0, 0x42, 0x7f, 0x0b}
+
+// pack appends the script to the module's memory, as data behind its last page, and takes
+// laterImport out of it.
 func pack(module, script []byte) ([]byte, error) {
 	m := reader{b: module, at: 8}
 	var out []byte
 	out = append(out, module[:8]...)
-	var pages, address uint32
+	var pages, address, signature uint32
 	for m.at < len(m.b) {
 		from := m.at
 		id, body := m.section()
 		switch id {
+		case 2: // imports
+			b, of, err := withoutLast(body)
+			if err != nil {
+				return nil, err
+			}
+			signature = of
+			out = section(out, id, b)
+		case 3: // functions, by their types
+			r := reader{b: body}
+			b := binary.AppendUvarint(nil, uint64(r.number())+1)
+			b = binary.AppendUvarint(b, uint64(signature))
+			out = section(out, id, append(b, body[r.at:]...))
+		case 10: // code
+			r := reader{b: body}
+			b := binary.AppendUvarint(nil, uint64(r.number())+1)
+			b = append(append(b, byte(len(inItsPlace))), inItsPlace...)
+			out = section(out, id, append(b, body[r.at:]...))
 		case 5: // memory
 			r := reader{b: body}
 			r.number()
@@ -128,6 +176,27 @@ func pack(module, script []byte) ([]byte, error) {
 		return nil, errors.New("the engine takes no script")
 	}
 	return out, nil
+}
+
+// withoutLast returns a section of imports without laterImport, and the type of that: the function
+// that the module defines first has its number.
+func withoutLast(imports []byte) (rest []byte, signature uint32, err error) {
+	r := reader{b: imports}
+	n := r.number()
+	first, last, name := r.at, r.at, ""
+	for range n {
+		last = r.at
+		r.bytes(int(r.number()))
+		name = string(r.bytes(int(r.number())))
+		if kind := r.number(); kind != 0 {
+			return nil, 0, fmt.Errorf("the engine imports %s, which is no function", name)
+		}
+		signature = r.number()
+	}
+	if name != laterImport {
+		return nil, 0, fmt.Errorf("the last import of the engine is %s, not %s", name, laterImport)
+	}
+	return append(binary.AppendUvarint(nil, uint64(n)-1), imports[first:last]...), signature, nil
 }
 
 type reader struct {

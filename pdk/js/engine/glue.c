@@ -33,6 +33,9 @@ ENGINE(qjs_free_cstring) void qjs_free_cstring(const char *text);
 ENGINE(qjs_get_float64) double qjs_get_float64(value v);
 ENGINE(qjs_is_exception) int qjs_is_exception(value v);
 ENGINE(qjs_is_string) int qjs_is_string(value v);
+ENGINE(qjs_is_array_buffer) int qjs_is_array_buffer(value v);
+ENGINE(qjs_new_array_buffer) value qjs_new_array_buffer(const void *bytes, u32 len); // a copy
+ENGINE(qjs_get_array_buffer) u8 *qjs_get_array_buffer(value v, u32 *len);
 ENGINE(qjs_call) value qjs_call(value fn, value self, int argc, value *argv);
 ENGINE(qjs_get_exception) value qjs_get_exception(void);
 ENGINE(qjs_throw) value qjs_throw(value error);
@@ -53,6 +56,7 @@ HOST(input_read) u32 input_read(void *to, u32 offset, u32 len);
 HOST(output_write) void output_write(const void *from, u32 len);
 HOST(host_call) u64 host_operation(const char *op, u32 op_len, const char *request, u32 request_len);
 HOST(host_read) u32 host_read(void *to, u32 offset, u32 len);
+HOST(host_call_bytes) u64 host_operation_bytes(const char *op, u32 op_len, const char *request, u32 request_len, const u8 *data, u32 data_len);
 HOST(log) void host_log(u32 level, const char *text, u32 len);
 
 WASI(clock_time_get) int wasi_clock_time_get(u32 id, u64 precision, u64 *time);
@@ -494,24 +498,20 @@ static value marked(const u8 *s, u32 len, const char *prefix) {
   return v;
 }
 
-// Functions of the kit's `host`. Their arguments are strings and numbers, which the
-// kit has made: reading one runs no JavaScript.
+// Functions of the kit's `host`. Their arguments are strings, numbers and buffers, which
+// the kit has made: reading one runs no JavaScript.
 
+// no_bytes is what host_call_bytes returns in a plugin that does not import it.
+static const u64 no_bytes = ~0ull;
+static u64 operation_bytes(const char *op, u32 op_len, const char *request, u32 request_len, const u8 *data, u32 data_len);
 
-// call(operation, request) returns the response behind "0", or behind "2" and a mark if
-// it has numbers that are marked; or the error object behind "1".
-static value call(int argc, value *argv) {
-  if (argc != 2 || !qjs_is_string(argv[0]) || !qjs_is_string(argv[1]))
-    return fail("call takes two strings");
-  u32 op_len, request_len;
-  const char *op = qjs_get_string_len(argv[0], &op_len);
-  const char *request = qjs_get_string_len(argv[1], &request_len);
-  if (!op || !request)
-    return fail("out of memory");
-  u64 status = host_operation(op, op_len, request, request_len);
-  qjs_free_cstring(op);
-  qjs_free_cstring(request);
-  u32 len = (u32)status;
+// response_len is the length of the last response's JSON; bytes may stand behind it.
+static u32 response_len = 1;
+
+// read_response returns a response behind "0", or behind "2" and a mark if it has numbers
+// that are marked; or the error object behind "1".
+static value read_response(u64 status) {
+  u32 len = response_len = (u32)status;
   char *text = engine_malloc(len + 1);
   if (!text)
     return fail("out of memory");
@@ -528,6 +528,54 @@ static value call(int argc, value *argv) {
                 : qjs_new_string(text, n + 1);
   engine_free(text);
   return v;
+}
+
+// bytes_at returns the bytes of three arguments: a buffer, an offset in it and their number.
+// Without a buffer there are none.
+static u8 *bytes_at(value *argv, u32 *len) {
+  u32 size;
+  double at = qjs_get_float64(argv[1]), n = qjs_get_float64(argv[2]);
+  u8 *bytes = qjs_is_array_buffer(argv[0]) ? qjs_get_array_buffer(argv[0], &size) : 0;
+  if (!bytes || !(at >= 0 && n >= 0 && at + n <= size)) {
+    fail("the bytes are not those of an ArrayBuffer");
+    return 0;
+  }
+  *len = (u32)n;
+  return bytes + (u32)at;
+}
+
+// call(operation, request) runs a host operation, and returns what read_response does. With a
+// third argument bytes may stand beside the JSON: those of the buffer in the arguments behind
+// it, if it is 1. It returns undefined then if the host has no host_call_bytes.
+static value call(int argc, value *argv) {
+  if (argc < 2 || !qjs_is_string(argv[0]) || !qjs_is_string(argv[1]))
+    return fail("call takes two strings");
+  const u8 *data = 0;
+  u32 op_len, request_len, data_len = 0;
+  if (argc == 6 && qjs_get_float64(argv[2]) == 1 && !(data = bytes_at(argv + 3, &data_len)))
+    return 0;
+  const char *op = qjs_get_string_len(argv[0], &op_len);
+  const char *request = qjs_get_string_len(argv[1], &request_len);
+  if (!op || !request)
+    return fail("out of memory");
+  u64 status = argc == 2 ? host_operation(op, op_len, request, request_len)
+                         : operation_bytes(op, op_len, request, request_len, data, data_len);
+  qjs_free_cstring(op);
+  qjs_free_cstring(request);
+  return status == no_bytes ? qjs_get_undefined() : read_response(status);
+}
+
+// behind(buffer, from, length, offset) reads bytes that stand behind the JSON of the last
+// response, from an offset on, into the buffer.
+static value behind(int argc, value *argv) {
+  u32 len, n = 0, got;
+  u8 *to = argc == 4 ? bytes_at(argv, &len) : 0;
+  if (!to)
+    return argc == 4 ? 0 : fail("behind takes a buffer and three numbers");
+  u32 from = response_len + (u32)qjs_get_float64(argv[3]);
+  while (n < len && (got = host_read(to + n, from + n, len - n)))
+    n += got;
+  return n == len ? qjs_get_undefined() : fail("the response ends early");
 }
 
 static value note(int argc, value *argv) {
@@ -550,59 +598,26 @@ static value random(void) {
   return qjs_new_number(bits);
 }
 
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-// base64(text) returns the text's bytes in UTF-8 in base64.
-static value base64(int argc, value *argv) {
+// encode(text) returns a buffer with the text in UTF-8.
+static value encode(int argc, value *argv) {
   if (argc != 1 || !qjs_is_string(argv[0]))
-    return fail("base64 takes a string");
+    return fail("encode takes a string");
   u32 len;
   const char *text = qjs_get_string_len(argv[0], &len);
   if (!text)
     return fail("out of memory");
-  const u8 *from = (const u8 *)text;
-  char *to = engine_malloc((len + 2) / 3 * 4 + 1);
-  u32 n = 0;
-  for (u32 i = 0; to && i < len; i += 3) {
-    u32 left = len - i;
-    u32 bits = from[i] << 16 | (left > 1 ? from[i + 1] << 8 : 0) | (left > 2 ? from[i + 2] : 0);
-    to[n++] = letters[bits >> 18];
-    to[n++] = letters[bits >> 12 & 63];
-    to[n++] = left > 1 ? letters[bits >> 6 & 63] : '=';
-    to[n++] = left > 2 ? letters[bits & 63] : '=';
-  }
+  value v = qjs_new_array_buffer(text, len);
   qjs_free_cstring(text);
-  if (!to)
-    return fail("out of memory");
-  value v = qjs_new_string(to, n);
-  engine_free(to);
   return v;
 }
 
-// text(base64) returns the text whose bytes in UTF-8 were given in base64.
-static value text(int argc, value *argv) {
-  if (argc != 1 || !qjs_is_string(argv[0]))
-    return fail("text takes a string");
+// decode(buffer, from, length) returns the text that the bytes are in UTF-8.
+static value decode(int argc, value *argv) {
   u32 len;
-  const char *from = qjs_get_string_len(argv[0], &len);
-  if (!from)
-    return fail("out of memory");
-  u8 *to = engine_malloc(len / 4 * 3 + 3);
-  u32 n = 0, bits = 0, have = 0;
-  for (u32 i = 0; to && i < len && from[i] != '='; i++) {
-    char c = from[i];
-    u32 six = c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26
-            : c >= '0' && c <= '9' ? c - '0' + 52 : c == '+' ? 62 : 63;
-    bits = bits << 6 | six;
-    if ((have += 6) >= 8)
-      to[n++] = (u8)(bits >> (have -= 8));
-  }
-  qjs_free_cstring(from);
-  if (!to)
-    return fail("out of memory");
-  value v = valid(to, n) ? qjs_new_string((char *)to, n) : fail("the bytes are not UTF-8");
-  engine_free(to);
-  return v;
+  const u8 *bytes = argc == 3 ? bytes_at(argv, &len) : 0;
+  if (!bytes)
+    return argc == 3 ? 0 : fail("decode takes a buffer and two numbers");
+  return valid(bytes, len) ? qjs_new_string((const char *)bytes, len) : fail("the bytes are not UTF-8");
 }
 
 // exact(text) returns a document as call does.
@@ -629,10 +644,12 @@ EXPORT(host_call) value host_call(const char *name, u32 len, value self, int arg
     return random();
   if (same(name, len, "exact"))
     return exact(argc, argv);
-  if (same(name, len, "base64"))
-    return base64(argc, argv);
-  if (same(name, len, "text"))
-    return text(argc, argv);
+  if (same(name, len, "behind"))
+    return behind(argc, argv);
+  if (same(name, len, "encode"))
+    return encode(argc, argv);
+  if (same(name, len, "decode"))
+    return decode(argc, argv);
   return fail("unknown function of the host");
 }
 
@@ -774,8 +791,9 @@ EXPORT(_initialize) void initialize(void) {
   give(host, "log");
   give(host, "random");
   give(host, "exact");
-  give(host, "base64");
-  give(host, "text");
+  give(host, "behind");
+  give(host, "encode");
+  give(host, "decode");
   value start = checked(qjs_eval(kit, sizeof kit - 1, "agenthost", 0));
   state.dispatch = checked(qjs_call(start, qjs_get_undefined(), 1, &host));
   qjs_free_value(start);
@@ -866,3 +884,9 @@ EXPORT(agenthost_process) u32 agenthost_process(u32 len) { return serve("process
 EXPORT(agenthost_route) u32 agenthost_route(u32 len) { return serve("route", len); }
 EXPORT(agenthost_provide) u32 agenthost_provide(u32 len) { return serve("provide", len); }
 EXPORT(agenthost_observe) u32 agenthost_observe(u32 len) { return serve("observe", len); }
+
+// The packer may put a function in the place of the last import, and no other function gets another
+// number then: it is the last because nothing above calls it.
+static __attribute__((noinline)) u64 operation_bytes(const char *op, u32 op_len, const char *request, u32 request_len, const u8 *data, u32 data_len) {
+  return host_operation_bytes(op, op_len, request, request_len, data, data_len);
+}

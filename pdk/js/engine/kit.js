@@ -468,8 +468,45 @@
     return answerOf(host.call(String(operation), write(request)));
   }
 
-  const encode = (value) => (typeof value === "string" ? host.base64(value) : value.toBase64());
-  const decode = (data) => Uint8Array.fromBase64(data);
+  // encode returns the bytes of a text in UTF-8; bytes it leaves.
+  function encode(value) {
+    if (typeof value === "string") return new Uint8Array(host.encode(value.toWellFormed()));
+    if (!(value instanceof Uint8Array)) throw new TypeError(`${shown(value)} is neither text nor a Uint8Array`);
+    return value;
+  }
+  const decode = (bytes) => host.decode(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+  // GIVEN and TAKEN are the members of operations' requests and responses that are bytes; of
+  // kv.list that of each entry.
+  const GIVEN = { "artifact.write": "data", "http.fetch": "body", "kv.put": "value" };
+  const TAKEN = { "artifact.read": "data", "http.fetch": "body", "kv.get": "value", "kv.list": "value" };
+
+  // callBytes runs an operation whose bytes are Uint8Arrays.
+  const callBytes = (operation, request) => operate(operation, request, (n) => new Uint8Array(n));
+
+  // operate is callBytes, and reads bytes of the response into what room returns for their number. They
+  // stand beside the JSON, or in it as base64 if the plugin does not import host_call_bytes.
+  function operate(operation, request = {}, room) {
+    const given = GIVEN[operation], data = request?.[given], has = data instanceof Uint8Array;
+    const counted = has ? { ...request, [given]: data.length } : request;
+    const text = host.call(String(operation), write(counted), has ? 1 : 0, data?.buffer, data?.byteOffset, data?.byteLength);
+    const answer = text === undefined ? call(operation, has ? { ...request, [given]: data.toBase64() } : request) : answerOf(text);
+    const taken = TAKEN[operation];
+    if (taken === undefined) return answer;
+    let at = 0;
+    for (const holder of operation === "kv.list" ? answer.entries : [answer]) {
+      const is = holder[taken];
+      if (typeof is === "string") {
+        const bytes = (holder[taken] = room((is.length / 4) * 3 - (is.endsWith("==") ? 2 : is.endsWith("=") ? 1 : 0), answer));
+        bytes.setFromBase64(is);
+      } else if (is !== undefined) {
+        const bytes = (holder[taken] = room(is, answer));
+        host.behind(bytes.buffer, bytes.byteOffset, is, at);
+        at += is;
+      }
+    }
+    return answer;
+  }
 
   // absent returns undefined where f fails because the thing is not there.
   function absent(f) {
@@ -482,20 +519,20 @@
   }
 
   const kv = {
-    get(key) { return absent(() => host.text(call("kv.get", { key }).value)); },
+    get(key) { return absent(() => decode(callBytes("kv.get", { key }).value)); },
     getItem(key) {
       return absent(() => {
-        const { value, revision } = call("kv.get", { key });
-        return { bytes: decode(value), revision };
+        const { value, revision } = callBytes("kv.get", { key });
+        return { bytes: value, revision };
       });
     },
-    put(key, value, { revision, ttl } = {}) { return call("kv.put", { key, value: encode(value), revision, ttl_ms: ttl }).revision; },
+    put(key, value, { revision, ttl } = {}) { return callBytes("kv.put", { key, value: encode(value), revision, ttl_ms: ttl }).revision; },
     delete(key, { revision } = {}) { call("kv.delete", { key, revision }); },
     list({ prefix, after, limit, values, bytes } = {}) {
-      const { entries, next } = call("kv.list", { prefix, after, limit, values: bytes || values });
+      const { entries, next } = callBytes("kv.list", { prefix, after, limit, values: bytes || values });
       const entry = ({ key, revision, value }) => {
         if (value === undefined) return { key, revision };
-        return bytes ? { key, revision, bytes: decode(value) } : { key, revision, value: host.text(value) };
+        return bytes ? { key, revision, bytes: value } : { key, revision, value: decode(value) };
       };
       return { entries: entries.map(entry), next };
     },
@@ -526,44 +563,42 @@
       this.body = body;
     }
     header(name) { return this.headers.find((h) => h.name.toLowerCase() === name.toLowerCase())?.value; }
-    bytes() { return decode(this.body); }
-    text() { return host.text(this.body); }
+    bytes() { return this.body; }
+    text() { return decode(this.body); }
     json() { return answerOf(host.exact(this.text()), numberOf); }
   }
 
   function fetch(url, { method, headers = {}, body, timeout, redirects } = {}) {
-    return new Response(call("http.fetch", {
+    return new Response(callBytes("http.fetch", {
       method, url, timeout_ms: timeout, redirects,
       headers: Object.entries(headers).map(([name, value]) => (typeof value === "string" ? { name, value } : { name, ...value })),
       body: body === undefined ? undefined : encode(body),
     }));
   }
 
-  const PIECE = 192 << 10;
+  const PIECE = 512 << 10;
 
   const artifacts = {
     write(name, data, { type } = {}) {
-      const bytes = typeof data === "string" ? decode(host.base64(data)) : data;
+      const bytes = encode(data);
       for (let at = 0, upload; ;) {
         const end = Math.min(at + PIECE, bytes.length), last = end === bytes.length;
-        const answer = call("artifact.write", { name, media_type: at === 0 ? type : undefined, data: bytes.subarray(at, end).toBase64(), upload, last });
+        const answer = callBytes("artifact.write", { name, media_type: at === 0 ? type : undefined, data: bytes.subarray(at, end), upload, last });
         if (last) return answer.digest;
         upload = answer.upload;
         at = end;
       }
     },
     read(name) {
-      const first = call("artifact.read", { name });
-      const bytes = new Uint8Array(first.size);
-      let piece = decode(first.data), at = piece.length;
-      bytes.set(piece);
-      while (at < first.size) {
-        piece = decode(call("artifact.read", { digest: first.digest, offset: at }).data);
-        if (piece.length === 0) throw new Failure("data_loss", `artifact "${name}" ends early`);
-        bytes.set(piece, at);
-        at += piece.length;
+      let bytes, at = 0;
+      const room = (n, { size }) => (bytes ??= new Uint8Array(size)).subarray(at, at + n);
+      const { data, digest, media_type: type } = operate("artifact.read", { name, length: PIECE }, room);
+      for (at = data.length; at < bytes.length;) {
+        const { length } = operate("artifact.read", { digest, offset: at, length: PIECE }, room).data;
+        if (length === 0) throw new Failure("data_loss", `artifact "${name}" ends early`);
+        at += length;
       }
-      return { bytes, type: first.media_type, digest: first.digest };
+      return { bytes, type, digest };
     },
   };
 
@@ -598,12 +633,17 @@
 
   // attribute is a name or a value of the log: text has quotes where a reader needs them to see its end.
   function attribute(v) {
-    return typeof v === "string" && v !== "" && !/[\x00-\x20"\\=\x7f]/.test(v) ? v : stringify(v) ?? "null";
+    if (typeof v === "string" && v !== "" && !/[\x00-\x20"\\=\x7f]/.test(v)) return v;
+    try {
+      return stringify(v) ?? "null";
+    } catch { // a cycle, say
+      return stringify(shown(v));
+    }
   }
 
   function log(level, text) { host.log(level, text); }
-  const logged = (level) => (message, attributes = {}) =>
-    log(level, Object.entries(attributes).reduce((line, [name, v]) => `${line} ${attribute(name)}=${attribute(v)}`, String(message)));
+  const logged = (level) => (message, attributes) =>
+    log(level, Object.entries(attributes ?? {}).reduce((line, [name, v]) => `${line} ${attribute(name)}=${attribute(v)}`, String(message)));
   const logger = { debug: logged(0), info: logged(1), warn: logged(2), error: logged(3) };
   const line = (level) => (...values) => log(level, values.map(shown).join(" "));
   const console = { debug: line(0), log: line(1), info: line(1), warn: line(2), error: line(3) };
@@ -626,11 +666,11 @@
   Object.defineProperty(globalThis, "console", { value: console, writable: true, configurable: true });
   class TextEncoder {
     get encoding() { return "utf-8"; }
-    encode(text = "") { return decode(host.base64(String(text).toWellFormed())); }
+    encode(text = "") { return encode(String(text)); }
   }
   class TextDecoder {
     get encoding() { return "utf-8"; }
-    decode(bytes = new Uint8Array()) { return host.text(new Uint8Array(bytes.buffer ?? bytes, bytes.byteOffset ?? 0, bytes.byteLength).toBase64()); }
+    decode(bytes = new Uint8Array()) { return host.decode(bytes.buffer ?? bytes, bytes.byteOffset ?? 0, bytes.byteLength); }
   }
   for (const [name, value] of Object.entries({ TextEncoder, TextDecoder })) {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
@@ -639,7 +679,7 @@
   Object.defineProperty(globalThis, Symbol.for("agenthost"), {
     value: {
       plugin, tool, processor, router, provider, result, interrupt, Failure,
-      call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, callToolsJSON, idle, log: logger,
+      call, callBytes, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, callToolsJSON, idle, log: logger,
     },
   });
 

@@ -1,5 +1,5 @@
 const kit = globalThis[Symbol.for("agenthost")];
 export const {
   plugin, tool, processor, router, provider, result, interrupt, Failure,
-  call, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, callToolsJSON, idle, log,
+  call, callBytes, kv, state, providerState, fetch, artifacts, step, emit, progress, messages, countTokens, generate, send, textOf, callTools, callTool, callToolsJSON, idle, log,
 } = kit;

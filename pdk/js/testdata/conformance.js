@@ -1,6 +1,6 @@
 // The guest that pdk/conformance feeds: each part answers with the members of its request
 // that the contract names, written again.
-import { plugin, tool, processor, router, provider, result, interrupt, Failure, call, callTool, callTools, fetch, kv, log, progress, send, state, step } from "agenthost";
+import { plugin, tool, processor, router, provider, result, interrupt, Failure, artifacts, call, callBytes, callTool, callTools, fetch, kv, log, progress, send, state, step } from "agenthost";
 
 plugin({ name: "conformance", version: "1.0.0" });
 
@@ -66,6 +66,59 @@ tool({ name: "host", description: "Asks the host for things.", parameters: any }
     answer.code = error.code;
   }
   return answer;
+});
+tool({ name: "bytes", description: "Passes bytes to the host.", parameters: any }, ({ fails }) => {
+  kv.put("k", "a\u0000é", { revision: 0 });
+  const { bytes, revision } = kv.getItem("k");
+  const digest = artifacts.write("plan", new Uint8Array([9, 0, 1, 2, 9]).subarray(1, 4), { type: "application/x-plan" });
+  const plan = artifacts.read("plan");
+  const response = fetch("https://example.com/x", { method: "POST", headers: { Authorization: { prefix: "Bearer ", secret: "KEY" } }, body: '{"a":1}' });
+  const answer = {
+    text: new TextDecoder().decode(bytes), revision, digest, plan: String.fromCharCode(...plan.bytes), type: plan.type,
+    status: response.status, body: response.text(),
+  };
+  try {
+    callBytes("kv.get", { key: "none" });
+  } catch (error) {
+    if (fails) throw error;
+    answer.code = error.code;
+  }
+  return answer;
+});
+
+// base64 carries an artifact by operations whose bytes are base64.
+const base64 = {
+  write(name, data) {
+    for (let at = 0, upload, last = false; !last; at += 192 << 10) {
+      last = at + (192 << 10) >= data.length;
+      upload = call("artifact.write", { name, data: data.subarray(at, at + (192 << 10)).toBase64(), upload, last }).upload;
+    }
+  },
+  read(name) {
+    const { size, digest } = call("artifact.read", { name, length: 1 }), bytes = new Uint8Array(size);
+    for (let at = 0; at < size;) {
+      const piece = Uint8Array.fromBase64(call("artifact.read", { digest, offset: at }).data);
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+    return { bytes };
+  },
+};
+
+// alike counts bytes that are those of data: as texts, for a loop over bytes takes a thousand instructions each.
+function alike(data, read) {
+  const [a, b] = [data, read].map((bytes) => new TextDecoder().decode(bytes));
+  if (a === b) return data.length;
+  return read.reduce((n, byte, i) => n + (byte === data[i] ? 1 : 0), 0);
+}
+
+tool({ name: "carry", description: "Writes an artifact and reads it again.", parameters: any }, ({ size, bytes }) => {
+  const data = new Uint8Array(size), by = bytes ? artifacts : base64;
+  for (let i = 0; i < Math.min(size, 128); i++) data[i] = i;
+  for (let n = 128; n < size; n *= 2) data.copyWithin(n, 0, n);
+  by.write("load", data);
+  const read = by.read("load").bytes;
+  return { right: alike(data, read), size: read.length };
 });
 tool({ name: "log", description: "Writes to the log.", parameters: any }, () => {
   log.warn("late", { order: 1042, who: "Ann", note: 'say "hi"', empty: "", eq: "a=b", path: "a\\b", paid: true, days: 2.5 });
