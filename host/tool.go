@@ -84,7 +84,8 @@ type ToolOptions struct {
 	Schema *Schema
 
 	// FoundBy names the tool that finds this one: it is offered to models only once a
-	// result of that, an [llm.Findings], names it. Tools that call others may call it.
+	// result of that, an [llm.Findings], names it. It saves tokens and guards nothing: tools
+	// that call others may call it, and so may a model that knows its name.
 	FoundBy string
 
 	// Calls names the tools that the tool may call, of those that its agent has: see
