@@ -64,7 +64,7 @@ var layers = []layer{
 		"calls in, answers out: tools, journals and kits name them without the loop"},
 	{"host/internal/journalguard", []string{"host/fault", "host/internal/foreign", "host/runlimit", "host/runlog"},
 		"a journal in, the same one within limits out; it knows no run"},
-	{"host/internal/nesting", []string{"host/fault", "host/internal/jsondoc", "host/internal/replay", "host/nested"},
+	{"host/internal/nesting", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/replay", "host/nested"},
 		"lists of calls in, the order and the bounds of them out; it knows no tool"},
 	{"host/internal/callbatch", []string{"host/fault"},
 		"reports in, reports out, in order and within bounds: it knows no tool, run or event"},

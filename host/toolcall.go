@@ -36,14 +36,13 @@ type toolCalls struct {
 
 // toolCall is one call of a batch on its way.
 type toolCall struct {
-	part      *ToolCall
-	attempt   *Call           // of the last attempt
-	sendEvent func(EventData) // sends an event of the host's
-	batch     *callbatch.Batch
-	pumped    bool // the call's goroutine passes on the batch's events
-	output    *ToolOutput
-	err       error
-	duration  time.Duration
+	part     *ToolCall
+	attempt  *Call // of the last attempt
+	batch    *callbatch.Batch
+	pumped   bool // the call's goroutine passes on the batch's events
+	output   *ToolOutput
+	err      error
+	duration time.Duration
 
 	settled  bool             // has an output without running
 	admitted bool             // no person must agree to it

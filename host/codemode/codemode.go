@@ -103,7 +103,12 @@ var script []byte
 type Mode struct {
 	opts   Options
 	plugin *plugin.Plugin
+
+	operate operate // of the code's host operations; nil: the runtime alone
 }
+
+// operate is [plugin.CallOptions].Operate.
+type operate = func(ctx context.Context, op string, request []byte, next plugin.Operation) ([]byte, error)
 
 // New loads the engine into a runtime, which closes it. opts may be nil. The engine is
 // compiled once for all modes of a runtime that has it among its
