@@ -209,9 +209,9 @@ func (c *toolCall) started(provider string) *runevent.ToolStarted {
 
 // answerCall runs the call up to its answer in the conversation.
 func (tc *toolCalls) answerCall(ctx context.Context, c *toolCall) {
-	started := time.Now()
+	c.start = time.Now()
 	tc.callToOutput(ctx, c)
-	c.duration = time.Since(started)
+	c.duration = time.Since(c.start)
 	tc.concludeCall(ctx, c)
 	c.attempt.release()
 }
