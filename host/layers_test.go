@@ -142,7 +142,7 @@ var layers = []layer{
 		"the program's functions are run by name; who may call them is decided by the sandbox"},
 	{"host/plugin/permission", []string{"host/egress", "host/plugin/internal/guesttext"},
 		"what two sets of rights allow together is known without a plugin; requests are held to it elsewhere"},
-	{"host/plugin/plugintest", []string{"host", "host/chat", "host/fault", "host/kv", "host/llm", "host/plugin", "host/plugin/pluginkv", "host/queue", "pdk"},
+	{"host/plugin/plugintest", []string{"host", "host/chat", "host/fault", "host/kv", "host/llm", "host/nested", "host/plugin", "host/plugin/pluginkv", "host/queue", "pdk"},
 		"the kit for plugins in any language, which holds them to the vectors of pdk; their keys and jobs are kept in memory"},
 	{"host/plugin/extismsdk", []string{"host", "host/fault", "host/plugin"},
 		"a second engine for trusted plugins; whoever does not want it does not link it"},
