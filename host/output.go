@@ -11,7 +11,6 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/redact"
 	"github.com/agenthost/agenthost/host/internal/schema"
-	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -46,13 +45,13 @@ func (a *Agent) outputSpec() *llm.OutputSpec {
 // outputName makes a name that every provider takes.
 func outputName(agent string) string {
 	fit := func(r rune) rune {
-		if r < 0x80 && toolfault.CheckName(string(r)) == nil {
+		if r < 0x80 && checkToolName(string(r)) == nil {
 			return r
 		}
 		return '_'
 	}
 	name := strings.Map(fit, agent)
-	return name[:min(len(name), toolfault.MaxName)]
+	return name[:min(len(name), maxToolName)]
 }
 
 // readOutput returns the JSON that an answer is, bare or in a fence as models

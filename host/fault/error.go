@@ -167,11 +167,10 @@ const maxRetryAfter = 365 * 24 * 60 * 60 * 1000
 // own errors are canceled and deadline_exceeded; anything else is internal; nil
 // is "".
 func CodeOf(err error) Code {
-	if err == nil {
-		return ""
-	}
-	var e *Error // on the heap
+	var e *Error
 	switch {
+	case err == nil:
+		return ""
 	case errors.As(err, &e):
 		return e.Code
 	case errors.Is(err, context.Canceled):

@@ -47,7 +47,7 @@ type PluginPage struct {
 var sharedParam = param{name: "shared", kind: "boolean", doc: "true lists the plugins of the host that serve the tenant in place of its own: each with its version that serves, and without what it may do"}
 
 // signatureParam has the signature of an upload, for hosts that ask for one.
-var signatureParam = param{name: "Plugin-Signature", kind: "string", doc: "a signature of the module, in the form of minisign: the content of FILE.minisig in base64. A host may ask for one by a key that it trusts; the header may come more than once"}
+var signatureParam = param{name: "Plugin-Signature", kind: "string", doc: "a signature of the module: the content of FILE.minisig, or of FILE.sigstore.json, in base64. A host may ask for one by a key or an identity that it trusts; the header may come more than once"}
 
 // maxPluginSignatures bounds those of one upload.
 const maxPluginSignatures = 8
@@ -262,7 +262,7 @@ func pluginSignatures(h http.Header) (list [][]byte, err error) {
 	for _, text := range h.Values(signatureParam.name) {
 		raw, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
-			return nil, host.Errorf(host.InvalidArgument, "the header %s is not base64", signatureParam.name).WithHint("send the content of FILE.minisig in base64, in one line")
+			return nil, host.Errorf(host.InvalidArgument, "the header %s is not base64", signatureParam.name).WithHint("send the content of FILE.minisig or FILE.sigstore.json in base64, in one line")
 		}
 		list = append(list, raw)
 	}

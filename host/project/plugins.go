@@ -65,6 +65,7 @@ func BuiltinModule(name string) ([]byte, error) {
 type pluginSet struct {
 	config   *configfile.Config
 	modules  *Modules
+	trusts   *trusts
 	progress func(string) // called before each step that takes time; may be nil
 	runtime  *plugin.Runtime
 	live     bool            // plugins can be replaced while they serve
@@ -218,7 +219,7 @@ func (s *pluginSet) readFile(ctx context.Context, id, where string, progress fun
 	if strings.HasPrefix(where, configfile.BuiltinPrefix) {
 		return from, nil
 	}
-	return from, checkFile(s.config, id, where, from.Wasm)
+	return from, s.trusts.checkFile(s.config, id, where, from.Wasm)
 }
 
 // embedded reads a plugin that was built into the binary: the module beside the

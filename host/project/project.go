@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/datadir"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
+	"github.com/agenthost/agenthost/host/plugin/share"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/stream"
@@ -101,6 +102,9 @@ type Options struct {
 	Getenv  func(string) string // default: os.Getenv
 	Modules *Modules            // default: one with Getenv
 	Logger  *slog.Logger        // default: nothing is logged
+	// Sigstore, unless nil, makes the verifiers of the identities that trusts name: sigstore.New of
+	// host/plugin/sigstore. Without it a configuration with identities is refused.
+	Sigstore func(share.Identity) (share.BundleVerifier, error)
 	// Progress, unless nil, is called before each slow step with its name.
 	Progress func(string)
 	// Erasing, unless nil, is called with the number of tenants whose interrupted
@@ -215,14 +219,15 @@ func buildVersion() string {
 // wire returns a project before anything is opened.
 func wire(c *configfile.Config, opts *Options) *Project {
 	closers := &closers{}
-	plugins := &pluginSet{config: c, modules: opts.Modules, progress: opts.Progress, live: opts.Replaceable}
+	trusts := &trusts{sigstore: opts.Sigstore}
+	plugins := &pluginSet{config: c, modules: opts.Modules, trusts: trusts, progress: opts.Progress, live: opts.Replaceable}
 	models := &modelSet{config: c, getenv: opts.Getenv, logger: opts.Logger, closers: closers, byName: map[string]host.Model{}}
 	memories := &memorySet{config: c, getenv: opts.Getenv, models: models, logger: opts.Logger}
 	reducers := &reducerSet{config: c, models: models}
 	messages := &messageSet{config: c, getenv: opts.Getenv, logger: opts.Logger, reducers: reducers, closers: closers}
 	return &Project{
 		config: c, getenv: opts.Getenv, logger: opts.Logger, erasing: opts.Erasing, hostOptions: host.Options{Meter: opts.Meter, Instrument: opts.Instrument}, live: opts.Replaceable, hosts: hosts{version: opts.Version}, closers: closers,
-		tenants: &tenantSet{}, plugins: plugins, models: models, memories: memories, messages: messages,
+		tenants: &tenantSet{trusts: trusts}, plugins: plugins, models: models, memories: memories, messages: messages,
 		builder: &builder{config: c, plugins: plugins, models: models, memories: memories, reducers: reducers, messages: messages, code: &codeModes{config: c}},
 	}
 }

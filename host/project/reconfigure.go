@@ -27,7 +27,7 @@ func (r *Reloader) readReconfiguration(next *configfile.Config) (_ *reconfigurat
 	c := &reconfiguration{project: p, config: next, grants: map[string]plugin.Permissions{}}
 	priced := *next
 	priced.Models = p.config.Models // the prices are those of the models that serve, by their names at their providers
-	if c.tenants, err = readTenantSettings(&priced); err != nil {
+	if c.tenants, err = readTenantSettings(&priced, p.plugins.trusts); err != nil {
 		return nil, err
 	}
 	for id := range next.Plugins {

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -39,13 +40,14 @@ func (m *Modules) ShareClient(registries ...share.Registry) (*share.Client, erro
 // folders.
 type sharing struct {
 	config *configfile.Config
+	trusts *trusts
 	client *share.Client
 	lock   *share.Lock
 }
 
 // openSharing returns the shared plugins of a configuration. The caller closes it.
-func openSharing(c *configfile.Config, modules *Modules) (*sharing, error) {
-	s := &sharing{config: c}
+func openSharing(c *configfile.Config, modules *Modules, trusts *trusts) (*sharing, error) {
+	s := &sharing{config: c, trusts: trusts}
 	var err error
 	if s.lock, err = readLock(c); err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (s *sharing) reference(source string) (share.Reference, error) {
 // checked pulls a plugin and holds it to every policy that it is under, before a byte of
 // it is read as a module.
 func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (a *share.Artifact, signer string, err error) {
-	policies, err := trustsOf(s.config, id)
+	policies, err := s.trusts.of(s.config, id)
 	if err != nil {
 		return nil, "", err
 	}
@@ -114,16 +116,43 @@ func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (
 	if a, err = s.client.Pull(ctx, ref); err != nil {
 		return nil, "", err
 	}
-	for _, whose := range names {
-		by, err := policies[whose].CheckSigned(ref, a)
-		if err != nil {
-			return nil, "", trustError(whose, err)
-		}
-		if by != "" {
-			signer = policies[whose].Keys[by].String()
+	within := a.Bundles
+	a.Bundles = append(slices.Clip(within), s.client.KeptBundles(ref.At(a.Digest))...)
+	signer, err = checkSigned(policies, ref, a)
+	if host.CodeOf(err) != host.PermissionDenied || !asksForBundles(policies) {
+		return a, signer, err
+	}
+	// Signatures that are newer than the cache are beside the artifact.
+	beside, err := s.client.Bundles(ctx, ref.At(a.Digest))
+	if err != nil {
+		return nil, "", err
+	}
+	a.Bundles = append(slices.Clip(within), beside...)
+	signer, err = checkSigned(policies, ref, a)
+	return a, signer, err
+}
+
+// asksForBundles reports whether a policy trusts who signs by sigstore.
+func asksForBundles(policies map[string]*trustPolicy) bool {
+	for _, p := range policies {
+		if len(p.Identities) > 0 {
+			return true
 		}
 	}
-	return a, signer, nil
+	return false
+}
+
+// checkSigned holds an artifact to the signatures that policies ask for, and returns who has signed
+// it for the last of them that asks.
+func checkSigned(policies map[string]*trustPolicy, ref share.Reference, a *share.Artifact) (signer string, err error) {
+	for _, whose := range slices.Sorted(maps.Keys(policies)) {
+		by, err := policies[whose].CheckSigned(ref, a)
+		if err != nil {
+			return "", trustError(whose, err)
+		}
+		signer = cmp.Or(by.Who, signer)
+	}
+	return signer, nil
 }
 
 // module returns the module of a plugin that the configuration names by a reference: the
@@ -154,7 +183,7 @@ func (s *sharing) module(ctx context.Context, id, source string) (*Module, error
 
 // shared returns the module of a plugin whose path is a reference.
 func (s *pluginSet) shared(ctx context.Context, id, source string) (*Module, error) {
-	from, err := openSharing(s.config, s.modules)
+	from, err := openSharing(s.config, s.modules, s.trusts)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +210,7 @@ func PullPlugins(ctx context.Context, file *File, update bool, options *Options)
 			WithHint("make a project of your own: agenthost init")
 	}
 	opts := options.orDefaults()
-	s, err := openSharing(file.c, opts.Modules)
+	s, err := openSharing(file.c, opts.Modules, &trusts{sigstore: opts.Sigstore})
 	if err != nil {
 		return nil, err
 	}

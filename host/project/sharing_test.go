@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/share"
 	"github.com/agenthost/agenthost/host/plugin/signature"
+	"github.com/agenthost/agenthost/host/plugin/sigstore"
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/internal/testguest"
 )
@@ -56,7 +57,7 @@ func pushTo(t *testing.T, dir string, a *share.Artifact) string {
 // pullShared pulls the plugins of a project and opens it.
 func pullShared(t *testing.T, dir string, update bool) error {
 	t.Helper()
-	opts := &project.Options{Getenv: func(name string) string {
+	opts := &project.Options{Sigstore: sigstore.New, Getenv: func(name string) string {
 		return map[string]string{"AGENTHOST_CACHE": filepath.Join(dir, "cache")}[name]
 	}}
 	opts.Modules = project.NewModules(&project.ModulesOptions{Getenv: opts.Getenv})
@@ -75,7 +76,7 @@ func openShared(t *testing.T, dir string) error {
 	getenv := func(name string) string {
 		return map[string]string{"AGENTHOST_CACHE": filepath.Join(dir, "cache")}[name]
 	}
-	p, err := project.Load(t.Context(), dir, &project.Options{Getenv: getenv, Modules: project.NewModules(&project.ModulesOptions{Getenv: getenv})})
+	p, err := project.Load(t.Context(), dir, &project.Options{Sigstore: sigstore.New, Getenv: getenv, Modules: project.NewModules(&project.ModulesOptions{Getenv: getenv})})
 	if err != nil {
 		return err
 	}

@@ -44,19 +44,20 @@ type tenantSettings struct {
 	uploads *uploadTrust
 }
 
-func readTenantSettings(c *configfile.Config) (*tenantSettings, error) {
+func readTenantSettings(c *configfile.Config, trusts *trusts) (*tenantSettings, error) {
 	var sandbox plugin.Options
 	var ledger usage.Options
 	if err := errors.Join(c.RuntimeTenants(&sandbox), c.Usage(&ledger)); err != nil {
 		return nil, err
 	}
-	uploads, err := readUploadTrust(c)
+	uploads, err := trusts.uploads(c)
 	return &tenantSettings{plugins: sandbox.Tenants, budgets: ledger.Tenants, prices: ledger.Prices, uploads: uploads}, err
 }
 
 // tenantSet sets the ledger and the sandbox to the plans of tenants that have records, and
 // to the configuration's settings for the others.
 type tenantSet struct {
+	trusts   *trusts
 	ledger   *usage.Ledger
 	runtime  *plugin.Runtime
 	store    *tenants.Store
@@ -78,7 +79,7 @@ var (
 
 // open reads the records and applies their plans. unregistered admits tenants without one.
 func (s *tenantSet) open(ctx context.Context, driver kv.Driver, c *configfile.Config, unregistered bool, logger *slog.Logger) (err error) {
-	if s.configured, err = readTenantSettings(c); err != nil {
+	if s.configured, err = readTenantSettings(c, s.trusts); err != nil {
 		return err
 	}
 	s.planned, s.log = map[string]bool{}, audit.New(driver)

@@ -1,11 +1,15 @@
 package project
 
 import (
+	"bytes"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/datadir"
@@ -21,12 +25,30 @@ type trustPolicy struct {
 	files, uploads bool // must be signed
 }
 
-// readTrust reads a trust, which is at a place of the configuration. nil trusts all.
-func readTrust(c *configfile.Config, t *configfile.Trust, at configfile.KeyPath) (*trustPolicy, error) {
+// maxIdentities bounds the verifiers that are kept; a configuration with more of them makes some again.
+const maxIdentities = 1024
+
+// trusts reads the trusts of a configuration. The verifiers of identities are made once for all
+// tenants and plugins that have the same. It is safe for concurrent use.
+type trusts struct {
+	sigstore func(share.Identity) (share.BundleVerifier, error) // nil refuses identities
+
+	mu   sync.Mutex
+	made map[madeIdentity]share.BundleVerifier
+}
+
+// madeIdentity names a verifier by all that it is made of.
+type madeIdentity struct {
+	configfile.TrustIdentity
+	root string
+}
+
+// read reads a trust, which is at a place of the configuration. nil trusts all.
+func (r *trusts) read(c *configfile.Config, t *configfile.Trust, at configfile.KeyPath) (*trustPolicy, error) {
 	if t == nil {
 		return nil, nil
 	}
-	p := &trustPolicy{Policy: share.Policy{From: t.From, Keys: map[string]signature.PublicKey{}, Repositories: t.Repositories}}
+	p := &trustPolicy{Policy: share.Policy{From: t.From, Keys: map[string]signature.PublicKey{}, Identities: map[string]share.BundleVerifier{}, Repositories: t.Repositories}}
 	for name, text := range t.Keys {
 		key, err := signature.ParsePublicKey(text)
 		if err != nil {
@@ -34,9 +56,78 @@ func readTrust(c *configfile.Config, t *configfile.Trust, at configfile.KeyPath)
 		}
 		p.Keys[name] = key
 	}
+	for _, name := range slices.Sorted(maps.Keys(t.Identities)) {
+		if _, twice := t.Keys[name]; twice {
+			return nil, c.ErrorAt(at.To("identities", name), "a key has the name %q too", name).WithHint("give one of them another name: repositories name them both")
+		}
+		v, err := r.identity(c, t.Identities[name])
+		if err != nil {
+			return nil, c.Wrap(err, at.To("identities", name))
+		}
+		p.Identities[name] = v
+	}
+	return p, p.readChoices(c, t, at)
+}
+
+// identity returns the verifier of an identity.
+func (r *trusts) identity(c *configfile.Config, id configfile.TrustIdentity) (share.BundleVerifier, error) {
+	if r.sigstore == nil {
+		return nil, host.Errorf(host.FailedPrecondition, "this program cannot verify bundles of sigstore").
+			WithHint("programs that embed a project set project.Options.Sigstore to sigstore.New of host/plugin/sigstore; the command agenthost has it")
+	}
+	root, err := readFile(c, id.Root, share.MaxRootBytes)
+	if err != nil {
+		return nil, host.Errorf(host.CodeOf(err), "read the trusted root: %w", err).WithHint("root is a file beside the configuration; cosign trusted-root create --with-default-services --out trusted_root.json writes one")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := madeIdentity{id, string(root)}
+	if v, ok := r.made[key]; ok {
+		return v, nil
+	}
+	v, err := r.sigstore(share.Identity{
+		Issuer: id.Issuer, IssuerPattern: id.IssuerPattern, Subject: id.Subject, SubjectPattern: id.SubjectPattern,
+		Root: root, LogEntries: id.LogEntries, WithoutLog: id.WithoutLog, Timestamps: id.Timestamps,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.made == nil || len(r.made) >= maxIdentities {
+		r.made = map[madeIdentity]share.BundleVerifier{}
+	}
+	r.made[key] = v
+	return v, nil
+}
+
+// readFile reads a file beside the configuration, of at most limit bytes.
+func readFile(c *configfile.Config, name string, limit int) ([]byte, error) {
+	var open fs.FS = configfile.OSFiles{}
+	if c.Fsys != nil {
+		open = c.Fsys
+	}
+	f, err := open.Open(c.FilePath(name))
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "%w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	switch {
+	case err != nil:
+		return nil, host.Errorf(host.InvalidArgument, "%w", err)
+	case len(text) > limit:
+		return nil, host.Errorf(host.InvalidArgument, "%s has more than %d bytes", name, limit)
+	}
+	return text, nil
+}
+
+// readChoices reads what a trust says of keys and identities that it has.
+func (p *trustPolicy) readChoices(c *configfile.Config, t *configfile.Trust, at configfile.KeyPath) error {
+	names := slices.Sorted(maps.Keys(t.Keys))
+	names = slices.AppendSeq(names, maps.Keys(t.Identities))
+	slices.Sort(names)
 	for _, name := range slices.Sorted(maps.Keys(t.Repositories)) {
-		if _, known := t.Keys[name]; !known {
-			return nil, c.ErrorAt(at.To("repositories", name), "there is no key %q", name).WithHint("the keys are: %s", strings.Join(slices.Sorted(maps.Keys(t.Keys)), ", "))
+		if !slices.Contains(names, name) {
+			return c.ErrorAt(at.To("repositories", name), "there is no key and no identity %q", name).WithHint("there are: %s", strings.Join(names, ", "))
 		}
 	}
 	for _, choice := range []struct {
@@ -46,22 +137,22 @@ func readTrust(c *configfile.Config, t *configfile.Trust, at configfile.KeyPath)
 		switch choice.text {
 		case "", configfile.TrustAllows:
 		case configfile.TrustSigned:
-			if *choice.signed = true; len(t.Keys) == 0 {
-				return nil, c.ErrorAt(at.To(choice.key), "signatures are asked for, and no key is trusted").WithHint("list public keys under keys")
+			if *choice.signed = true; len(names) == 0 {
+				return c.ErrorAt(at.To(choice.key), "signatures are asked for, and no key is trusted").WithHint("list public keys under keys, or who signs by sigstore under identities")
 			}
 		default:
-			return nil, c.ErrorAt(at.To(choice.key), "there is no choice %q", choice.text).WithHint("use %s or %s", configfile.TrustAllows, configfile.TrustSigned)
+			return c.ErrorAt(at.To(choice.key), "there is no choice %q", choice.text).WithHint("use %s or %s", configfile.TrustAllows, configfile.TrustSigned)
 		}
 	}
-	return p, nil
+	return nil
 }
 
-// trustsOf returns the policies that a plugin of the configuration is held to: that of the
+// of returns the policies that a plugin of the configuration is held to: that of the
 // project, and that of each tenant that has the plugin.
-func trustsOf(c *configfile.Config, id string) (map[string]*trustPolicy, error) {
+func (r *trusts) of(c *configfile.Config, id string) (map[string]*trustPolicy, error) {
 	all := map[string]*trustPolicy{}
 	add := func(whose string, t *configfile.Trust, at configfile.KeyPath) error {
-		p, err := readTrust(c, t, at)
+		p, err := r.read(c, t, at)
 		if p != nil {
 			all[whose] = p
 		}
@@ -94,8 +185,8 @@ func trustError(whose string, err error) error {
 
 // checkFile holds the module of a plugin, which has come from a file or a directory, to the trusts
 // that ask files for signatures.
-func checkFile(c *configfile.Config, id, where string, module []byte) error {
-	policies, err := trustsOf(c, id)
+func (r *trusts) checkFile(c *configfile.Config, id, where string, module []byte) error {
+	policies, err := r.of(c, id)
 	if err != nil {
 		return err
 	}
@@ -106,7 +197,7 @@ func checkFile(c *configfile.Config, id, where string, module []byte) error {
 		}
 		signatures, err := besideFile(where)
 		if err == nil {
-			_, err = p.CheckModule(module, signatures)
+			_, err = p.CheckModule(signedModule(module, signatures))
 		}
 		if err != nil {
 			return trustError(whose, err)
@@ -115,16 +206,38 @@ func checkFile(c *configfile.Config, id, where string, module []byte) error {
 	return nil
 }
 
-// besideFile returns the signature beside a plugin's file: beside the module, for a directory.
-func besideFile(where string) ([][]byte, error) {
+// besideFile returns the signatures beside a plugin's file: beside the module, for a directory.
+func besideFile(where string) (list [][]byte, err error) {
 	if info, err := os.Stat(filepath.FromSlash(where)); err == nil && info.IsDir() {
 		where = ModulePath(where)
 	}
-	text, err := datadir.ReadFile(where+".minisig", signature.MaxSignatureBytes)
-	if host.CodeOf(err) == host.NotFound {
-		return nil, nil
+	for _, beside := range []struct {
+		ending string
+		limit  int
+	}{{".minisig", signature.MaxSignatureBytes}, {".sigstore.json", share.MaxBundleBytes}} {
+		text, err := datadir.ReadFile(where+beside.ending, beside.limit)
+		switch {
+		case err == nil:
+			list = append(list, text)
+		case host.CodeOf(err) != host.NotFound:
+			return nil, err
+		}
 	}
-	return [][]byte{text}, err
+	return list, nil
+}
+
+// signedModule returns a module with its signatures: bundles of sigstore, which are JSON, and those
+// of minisign, which are not.
+func signedModule(module []byte, signatures [][]byte) *share.Artifact {
+	a := &share.Artifact{Module: module}
+	for _, text := range signatures {
+		if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+			a.Bundles = append(a.Bundles, share.Bundle{Text: text})
+		} else {
+			a.Signatures = append(a.Signatures, text)
+		}
+	}
+	return a
 }
 
 // uploadTrust are the policies that uploads of plugins are held to.
@@ -133,17 +246,17 @@ type uploadTrust struct {
 	tenants      map[string]*trustPolicy // that the configuration lists; nil for one without a trust
 }
 
-func readUploadTrust(c *configfile.Config) (*uploadTrust, error) {
+func (r *trusts) uploads(c *configfile.Config) (*uploadTrust, error) {
 	t := &uploadTrust{tenants: map[string]*trustPolicy{}}
 	var err error
-	if t.project, err = readTrust(c, c.Share.Trust, configfile.Keys("share", "trust")); err != nil {
+	if t.project, err = r.read(c, c.Share.Trust, configfile.Keys("share", "trust")); err != nil {
 		return nil, err
 	}
-	if t.any, err = readTrust(c, c.AnyTenant.Trust, configfile.Keys("any_tenant", "trust")); err != nil {
+	if t.any, err = r.read(c, c.AnyTenant.Trust, configfile.Keys("any_tenant", "trust")); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Tenants)) {
-		if t.tenants[name], err = readTrust(c, c.Tenants[name].Trust, configfile.Keys("tenants", name, "trust")); err != nil {
+		if t.tenants[name], err = r.read(c, c.Tenants[name].Trust, configfile.Keys("tenants", name, "trust")); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +277,7 @@ func (t *uploadTrust) check(tenant string, module []byte, signatures [][]byte) e
 		if held.trustPolicy == nil || !held.uploads {
 			continue
 		}
-		if _, err := held.CheckModule(module, signatures); err != nil {
+		if _, err := held.CheckModule(signedModule(module, signatures)); err != nil {
 			return trustError(held.whose, err)
 		}
 	}

@@ -11,8 +11,10 @@ import (
 // has ended it waits for no slot, for the calls then end at once.
 func Each(ctx context.Context, slots chan struct{}, n int, run func(i int)) {
 	each := func(i int) {
-		if takeSlot(ctx, slots) {
+		select {
+		case slots <- struct{}{}:
 			defer func() { <-slots }()
+		case <-ctx.Done():
 		}
 		run(i)
 	}
@@ -43,19 +45,4 @@ func Each(ctx context.Context, slots chan struct{}, n int, run func(i int)) {
 		go work()
 	}
 	working.Wait()
-}
-
-// takeSlot waits for room in slots, unless ctx ends first.
-func takeSlot(ctx context.Context, slots chan struct{}) bool {
-	select { // without a second channel it costs a third
-	case slots <- struct{}{}:
-		return true
-	default:
-	}
-	select {
-	case slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -27,6 +27,7 @@ const (
 	ArtifactType  = "application/vnd.agenthost.plugin.v1"
 	ModuleType    = "application/wasm"
 	SignatureType = "application/vnd.agenthost.plugin.signature.v1.minisig"
+	BundleType    = "application/vnd.dev.sigstore.bundle.v0.3+json" // of sigstore
 )
 
 // The media types of others.
@@ -44,6 +45,7 @@ const (
 	MaxSignatureBytes  = 4 << 10
 	MaxBundles         = 16
 	MaxBundleBytes     = 128 << 10
+	MaxRootBytes       = 1 << 20 // of an identity
 	MaxAnnotations     = 64
 	DefaultModuleBytes = 16 << 20
 	maxImageFiles      = 4096 // entries of an image's layer that are looked at
@@ -63,6 +65,7 @@ const (
 type Artifact struct {
 	Module      []byte
 	Signatures  [][]byte          // of the module, as minisign writes them
+	Bundles     []Bundle          // of sigstore: of the module in its layers, and those of [Client.Bundles]
 	Annotations map[string]string // of the manifest
 
 	Digest string // of the manifest; set by Pull
@@ -86,6 +89,14 @@ func (a *Artifact) check(moduleBytes int) error {
 			return fault.Errorf(fault.InvalidArgument, "a signature has %d bytes, not 1 to %d", len(s), MaxSignatureBytes)
 		}
 	}
+	if len(a.Bundles) > MaxBundles {
+		return fault.Errorf(fault.InvalidArgument, "the plugin has %d bundles, more than %d", len(a.Bundles), MaxBundles)
+	}
+	for _, b := range a.Bundles {
+		if len(b.Text) == 0 || len(b.Text) > MaxBundleBytes || b.Signed != nil {
+			return fault.Errorf(fault.InvalidArgument, "a bundle is not of the module, or has not 1 to %d bytes", MaxBundleBytes)
+		}
+	}
 	return nil
 }
 
@@ -103,6 +114,9 @@ func (a *Artifact) blobs() ([]blob, error) {
 	all := []blob{config, newBlob(ModuleType, a.Module)}
 	for _, s := range a.Signatures {
 		all = append(all, newBlob(SignatureType, s))
+	}
+	for _, b := range a.Bundles {
+		all = append(all, newBlob(BundleType, b.Text))
 	}
 	manifest := ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ArtifactType,
@@ -143,18 +157,11 @@ func (r *reader) read(ctx context.Context, desc ocispec.Descriptor) (*Artifact, 
 		return nil, err
 	}
 	a := &Artifact{Digest: desc.Digest.String(), Annotations: m.Annotations}
-	for _, layer := range m.Layers {
-		if layer.MediaType != SignatureType {
-			continue
-		}
-		if len(a.Signatures) == MaxSignatures {
-			return nil, fault.Errorf(fault.ResourceExhausted, "the artifact has more than %d signatures", MaxSignatures)
-		}
-		s, err := r.fetch(ctx, "a signature", layer, MaxSignatureBytes)
-		if err != nil {
-			return nil, err
-		}
-		a.Signatures = append(a.Signatures, s)
+	if a.Signatures, err = r.signatures(ctx, m.Layers); err != nil {
+		return nil, err
+	}
+	if a.Bundles, err = r.bundles(ctx, m.Layers); err != nil {
+		return nil, err
 	}
 	if i := slices.IndexFunc(m.Layers, isModule); i >= 0 {
 		a.Form = FormWasm
@@ -167,6 +174,24 @@ func (r *reader) read(ctx context.Context, desc ocispec.Descriptor) (*Artifact, 
 	a.Form = FormImage
 	a.Module, err = r.fromImage(ctx, m.Layers)
 	return a, err
+}
+
+// signatures returns the signatures of minisign among layers.
+func (r *reader) signatures(ctx context.Context, layers []ocispec.Descriptor) (list [][]byte, err error) {
+	for _, layer := range layers {
+		if layer.MediaType != SignatureType {
+			continue
+		}
+		if len(list) == MaxSignatures {
+			return nil, fault.Errorf(fault.ResourceExhausted, "the artifact has more than %d signatures", MaxSignatures)
+		}
+		s, err := r.fetch(ctx, "a signature", layer, MaxSignatureBytes)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
 }
 
 // isModule reports whether a layer is a module, or a component: those are refused where

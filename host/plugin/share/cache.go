@@ -3,6 +3,7 @@ package share
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -75,6 +76,49 @@ func (c *cache) keep(ctx context.Context, contents []blob) {
 func (c *cache) whole(ctx context.Context, b blob) bool {
 	_, err := content.FetchAll(ctx, c.files, b.desc)
 	return err == nil
+}
+
+// bundlesName returns the file of the bundles beside an artifact.
+func (c *cache) bundlesName(d digest.Digest) string {
+	return filepath.Join(c.dir, "bundles", d.Algorithm().String(), d.Encoded()+".json")
+}
+
+// keepBundles keeps the bundles beside an artifact, in the place of those that were kept. Like
+// contents that are not kept, they cost time.
+func (c *cache) keepBundles(d digest.Digest, list []Bundle) {
+	if c == nil {
+		return
+	}
+	raw, err := json.Marshal(bundlesFile{Bundles: list})
+	name := c.bundlesName(d)
+	if err != nil || os.MkdirAll(filepath.Dir(name), 0o700) != nil {
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "*.new")
+	if err != nil {
+		return
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Close()); err != nil || os.Rename(f.Name(), name) != nil {
+		_ = os.Remove(f.Name())
+	}
+}
+
+// bundles returns the kept bundles of an artifact, which the caller verifies.
+func (c *cache) bundles(d digest.Digest) []Bundle {
+	if c == nil {
+		return nil
+	}
+	f, err := os.Open(c.bundlesName(d))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxBundlesFileBytes))
+	if err != nil {
+		return nil
+	}
+	return readBundlesFile(raw)
 }
 
 // keeper remembers the contents that are read through it. It is used by one reader.

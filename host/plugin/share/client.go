@@ -145,7 +145,7 @@ func (c *Client) repository(ref Reference) (*remote.Repository, error) {
 			BlockedRealmPrefixes: []netip.Prefix{}, // egress checks each address when it is dialed
 		},
 		Reference: ref.remote(), PlainHTTP: how.PlainHTTP,
-		MaxMetadataBytes: maxIndexBytes, TagListMaxPages: maxTagPages, SkipReferrersGC: true,
+		MaxMetadataBytes: maxIndexBytes, TagListMaxPages: maxTagPages, ReferrerListMaxPages: maxReferrerPages, SkipReferrersGC: true,
 	}, nil
 }
 
@@ -153,6 +153,7 @@ func (c *Client) repository(ref Reference) (*remote.Repository, error) {
 type source interface {
 	content.Fetcher
 	content.Resolver
+	content.PredecessorFinder
 }
 
 func (c *Client) source(ctx context.Context, ref Reference) (source, error) {

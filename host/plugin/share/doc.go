@@ -16,10 +16,13 @@
 //
 // A pushed plugin is an OCI image manifest of artifact type [ArtifactType] with the empty
 // config. Its first layer is the module, of media type [ModuleType]; each further layer is
-// a signature of the module as minisign writes it, of media type [SignatureType]. Without
-// times in it, the same plugin has the same digest wherever and whenever it is pushed.
+// a signature of the module as minisign writes it, of media type [SignatureType], or a bundle of
+// sigstore, of media type [BundleType]. Without times in it, the same plugin has the same digest wherever and whenever it is pushed.
 // Annotations are those of OCI: org.opencontainers.image.title, version, description,
 // source, licenses.
+//
+// [Client.Bundles] finds what cosign has put beside an artifact. A [Policy] says which keys and
+// which identities of sigstore are trusted; host/plugin/sigstore makes the verifiers of identities.
 //
 // Pull also reads what others push: WebAssembly artifacts of the CNCF (one layer of
 // application/wasm), with the policy layer that Wassette adds, which is left out; and

@@ -23,8 +23,8 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/share"
 )
 
-// registryVariable makes the test program a registry: open, or with basic or token
-// credentials.
+// registryVariable makes the test program a registry: open, with the list of what refers to a
+// manifest (referrers), or with basic or token credentials.
 const registryVariable = "AGENTHOST_TEST_SHARE_REGISTRY"
 
 // The credentials of a registry with any.
@@ -49,8 +49,8 @@ func serveRegistry(kind string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	if kind != "open" {
+	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(kind == "referrers"))
+	if kind != "open" && kind != "referrers" {
 		handler = guarded(handler, kind, "http://"+l.Addr().String())
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}

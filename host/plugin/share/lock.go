@@ -24,7 +24,7 @@ type Locked struct {
 	Digest string `json:"digest"`           // of the artifact
 	Module string `json:"module"`           // the digest of its module
 	Size   int    `json:"size"`             // of the module
-	Signed string `json:"signed,omitempty"` // by this key, when it was locked
+	Signed string `json:"signed,omitempty"` // by this key or identity, when it was locked
 }
 
 // Lock holds what references name, so that a project has the same plugins wherever it

@@ -17,12 +17,19 @@ type Policy struct {
 	// From are the registries that plugins may come from, and repositories of them: HOST or
 	// HOST/PATH, which has everything below it. nil is any. Folders are not asked about.
 	From []string
-	// Keys are the keys of which one has to have signed a plugin, by the names that people
-	// give them. Without any no signature is asked for.
-	Keys map[string]signature.PublicKey
-	// Repositories are the repositories that keys may sign, by the names of the keys, as in
-	// From. A key that is not here may sign any, in signatures that name the repository.
+	// Keys and Identities are the keys, and the identities of sigstore, of which one has to have
+	// signed a plugin, by the names that people give them. Without any no signature is asked for.
+	Keys       map[string]signature.PublicKey
+	Identities map[string]BundleVerifier
+	// Repositories are the repositories that keys and identities may sign, by their names, as in
+	// From. One that is not here may sign any, in signatures that name the repository.
 	Repositories map[string][]string
+}
+
+// Signer is who has signed a plugin; the zero value for a plugin that need not be signed.
+type Signer struct {
+	Name string // of the key or the identity, in the policy
+	Who  string // the key as a line, or the subject and the issuer of the identity
 }
 
 // repositoryMark begins the trusted comment of a signature that is of a repository.
@@ -65,61 +72,84 @@ func isIn(repository string, list []string) bool {
 	return slices.ContainsFunc(list, func(from string) bool { return strings.HasPrefix(repository+"/", strings.TrimSuffix(from, "/")+"/") })
 }
 
-// CheckSigned returns the name of the key that has signed the module which ref names; "" if the
-// policy asks for no signature and no key has. A signature counts in the repository that its
-// trusted comment names; a signature without that name counts in the repositories of its key.
-// A plugin in a folder has no repository. Code permission_denied for a plugin that no trusted
-// key has signed for that place.
-func (p *Policy) CheckSigned(ref Reference, a *Artifact) (signer string, err error) {
-	return p.checkSigned(a.Module, a.Signatures, func(name, comment string) error {
+// CheckSigned returns who has signed the plugin which ref names; the zero value if the policy asks
+// for no signature. A signature of minisign is of the module, a bundle of sigstore of the module or
+// of the artifact's digest. Each counts in the repository that it names, and one without that name
+// in the repositories of its key or identity. A plugin in a folder has no repository. Code
+// permission_denied for a plugin without a signature that counts there.
+func (p *Policy) CheckSigned(ref Reference, a *Artifact) (Signer, error) {
+	return p.checkSigned(a, func(name, repository string) error {
 		if ref.Dir != "" {
 			return nil
 		}
-		return p.checkRepository(name, ref.repository(), comment)
+		return p.checkRepository(name, ref.repository(), repository)
 	})
 }
 
 // CheckModule is CheckSigned of a module that has come without a reference: a file, or an upload.
 // Its signatures may be of any repository.
-func (p *Policy) CheckModule(module []byte, signatures [][]byte) (signer string, err error) {
-	return p.checkSigned(module, signatures, func(string, string) error { return nil })
+func (p *Policy) CheckModule(a *Artifact) (Signer, error) {
+	return p.checkSigned(a, func(string, string) error { return nil })
 }
 
-// checkSigned returns the name of a key that has signed a module, and whose signature counts.
-func (p *Policy) checkSigned(module []byte, signatures [][]byte, counts func(name, comment string) error) (signer string, err error) {
-	err = errors.New("none of its signatures is by a trusted key")
+// checkSigned returns who has signed an artifact, in a signature that counts.
+func (p *Policy) checkSigned(a *Artifact, counts func(name, repository string) error) (Signer, error) {
+	if len(p.Keys)+len(p.Identities) == 0 {
+		return Signer{}, nil
+	}
+	err := errors.New("it is not signed")
+	if len(a.Signatures) > 0 {
+		err = errors.New("none of its signatures is by a trusted key")
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.Keys)) {
-		for _, s := range signatures {
-			comment, invalid := p.Keys[name].Verify(module, s)
+		for _, s := range a.Signatures {
+			comment, invalid := p.Keys[name].Verify(a.Module, s)
 			if invalid != nil {
 				continue
 			}
-			if err = counts(name, comment); err == nil {
-				return name, nil
+			if err = counts(name, signedRepository(comment)); err == nil {
+				return Signer{name, p.Keys[name].String()}, nil
 			}
 		}
 	}
-	switch {
-	case len(p.Keys) == 0:
-		return "", nil
-	case len(signatures) == 0:
-		err = errors.New("it is not signed")
+	for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
+		for _, b := range a.Bundles {
+			who, repository, invalid := b.verify(p.Identities[name], a)
+			if invalid == nil {
+				invalid = counts(name, repository)
+			}
+			if invalid == nil {
+				return Signer{name, who}, nil
+			}
+			err = fmt.Errorf("identity %s: %w", name, invalid)
+		}
 	}
-	return "", fault.Errorf(fault.PermissionDenied, "the plugin is not trusted: %w", err).
-		WithHint("its author signs it with plugin push --key; trusted are the keys: %s", strings.Join(slices.Sorted(maps.Keys(p.Keys)), ", "))
+	return Signer{}, fault.Errorf(fault.PermissionDenied, "the plugin is not trusted: %w", err).WithHint("%s", p.howToSign())
 }
 
-// checkRepository refuses a signature by a key that does not count in a repository.
-func (p *Policy) checkRepository(key, repository, comment string) error {
-	signed := signedRepository(comment)
-	allowed, scoped := p.Repositories[key]
+// howToSign says by whom a plugin is signed.
+func (p *Policy) howToSign() string {
+	ways := []string{}
+	if len(p.Keys) > 0 {
+		ways = append(ways, "its author signs it with plugin push --key; trusted are the keys: "+strings.Join(slices.Sorted(maps.Keys(p.Keys)), ", "))
+	}
+	if len(p.Identities) > 0 {
+		ways = append(ways, "its author signs it with cosign sign; trusted are the identities: "+strings.Join(slices.Sorted(maps.Keys(p.Identities)), ", "))
+	}
+	return strings.Join(ways, "; or ")
+}
+
+// checkRepository refuses a signature, which names the repository signed or none, by a key or an
+// identity that does not count in a repository.
+func (p *Policy) checkRepository(name, repository, signed string) error {
+	allowed, scoped := p.Repositories[name]
 	switch {
 	case scoped && !isIn(repository, allowed):
-		return fmt.Errorf("the key %s may not sign %s", key, repository)
+		return fmt.Errorf("%s may not sign %s", name, repository)
 	case signed != "" && signed != repository:
-		return fmt.Errorf("the key %s has signed it for %.200q, and not for %s", key, signed, repository)
+		return fmt.Errorf("%s has signed it for %.200q, and not for %s", name, signed, repository)
 	case signed == "" && !scoped:
-		return fmt.Errorf("the signature by the key %s names no repository, and the trust has none for that key", key)
+		return fmt.Errorf("the signature by %s names no repository, and the trust has none for %s", name, name)
 	}
 	return nil
 }

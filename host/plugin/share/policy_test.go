@@ -58,8 +58,8 @@ func TestASignatureCountsInItsRepositoryAlone(t *testing.T) {
 	} {
 		p := &share.Policy{Keys: map[string]signature.PublicKey{"acme": public}, Repositories: row.scope}
 		by, err := p.CheckSigned(ref(row.place), row.artifact)
-		if fault.CodeOf(err) != row.want || (err == nil) != (by == "acme") {
-			t.Errorf("a signature of %s: CheckSigned = %q, %v; want code %q", name, by, err, row.want)
+		if fault.CodeOf(err) != row.want || (err == nil) != (by == share.Signer{Name: "acme", Who: public.String()}) {
+			t.Errorf("a signature of %s: CheckSigned = %+v, %v; want code %q", name, by, err, row.want)
 		}
 	}
 }

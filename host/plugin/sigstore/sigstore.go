@@ -34,10 +34,10 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/share"
 )
 
-// The bounds of what is read.
+// The bounds of texts that are read.
 const (
 	MaxBundleBytes  = share.MaxBundleBytes
-	MaxRootBytes    = 1 << 20
+	MaxRootBytes    = share.MaxRootBytes
 	MaxPatternBytes = 1 << 10
 	maxCauseRunes   = 300 // of the library's words in an error
 )
@@ -207,7 +207,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// cause returns the library's words for what is wrong, in one line that is not long.
+// cause returns the library's words for a fault, in one short line.
 func cause(err error) string {
 	text := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "")), " "))
 	if len(text) > maxCauseRunes {

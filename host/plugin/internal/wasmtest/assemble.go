@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // assemble turns a small text format into a module, so that tests can show the
@@ -34,82 +36,39 @@ import (
 func Assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	a := &assembler{t: t, funcs: map[string]uint32{}}
-	var lines [][]string
-	for line := range strings.SplitSeq(text, "\n") {
-		lines = append(lines, Fields(line))
+	lines := strings.Split(text, "\n")
+	for _, line := range lines {
+		a.declareNames(Fields(line))
 	}
-	for _, words := range lines {
-		a.declareNames(words)
-	}
-	for i, words := range lines {
+	for i, line := range lines {
 		a.line = i + 1
-		a.read(words)
+		a.read(Fields(line))
 	}
 	return a.module()
 }
 
+// repetition is <text *N> without another one inside.
+var repetition = regexp.MustCompile(`<([^<>]*)\*(\d+)>`)
+
 // Expand replaces each <text *N> by N copies of the text, innermost first, for
 // modules too large to write by hand. In the text {n} is the number of the copy,
-// from 0, and {n+1} the next one. A text with < or > of its own is not repeated.
+// from 0, and {n+1} the next one.
 func Expand(text string) string {
-	var out []byte
-	var open []int // where in out a text may have begun, the innermost last
-	for {
-		i := strings.IndexAny(text, "<>")
-		if i < 0 {
-			return string(append(out, text...))
-		}
-		out = append(out, text[:i]...)
-		bracket := text[i]
-		text = text[i+1:]
-		if bracket == '<' {
-			open = append(open, len(out))
-		} else if n := len(open); n > 0 {
-			begin := open[n-1]
-			if copied, times, ok := repetition(string(out[begin+1:])); ok {
-				out, open = appendCopies(out[:begin], copied, times), open[:n-1]
-				continue
+	for repetition.MatchString(text) {
+		text = repetition.ReplaceAllStringFunc(text, func(s string) string {
+			m := repetition.FindStringSubmatch(s)
+			times, _ := strconv.Atoi(m[2])
+			if !strings.Contains(m[1], "{n") {
+				return strings.Repeat(m[1], times)
 			}
-			open = open[:0] // the texts around it have a > of their own
-		}
-		out = append(out, bracket)
-	}
-}
-
-// repetition splits text *N.
-func repetition(s string) (text string, times int, ok bool) {
-	star := strings.LastIndexByte(s, '*')
-	if star < 0 {
-		return "", 0, false
-	}
-	n, err := strconv.ParseUint(s[star+1:], 10, 31)
-	return s[:star], int(n), err == nil
-}
-
-func appendCopies(out []byte, text string, times int) []byte {
-	plain := !strings.Contains(text, "{n")
-	for n := range times {
-		if plain {
-			out = append(out, text...)
-			continue
-		}
-		for rest := text; ; {
-			before, after, found := strings.Cut(rest, "{n")
-			out = append(out, before...)
-			if !found {
-				break
+			var b strings.Builder
+			for n := range times {
+				b.WriteString(strings.NewReplacer("{n}", strconv.Itoa(n), "{n+1}", strconv.Itoa(n+1)).Replace(m[1]))
 			}
-			switch {
-			case strings.HasPrefix(after, "}"):
-				out, rest = strconv.AppendInt(out, int64(n), 10), after[len("}"):]
-			case strings.HasPrefix(after, "+1}"):
-				out, rest = strconv.AppendInt(out, int64(n+1), 10), after[len("+1}"):]
-			default:
-				out, rest = append(out, "{n"...), after
-			}
-		}
+			return b.String()
+		})
 	}
-	return out
+	return text
 }
 
 type assembler struct {
@@ -128,13 +87,10 @@ type assembler struct {
 
 type asmBody struct{ locals, code []byte }
 
-// space separates the words of a line.
-const space = " \t\r\n"
-
-// Fields splits a line, keeping quoted strings whole, and drops comments.
+// fields splits a line, keeping quoted strings whole, and drops comments.
 func Fields(line string) []string {
 	var out []string
-	for line = strings.TrimLeft(line, space); line != "" && !strings.HasPrefix(line, "//"); line = strings.TrimLeft(line, space) {
+	for line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//"); line = strings.TrimSpace(line) {
 		if line[0] == '"' {
 			q, err := strconv.QuotedPrefix(line)
 			if err != nil {
@@ -143,7 +99,7 @@ func Fields(line string) []string {
 			out, line = append(out, q), line[len(q):]
 			continue
 		}
-		end := strings.IndexAny(line, space)
+		end := strings.IndexFunc(line, unicode.IsSpace)
 		if end < 0 {
 			end = len(line)
 		}

@@ -16,12 +16,26 @@ type ShareRegistry struct {
 // Trust says which plugins are trusted.
 type Trust struct {
 	From []string          `yaml:"from"` // registries, and repositories of them; absent: any
-	Keys map[string]string `yaml:"keys"` // public keys, by name; absent: no signature is asked for
+	Keys map[string]string `yaml:"keys"` // public keys, by name; without keys and identities no signature is asked for
 
-	Repositories map[string][]string `yaml:"repositories"` // that a key may sign, by its name; absent: those that its signatures name
+	Identities   map[string]TrustIdentity `yaml:"identities"`   // of sigstore, by name
+	Repositories map[string][]string      `yaml:"repositories"` // that a key or an identity may sign, by its name; absent: those that its signatures name
 
 	Files   string `yaml:"files"`   // of modules; allow (default) or signed
 	Uploads string `yaml:"uploads"` // of plugins; allow (default) or signed
+}
+
+// TrustIdentity is who signs plugins by sigstore.
+type TrustIdentity struct {
+	Issuer         string `yaml:"issuer"`
+	IssuerPattern  string `yaml:"issuer_pattern"`
+	Subject        string `yaml:"subject"`
+	SubjectPattern string `yaml:"subject_pattern"`
+
+	Root       string `yaml:"root"` // a file
+	LogEntries int    `yaml:"log_entries"`
+	WithoutLog bool   `yaml:"without_log"`
+	Timestamps int    `yaml:"timestamps"`
 }
 
 // The choices of [Trust] for plugins that do not come from a registry.

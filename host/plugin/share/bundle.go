@@ -1,0 +1,195 @@
+package share
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"github.com/agenthost/agenthost/host/fault"
+)
+
+// The bounds of a search for bundles beside an artifact.
+const (
+	maxReferrers     = 64 // manifests that refer to an artifact
+	maxReferrerPages = 8
+	maxSignedBytes   = 16 << 10 // of a document of cosign
+
+	maxBundlesFileBytes = 2 * MaxBundles * (MaxBundleBytes + maxSignedBytes) // in the cache, in base64
+)
+
+// bundleTypePrefix begins the media types of bundles, of all versions.
+const bundleTypePrefix = "application/vnd.dev.sigstore.bundle"
+
+// Bundle is a bundle of sigstore, which says who has signed something.
+type Bundle struct {
+	Text []byte // in JSON
+	// Signed is the signed document, which names the digest of an artifact: cosign signs one where
+	// it writes no bundles. nil for a bundle of a digest.
+	Signed []byte
+}
+
+// verify returns who has signed an artifact, and the repository that the signature names, "" if it
+// names none.
+func (b *Bundle) verify(v BundleVerifier, a *Artifact) (who, repository string, err error) {
+	if b.Signed != nil {
+		if who, err = v.VerifyBundle(b.Text, digestOf(b.Signed)); err != nil {
+			return "", "", err
+		}
+		repository, err = readSigned(b.Signed, a.Digest)
+		return who, repository, err
+	}
+	if a.Digest != "" {
+		if who, err = v.VerifyBundle(b.Text, a.Digest); err == nil {
+			return who, "", nil
+		}
+	}
+	who, err = v.VerifyBundle(b.Text, digestOf(a.Module))
+	return who, "", err
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// bundles returns the bundles among layers. A larger one than the bound is left out: it is of a
+// long statement, and not of a signature.
+func (r *reader) bundles(ctx context.Context, layers []ocispec.Descriptor) (list []Bundle, err error) {
+	for _, layer := range layers {
+		if !strings.HasPrefix(layer.MediaType, bundleTypePrefix) || layer.Size > MaxBundleBytes {
+			continue
+		}
+		if len(list) == MaxBundles {
+			return nil, fault.Errorf(fault.ResourceExhausted, "the artifact has more than %d bundles", MaxBundles)
+		}
+		text, err := r.fetch(ctx, "a bundle", layer, MaxBundleBytes)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Bundle{Text: text})
+	}
+	return list, nil
+}
+
+// Bundles returns the first MaxBundles bundles that lie beside an artifact: in manifests that refer
+// to it, and under the tag sha256-HEX.sig, where cosign put signatures before it wrote bundles.
+// They are not verified: that is the caller's policy. The cache keeps those of a registry. Codes are those of Pull.
+func (c *Client) Bundles(ctx context.Context, ref Reference) (list []Bundle, err error) {
+	err = c.do(ctx, "look for bundles of", ref, func(ctx context.Context) error {
+		from, err := c.source(ctx, ref)
+		if err != nil {
+			return err
+		}
+		desc, err := c.resolve(ctx, ref)
+		if err != nil {
+			return err
+		}
+		r := &reader{from: from, moduleBytes: c.opts.ModuleBytes}
+		if list, err = referring(ctx, from, r, desc); err != nil {
+			return err
+		}
+		older, err := signedByTag(ctx, from, r, desc)
+		if err != nil {
+			return err
+		}
+		list = append(list, older...)
+		list = list[:min(len(list), MaxBundles)]
+		if ref.Registry != "" {
+			c.cache.keepBundles(desc.Digest, list)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// KeptBundles returns the bundles of an artifact that the cache has, so that a start needs no
+// network. They lie beside the artifact of a reference with a digest.
+func (c *Client) KeptBundles(ref Reference) []Bundle {
+	if ref.Digest == "" || ref.Registry == "" {
+		return nil
+	}
+	return c.cache.bundles(digest.Digest(ref.Digest))
+}
+
+// referring returns the bundles in manifests that refer to an artifact.
+func referring(ctx context.Context, from source, r *reader, desc ocispec.Descriptor) (list []Bundle, err error) {
+	manifests, err := from.Predecessors(ctx, desc)
+	if err != nil {
+		return nil, wrap(err, "ask what refers to it")
+	}
+	seen := 0
+	for _, m := range manifests {
+		if m.MediaType != ocispec.MediaTypeImageManifest || !mayHaveBundles(m.ArtifactType) {
+			continue
+		}
+		if seen++; seen > maxReferrers || len(list) >= MaxBundles {
+			break
+		}
+		doc, err := r.manifest(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		more, err := r.bundles(ctx, doc.Layers)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	return list, nil
+}
+
+// mayHaveBundles reports whether a list says so of a manifest, or leaves it open: folders list no
+// types, and older registries that of the config.
+func mayHaveBundles(artifactType string) bool {
+	return artifactType == "" || artifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(artifactType, bundleTypePrefix)
+}
+
+// signedByTag returns the signatures of cosign under the tag of an artifact's digest, as bundles.
+func signedByTag(ctx context.Context, from source, r *reader, desc ocispec.Descriptor) (list []Bundle, err error) {
+	found, err := from.Resolve(ctx, strings.Replace(desc.Digest.String(), ":", "-", 1)+".sig")
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, wrap(err, "ask for the tag of its signatures")
+	}
+	doc, err := r.manifest(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range doc.Layers {
+		if layer.MediaType != simpleSigningType || layer.Size > maxSignedBytes {
+			continue
+		}
+		signed, err := r.fetch(ctx, "a document of cosign", layer, maxSignedBytes)
+		if err != nil {
+			return nil, err
+		}
+		text, err := bundleOf(signed, layer.Annotations)
+		if err != nil {
+			continue // signed by a key, or in another way that has no identity
+		}
+		list = append(list, Bundle{Text: text, Signed: signed})
+	}
+	return list, nil
+}
+
+// bundlesFile is the form of bundles in the cache.
+type bundlesFile struct {
+	Bundles []Bundle `json:"bundles"`
+}
+
+func readBundlesFile(raw []byte) []Bundle {
+	var file bundlesFile
+	if json.Unmarshal(raw, &file) != nil || len(file.Bundles) > MaxBundles {
+		return nil
+	}
+	return file.Bundles
+}
