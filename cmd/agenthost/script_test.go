@@ -31,6 +31,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/sigstoretest"
 	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testguest"
@@ -69,6 +70,8 @@ var update = flag.Bool("update", false, "write what commands print into the scri
 //	exits CODE agenthost ARGS...   runs it and wants that exit code
 //	guest NAME FILE                writes a module of guests_test.go
 //	bytes N FILE                   writes a file of that many letters
+//	sigstore SUBJECT FILE          signs a file as an instance of sigstore does, into
+//	                               FILE.sigstore.json, and writes its trusted root, root.json
 //	modelserver RULES              serves a scripted model at $OPENAI_BASE_URL
 //	modelserver -down              has nobody serve there
 //	modelbegins N                  waits until N answers have begun
@@ -106,7 +109,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "guest": cmdGuest, "bytes": cmdBytes,
+			"exits": cmdExits, "guest": cmdGuest, "bytes": cmdBytes, "sigstore": func(ts *testscript.TestScript, neg bool, args []string) { cmdSigstore(t, ts, neg, args) },
 			"modelserver": cmdModelServer, "modelbegins": cmdModelBegins,
 			"interrupts": cmdInterrupts, "shape": cmdShape,
 			"answered": cmdAnswered, "again": cmdAgain, "runof": cmdRunOf, "jobof": cmdJobOf, "kills": cmdKills,
@@ -214,6 +217,16 @@ func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), bytes.Repeat([]byte("a"), n), 0o666))
+}
+
+func cmdSigstore(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sigstore SUBJECT FILE")
+	}
+	instance := sigstoretest.New(t)
+	bundle := instance.Sign(t, args[0], sigstoretest.Issuer, []byte(ts.ReadFile(args[1])))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1])+".sigstore.json", bundle, 0o666))
+	ts.Check(os.WriteFile(ts.MkAbs("root.json"), instance.Root(t), 0o666))
 }
 
 // modelServer is a scripted model that tells when its answers begin.

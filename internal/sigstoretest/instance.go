@@ -203,7 +203,7 @@ func (i *Instance) proof(body []byte) (*protorekor.InclusionProof, error) {
 	}, nil
 }
 
-// setContent sets what is signed: a digest, or a statement.
+// setContent sets the signed content: a digest, or a statement.
 func setContent(out *protobundle.Bundle, signed *ca.TestEntity) error {
 	content, err := signed.SignatureContent()
 	if err != nil {

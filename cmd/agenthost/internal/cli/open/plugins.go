@@ -3,7 +3,6 @@ package open
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -34,24 +33,18 @@ func (p *Plugins) options() *project.ModulesOptions {
 
 // WithRuntime opens a runtime for one command.
 func (p *Plugins) WithRuntime(ctx context.Context, fn func(*plugin.Runtime) error) error {
-	return p.withSandbox(ctx, p.Modules(), p.term.Logger(), fn)
+	return p.withSandbox(ctx, p.Modules(), fn)
 }
 
-// WithReader opens a runtime for a command that shows plugins and runs none: it does not warn of what
-// they are not granted.
-func (p *Plugins) WithReader(ctx context.Context, fn func(*plugin.Runtime) error) error {
-	return p.withSandbox(ctx, p.Modules(), p.term.QuietLogger(), fn)
-}
-
-// WithProfiler opens a second runtime of a command, whose calls can have profiles: the first has warned.
+// WithProfiler opens a runtime for one command, whose calls can have profiles.
 func (p *Plugins) WithProfiler(ctx context.Context, fn func(*plugin.Runtime) error) error {
 	options := p.options()
 	options.ProfileCalls = true
-	return p.withSandbox(ctx, project.NewModules(options), p.term.QuietLogger(), fn)
+	return p.withSandbox(ctx, project.NewModules(options), fn)
 }
 
-func (p *Plugins) withSandbox(ctx context.Context, modules *project.Modules, logger *slog.Logger, fn func(*plugin.Runtime) error) (err error) {
-	rt, done, err := modules.NewSandbox(ctx, logger)
+func (p *Plugins) withSandbox(ctx context.Context, modules *project.Modules, fn func(*plugin.Runtime) error) (err error) {
+	rt, done, err := modules.NewSandbox(ctx, p.term.Logger())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/cmd/agenthost/internal/cli/ui"
 	"github.com/agenthost/agenthost/examples"
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/plugin/sigstore"
 	"github.com/agenthost/agenthost/host/project"
 )
 
@@ -33,7 +34,7 @@ func (p *Projects) AddWaitLock(flags *pflag.FlagSet) { addWaitLock(flags, &p.wai
 
 // Options are those of every project that a command opens.
 func (p *Projects) Options() *project.Options {
-	return &project.Options{Getenv: p.getenv, Modules: p.plugins.Modules(), Logger: p.term.Logger(), WaitLock: p.waitLock, Progress: p.term.Announce, Erasing: func(tenants int) {
+	return &project.Options{Getenv: p.getenv, Modules: p.plugins.Modules(), Logger: p.term.Logger(), WaitLock: p.waitLock, Progress: p.term.Announce, Sigstore: sigstore.New, Erasing: func(tenants int) {
 		fmt.Fprintf(p.term.Err, "Ending the deletion of %s that was interrupted.\n", ui.Plural(tenants, "tenant"))
 	}}
 }

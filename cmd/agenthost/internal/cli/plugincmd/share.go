@@ -1,6 +1,7 @@
 package plugincmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (s *sharing) push() *cobra.Command {
 (oci-layout:DIR:TAG), and print its digest. The credentials are those of docker login.
 
 With --key it is signed for that repository: elsewhere the signature does not count. A signature in FILE.minisig, as minisign writes it, goes with it
-too.`,
+too, and a bundle of sigstore in FILE.sigstore.json, as cosign sign-blob --bundle writes it.`,
 		Example: "  agenthost plugin push orders.wasm oci://ghcr.io/acme/orders:1.2.0 --key acme.key",
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -164,11 +165,12 @@ type pushed struct {
 	Tags      []string `json:"tags"`
 	Size      int      `json:"size"`
 	Signed    int      `json:"signatures"`
+	Bundles   int      `json:"bundles"`
 }
 
 // send pushes a plugin to where to says, with further tags.
 func (s *sharing) send(ctx context.Context, file string, to func(*plugin.Manifest) (share.Reference, []string, error)) error {
-	return s.plugins.WithReader(ctx, func(rt *plugin.Runtime) (err error) {
+	return s.plugins.WithRuntime(ctx, func(rt *plugin.Runtime) (err error) {
 		from, err := s.plugins.Modules().Read(ctx, rt, file, s.term.Announce)
 		if err != nil {
 			return err
@@ -185,6 +187,9 @@ func (s *sharing) send(ctx context.Context, file string, to func(*plugin.Manifes
 		if a.Signatures, err = s.signatures(file, from.Wasm, ref, in.manifest); err != nil {
 			return err
 		}
+		if a.Bundles, err = bundleBeside(file); err != nil {
+			return err
+		}
 		client, err := s.client(ref)
 		if err != nil {
 			return err
@@ -199,7 +204,7 @@ func (s *sharing) send(ctx context.Context, file string, to func(*plugin.Manifes
 				return err
 			}
 		}
-		return s.printPushed(&pushed{Reference: ref.String(), Digest: digest, Tags: append([]string{ref.Tag}, tags...), Size: len(from.Wasm), Signed: len(a.Signatures)})
+		return s.printPushed(&pushed{Reference: ref.String(), Digest: digest, Tags: append([]string{ref.Tag}, tags...), Size: len(from.Wasm), Signed: len(a.Signatures), Bundles: len(a.Bundles)})
 	})
 }
 
@@ -207,8 +212,8 @@ func (s *sharing) printPushed(p *pushed) error {
 	if s.asJSON {
 		return ui.PrintJSON(s.term.Out, p)
 	}
-	_, err := fmt.Fprintf(s.term.Out, "%s\n  tags        %s\n  size        %s bytes\n  signatures  %d\n  digest      %s\n",
-		p.Reference, strings.Join(p.Tags, ", "), termtext.Thousands(int64(p.Size)), p.Signed, p.Digest)
+	_, err := fmt.Fprintf(s.term.Out, "%s\n  tags        %s\n  size        %s bytes\n  signatures  %d\n  bundles     %d\n  digest      %s\n",
+		p.Reference, strings.Join(p.Tags, ", "), termtext.Thousands(int64(p.Size)), p.Signed, p.Bundles, p.Digest)
 	return err
 }
 
@@ -250,6 +255,18 @@ func (s *sharing) signatures(file string, wasm []byte, ref share.Reference, m *p
 		err = nil
 	}
 	return list, err
+}
+
+// bundleBeside returns the bundle of sigstore in FILE.sigstore.json, if there is one.
+func bundleBeside(file string) ([]share.Bundle, error) {
+	text, err := datadir.ReadFile(file+".sigstore.json", share.MaxBundleBytes)
+	switch {
+	case err == nil:
+		return []share.Bundle{{Text: text}}, nil
+	case host.CodeOf(err) == host.NotFound || errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	}
+	return nil, err
 }
 
 func (s *sharing) readKey() (signature.PrivateKey, error) {
@@ -367,6 +384,11 @@ func (s *sharing) pullFile(ctx context.Context, text, out string) (err error) {
 	if err != nil {
 		return err
 	}
+	beside, err := client.Bundles(ctx, ref.At(a.Digest))
+	if err != nil {
+		return err
+	}
+	bundles := len(a.Bundles) + len(beside)
 	if out == "" {
 		out = path.Base(ref.Repository+ref.Dir) + ".wasm"
 	}
@@ -374,10 +396,10 @@ func (s *sharing) pullFile(ctx context.Context, text, out string) (err error) {
 		return host.Errorf(host.FailedPrecondition, "write %s: %w", out, err).WithHint("name another file with -o")
 	}
 	if s.asJSON {
-		return ui.PrintJSON(s.term.Out, map[string]any{"file": out, "digest": a.Digest, "form": a.Form, "size": len(a.Module), "signatures": len(a.Signatures)})
+		return ui.PrintJSON(s.term.Out, map[string]any{"file": out, "digest": a.Digest, "form": a.Form, "size": len(a.Module), "signatures": len(a.Signatures), "bundles": bundles})
 	}
-	_, err = fmt.Fprintf(s.term.Out, "%s\n  from        %s\n  size        %s bytes\n  signatures  %d\n  digest      %s\n",
-		out, ref, termtext.Thousands(int64(len(a.Module))), len(a.Signatures), a.Digest)
+	_, err = fmt.Fprintf(s.term.Out, "%s\n  from        %s\n  size        %s bytes\n  signatures  %d\n  bundles     %d\n  digest      %s\n",
+		out, ref, termtext.Thousands(int64(len(a.Module))), len(a.Signatures), bundles, a.Digest)
 	return err
 }
 
@@ -397,9 +419,9 @@ func (s *sharing) pullProject(ctx context.Context, projectName string, update bo
 		_, err := fmt.Fprintln(s.term.Out, "No plugin of the project has a reference for its path.")
 		return err
 	}
-	table := ui.NewTable(s.term, "PLUGIN", "DIGEST", "SIZE", "LOCK")
+	table := ui.NewTable(s.term, "PLUGIN", "DIGEST", "SIZE", "LOCK", "SIGNED BY")
 	for _, p := range list {
-		table.Row(p.Plugin, shortDigest(p.Now.Digest), termtext.Thousands(int64(p.Now.Size)), lockWords(p))
+		table.Row(p.Plugin, shortDigest(p.Now.Digest), termtext.Thousands(int64(p.Now.Size)), lockWords(p), cmp.Or(ui.OneLine(p.Now.Signed), "not asked for"))
 	}
 	return table.Print()
 }
@@ -412,9 +434,6 @@ func lockWords(p project.Pulled) string {
 		words = "new"
 	case p.Before.Digest != p.Now.Digest:
 		words = "was " + shortDigest(p.Before.Digest)
-	}
-	if p.Now.Signed == "" {
-		words += ", signature not asked for"
 	}
 	return words
 }
