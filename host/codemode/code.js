@@ -7,7 +7,7 @@ import { plugin, tool, result, Failure, callToolsJSON, idle } from "agenthost";
 plugin({ name: "code", version: "1.0.0", permissions: { tools: ["*"] } });
 
 const { parse, stringify, rawJSON } = JSON;
-const { apply } = Reflect;
+const { apply, ownKeys } = Reflect;
 const { freeze, defineProperty, create, getPrototypeOf, getOwnPropertyDescriptor } = Object;
 const { captureStackTrace } = Error;
 const { get: frames, set: setFrames } = getOwnPropertyDescriptor(Error, "stackTraceLimit");
@@ -123,78 +123,117 @@ function searchOf(catalog) {
   };
 }
 
+// What one call has, of which an instance serves one. All of it that can be made before the call
+// is, so that it is in the image that instances start from.
+let args; // of the call
+let settle; // its answer
+let done = false, value, failed; // how the script has ended
+let waiting = []; // calls of tools
+let loop = ""; // the place of all calls that wait, if they have one
+
+function invoke(name, whole) {
+  const head = `{"name":${stringify(name)},"arguments":`;
+  const called = (argument) => new Promise((resolve, reject) => {
+    const text = argument === undefined ? "{}" : stringify(argument);
+    if (text === undefined) throw new TypeError(`the arguments of ${name} are no JSON`);
+    const call = { name, text: head + text + "}", whole, resolve, reject };
+    if (waiting.length < maxMarks) mark(call, called);
+    waiting[waiting.length] = call;
+  });
+  return called;
+}
+
+// nameOf returns the name of the tool that has a key, undefined if none has it.
+function nameOf(key) {
+  if (`\n${args.tools}\n`.includes(`\n${key}\n`)) return key;
+  return args.keys?.find((pair) => pair[0] === key)?.[1];
+}
+
+// made returns the functions of tools, with that of a key if there is one: each is made when the
+// script first looks for it.
+function made(functions, key) {
+  if (typeof key !== "string" || key in functions) return functions;
+  const name = nameOf(key);
+  if (name !== undefined) functions[key] = defineProperty(invoke(name), "whole", { value: invoke(name, true) });
+  return functions;
+}
+
+function allMade(functions) {
+  if (args.tools) args.tools.split("\n").forEach((key) => made(functions, key));
+  args.keys?.forEach(([key]) => made(functions, key));
+  return functions;
+}
+
+const refused = () => false;
+const tools = new Proxy(create(null), {
+  get: (functions, key) => made(functions, key)[key],
+  has: (functions, key) => key in made(functions, key),
+  ownKeys: (functions) => ownKeys(allMade(functions)),
+  getOwnPropertyDescriptor: (functions, key) => getOwnPropertyDescriptor(made(functions, key), key),
+  set: refused, defineProperty: refused, deleteProperty: refused, setPrototypeOf: refused, preventExtensions: refused,
+});
+
+// send calls the tools that the script waits for, as one list.
+function send() {
+  const list = waiting.splice(0, maxList);
+  if (list[0].stack !== undefined) {
+    loop = list[0].stack;
+    for (let i = 1; i < list.length && i < maxMarks; i++) if (list[i].stack !== loop) loop = "";
+  }
+  let calls = "[" + list[0].text;
+  for (let i = 1; i < list.length; i++) calls += "," + list[i].text;
+  const results = callToolsJSON(calls + "]", plain);
+  for (let i = 0; i < list.length; i++) {
+    const { kind, content, code, media } = results[i], call = list[i];
+    if (kind === "result") call.resolve(call.whole ? { content, media: media ?? [] } : content);
+    else call.reject(new ToolError(call.name, shown(content), code, call.stack ?? loop));
+  }
+}
+
+function answer() {
+  if (value === undefined && !lines.length && args.keep === undefined) return { result: null };
+  const text = value === undefined ? "null" : stringify(value) ?? "null";
+  if (text.length > args.result_bytes) throw new Failure("resource_exhausted", `the result has ${text.length} characters, more than ${args.result_bytes}: return a summary of it`);
+  const answer = { result: value === undefined ? null : exact(text) };
+  if (lines.length) answer.console = lines.join("\n");
+  const kept = args.keep === undefined ? undefined : stringify(args.keep);
+  if (kept !== undefined) answer.keep = exact(kept);
+  return answer;
+}
+
+// goOn is called when the script waits: it makes the calls that it waits for, or ends it.
+function goOn() {
+  try {
+    if (failed) settle.reject(failureOf(failed.error)); // calls that it has not awaited are not made
+    else if (waiting.length) send();
+    else if (!done) settle.reject(new Failure("failed_precondition", "the code waits for a promise that nothing settles: await tools, and return"));
+    else settle.resolve(answer());
+  } catch (error) {
+    settle.reject(error instanceof Failure ? error : failureOf(error));
+  }
+  return true;
+}
+
+function settling(resolve, reject) { settle = { resolve, reject }; }
+function returned(v) { done = true; value = v; }
+function threw(error) { done = true; failed = { error }; }
+
 tool({
   name: "run_code",
   description: "Runs JavaScript.",
   parameters: { type: "object" },
-}, (args) => {
-  const waiting = [];
-  let loop = ""; // the place of all calls that wait, if they have one
+}, (given) => {
+  args = given;
   left = args.console_bytes;
-  const invoke = (name, whole) => {
-    let head;
-    const called = (argument) => new Promise((resolve, reject) => {
-      const text = argument === undefined ? "{}" : stringify(argument);
-      if (text === undefined) throw new TypeError(`the arguments of ${name} are no JSON`);
-      head ??= `{"name":${stringify(name)},"arguments":`;
-      const call = { name, text: head + text + "}", whole, resolve, reject };
-      if (waiting.length < maxMarks) mark(call, called);
-      waiting[waiting.length] = call;
-    });
-    return called;
-  };
-  const tools = create(null);
-  for (const [key, name] of args.tools) tools[key] = defineProperty(invoke(name), "whole", { value: invoke(name, true) });
-  freeze(tools);
+  const promise = new Promise(settling);
+  idle(goOn);
   const { code, keep, catalog } = args;
-
-  // send calls the tools that the script waits for, as one list.
-  function send() {
-    const list = waiting.splice(0, maxList);
-    if (list[0].stack !== undefined) {
-      loop = list[0].stack;
-      for (let i = 1; i < list.length && i < maxMarks; i++) if (list[i].stack !== loop) loop = "";
-    }
-    let calls = "[" + list[0].text;
-    for (let i = 1; i < list.length; i++) calls += "," + list[i].text;
-    const results = callToolsJSON(calls + "]", plain);
-    for (let i = 0; i < list.length; i++) {
-      const { kind, content, code, media } = results[i], call = list[i];
-      if (kind === "result") call.resolve(call.whole ? { content, media: media ?? [] } : content);
-      else call.reject(new ToolError(call.name, shown(content), code, call.stack ?? loop));
-    }
+  try {
+    const main = catalog === undefined ? new AsyncFunction("tools", "console", "keep", code)(tools, console, keep)
+      : new AsyncFunction("tools", "console", "keep", "search_tools", code)(tools, console, keep, searchOf(catalog));
+    main.then(returned, threw);
+  } catch (error) {
+    threw(error);
   }
-
-  return new Promise((resolve, reject) => {
-    let done = false, value, failed;
-    idle(() => {
-      try {
-        if (failed) reject(failureOf(failed.error)); // calls that it has not awaited are not made
-        else if (waiting.length) send();
-        else if (!done) reject(new Failure("failed_precondition", "the code waits for a promise that nothing settles: await tools, and return"));
-        else {
-          const text = value === undefined ? "null" : stringify(value) ?? "null";
-          if (text.length > args.result_bytes) throw new Failure("resource_exhausted", `the result has ${text.length} characters, more than ${args.result_bytes}: return a summary of it`);
-          const answer = { result: value === undefined ? null : exact(text) };
-          if (lines.length) answer.console = lines.join("\n");
-          const kept = keep === undefined ? undefined : stringify(keep);
-          if (kept !== undefined) answer.keep = exact(kept);
-          resolve(result(answer));
-        }
-      } catch (error) {
-        reject(error instanceof Failure ? error : failureOf(error));
-      }
-      return true;
-    });
-    let main;
-    try {
-      main = catalog === undefined ? new AsyncFunction("tools", "console", "keep", code)(tools, console, keep)
-        : new AsyncFunction("tools", "console", "keep", "search_tools", code)(tools, console, keep, searchOf(catalog));
-    } catch (error) {
-      done = true;
-      failed = { error };
-      main = undefined;
-    }
-    main?.then((v) => { done = true; value = v; }, (error) => { done = true; failed = { error }; });
-  });
+  return promise;
 });

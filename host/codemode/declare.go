@@ -32,7 +32,8 @@ type declared struct {
 // bound are the functions of code for tools of some names.
 type bound struct {
 	names []string
-	list  [][2]string
+	named string      // the tools whose functions have their names, a line each
+	keys  [][2]string // the keys of the others, and their names
 }
 
 func (b *bound) fits(specs []llm.ToolSpec) bool {
@@ -139,18 +140,26 @@ func (m *Mode) describe(d *declared) string {
 	return b.String()
 }
 
-// bindings returns the functions of code: pairs of a key and the name of a tool, not to be
-// changed.
-func (d *declared) bindings(specs []llm.ToolSpec) [][2]string {
+// bindings returns the functions of code, not to be changed.
+func (d *declared) bindings(specs []llm.ToolSpec) *bound {
 	if b := d.bound.Load(); b.fits(specs) {
-		return b.list
+		return b
 	}
-	b := &bound{list: d.bind(specs)}
+	b := &bound{}
 	for _, spec := range specs {
 		b.names = append(b.names, spec.Name)
 	}
+	var same []string
+	for _, pair := range d.bind(specs) {
+		if pair[0] == pair[1] {
+			same = append(same, pair[0])
+		} else {
+			b.keys = append(b.keys, pair)
+		}
+	}
+	b.named = strings.Join(same, "\n")
 	d.bound.Store(b)
-	return b.list
+	return b
 }
 
 // bind gives tools their keys. Those that the description does not have get keys of their

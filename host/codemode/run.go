@@ -23,7 +23,8 @@ type request struct {
 
 type requestArguments struct {
 	Code         string          `json:"code"`
-	Tools        [][2]string     `json:"tools"`
+	Tools        string          `json:"tools"`          // names, a line each
+	Keys         [][2]string     `json:"keys,omitempty"` // other names of functions, and the tools that they call
 	Catalog      string          `json:"catalog,omitempty"`
 	Keep         json.RawMessage `json:"keep,omitempty"`
 	ConsoleBytes int             `json:"console_bytes"`
@@ -55,7 +56,8 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 	if err != nil {
 		return nil, err
 	}
-	input, err := json.Marshal(request{Tool: ToolName, Arguments: requestArguments{Code: in.Code, Tools: d.bindings(call.Tools()),
+	functions := d.bindings(call.Tools())
+	input, err := json.Marshal(request{Tool: ToolName, Arguments: requestArguments{Code: in.Code, Tools: functions.named, Keys: functions.keys,
 		Catalog: d.catalog, Keep: keep, ConsoleBytes: m.opts.ConsoleBytes, ResultBytes: m.opts.ResultBytes}})
 	if err != nil {
 		return nil, err
