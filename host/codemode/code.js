@@ -166,7 +166,7 @@ function allMade(functions) {
 
 const refused = () => false;
 const tools = new Proxy(create(null), {
-  get: (functions, key) => made(functions, key)[key],
+  get: (functions, key) => functions[key] ?? made(functions, key)[key],
   has: (functions, key) => key in made(functions, key),
   ownKeys: (functions) => ownKeys(allMade(functions)),
   getOwnPropertyDescriptor: (functions, key) => getOwnPropertyDescriptor(made(functions, key), key),
