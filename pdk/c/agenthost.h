@@ -478,6 +478,16 @@ AH_FN const char *ah_digits(const char *p, const char *end) {
   return p == from ? NULL : p;
 }
 
+/* ah_digits_of_list passes over numbers of a list that are digits with a comma between them, but for the last. */
+AH_FN const char *ah_digits_of_list(const char *p, const char *end) {
+  for (const char *at = p; at < end && *at >= '1' && *at <= '9';) {
+    while (++at < end && (uint32_t)*at - '0' < 10);
+    if (at + 1 >= end || *at++ != ',' || *at < '1' || *at > '9') break;
+    p = at;
+  }
+  return p;
+}
+
 AH_FN const char *ah_valid_number(const char *p, const char *end) {
   if (p < end && *p == '-') p++;
   if (p < end && *p == '0') p++;
@@ -536,7 +546,9 @@ AH_FN bool ah_valid(ah_text text) {
       case 't': p = ah_valid_word(p, end, "true"); break;
       case 'f': p = ah_valid_word(p, end, "false"); break;
       case 'n': p = ah_valid_word(p, end, "null"); break;
-      default: p = ah_valid_number(p, end);
+      default:
+        if (depth > 0 && !(objects[(depth - 1) >> 3] >> ((depth - 1) & 7) & 1)) p = ah_digits_of_list(p, end);
+        p = ah_valid_number(p, end);
       }
       if (!p) return false;
     }
@@ -565,6 +577,14 @@ AH_FN const char *ah_skip_string(const char *p) {
 }
 
 /* ah_skip returns the end of the valid value at p. */
+/* ah_are_below_at says whether eight bytes are below '@' and no quotes: none opens or closes anything. */
+AH_FN bool ah_are_below_at(const char *p) {
+  uint64_t bytes, quotes;
+  __builtin_memcpy(&bytes, p, 8);
+  quotes = bytes ^ 0x2222222222222222;
+  return !((bytes & 0xc0c0c0c0c0c0c0c0) | ((quotes - 0x0101010101010101) & ~quotes & 0x8080808080808080));
+}
+
 AH_COLD const char *ah_skip(const char *p, const char *end) {
   if (*p == '"') return ah_skip_string(p);
   if (*p != '{' && *p != '[') {
@@ -573,6 +593,8 @@ AH_COLD const char *ah_skip(const char *p, const char *end) {
   }
   uint32_t depth = 0;
   do {
+    if (*p >= '0' && *p <= '9')
+      while (p + 8 <= end && ah_are_below_at(p)) p += 8;
     if (*p == '"') {
       p = ah_skip_string(p);
       continue;
@@ -734,6 +756,13 @@ AH_COLD ah_text ah_string(ah_call *c, ah_json v) {
 AH_FN bool ah_read_int(ah_json v, int64_t *to) {
   if (ah_kind_of(v) != AH_NUMBER) return false;
   const char *p = v.at, *end = v.at + v.size;
+  int64_t simple = 0; /* digits, as most are */
+  for (; p < end && p - v.at < 18 && *p >= '0' && *p <= '9'; p++) simple = simple * 10 + (*p - '0');
+  if (p == end) {
+    *to = simple;
+    return true;
+  }
+  p = v.at;
   bool minus = *p == '-';
   if (minus) p++;
   const char *digits = p;
@@ -1519,14 +1548,18 @@ AH_FN uint32_t *ah_column(ah_call *c, ah_json v, const char *name, uint32_t coun
   for (p = ah_space(p, end); *p != ']' && !ah_failed(c);) {
     const char *from = p;
     uint32_t value = 0;
-    while (*p >= '0' && *p <= '9' && p - from < 9) value = value * 10 + (uint32_t)(*p++ - '0');
-    if (p == from || (*p != ',' && *p != ']')) { /* not so simple */
+    for (uint32_t d; (d = (uint32_t)*p - '0') < 10; p++) value = value * 10 + d;
+    if (p == from || p - from > 9 || (*p != ',' && *p != ']')) { /* not so simple */
       p = ah_skip(from, end);
       int64_t large = ah_whole(c, (ah_json){from, (uint32_t)(p - from)}, name, 0);
       ah_want(c, large <= UINT32_MAX, name, "list of numbers below 4294967296");
       value = (uint32_t)large;
     }
     column[n++] = value;
+    if (*p == ',' && p[1] > ' ') {
+      p++;
+      continue;
+    }
     p = ah_space(p, end);
     if (*p == ',') p = ah_space(p + 1, end);
   }
@@ -1535,17 +1568,27 @@ AH_FN uint32_t *ah_column(ah_call *c, ah_json v, const char *name, uint32_t coun
   return column;
 }
 
-AH_FN void ah_read_row(ah_call *c, ah_json v, const ah_outline *o, ah_row *row) {
+/* ah_read_row reads the row that begins v, which is what is left of the rows, and returns what follows it. */
+AH_FN ah_json ah_read_row(ah_call *c, ah_json v, const ah_outline *o, ah_row *row) {
   ah_json of[5] = {0};
   uint32_t n = 0;
-  for (ah_iterator i = ah_iterate(v); n < 5 && ah_next_item(&i);) of[n++] = i.value;
+  ah_iterator i = ah_iterate(v);
+  while (n < 5 && ah_next_item(&i)) of[n++] = i.value;
   ah_want(c, ah_kind_of(v) == AH_ARRAY && n == 5 && ah_kind_of(of[3]) == AH_STRING && ah_kind_of(of[4]) == AH_STRING, "a row of outline.tools", "row of five");
   int64_t message = ah_whole(c, of[0], "the message of a row", 0), part = ah_whole(c, of[1], "the part of a row", 0);
   bool result = of[2].at && ah_kind_of(of[2]) == AH_STRING && ah_key_is(of[2], "result");
   ah_want(c, result || (of[2].at && ah_kind_of(of[2]) == AH_STRING && ah_key_is(of[2], "call")), "a row of outline.tools", "call or result");
   ah_want(c, !ah_failed(c) && message < o->count && part < o->parts[message], "a row of outline.tools", "row of a part that is there");
-  if (!ah_failed(c)) *row = (ah_row){(uint32_t)message, (uint32_t)part, result, ah_string(c, of[3]), ah_string(c, of[4])};
+  if (ah_failed(c)) return v;
+  *row = (ah_row){(uint32_t)message, (uint32_t)part, result, ah_string(c, of[3]), ah_string(c, of[4])};
+  const char *end = v.at + v.size, *p = ah_space(i.at, end);
+  p = *p == ']' ? p + 1 : ah_skip(v.at, end); /* a row may have more than five */
+  p = ah_space(p, end);
+  if (*p == ',') p = ah_space(p + 1, end);
+  return (ah_json){p, (uint32_t)(end - p)};
 }
+
+enum { AH_LEAST_ROW = sizeof "[0,0,\"call\",\"\",\"\"]," - 1 };
 
 AH_FN const ah_outline *ah_read_outline(ah_call *c, ah_json outline) {
   static const char *const names[] = {"count", "roles", "bytes", "chars", "parts", "tokens", "encoding", "keep", "own_from", "tools", NULL};
@@ -1575,10 +1618,11 @@ AH_FN const ah_outline *ah_read_outline(ah_call *c, ah_json outline) {
     ah_want(c, o->own_from <= count, "outline.own_from", "message");
   }
   if (ah_failed(c)) return NULL;
-  ah_row *rows = (ah_row *)ah_alloc(c, ah_count(v[9]) * sizeof *rows);
-  for (ah_iterator i = ah_iterate(v[9]); ah_next_item(&i) && !ah_failed(c); o->tool_count++) {
+  ah_row *rows = (ah_row *)ah_alloc(c, (v[9].size / AH_LEAST_ROW + 1) * sizeof *rows);
+  const char *first = ah_space(v[9].at + 1, v[9].at + v[9].size);
+  for (ah_json left = {first, (uint32_t)(v[9].at + v[9].size - first)}; *left.at != ']' && !ah_failed(c); o->tool_count++) {
     ah_row *row = &rows[o->tool_count];
-    ah_read_row(c, i.value, o, row);
+    left = ah_read_row(c, left, o, row);
     if (ah_failed(c) || o->tool_count == 0) continue;
     const ah_row *before = row - 1;
     ah_want(c, row->message > before->message || (row->message == before->message && row->part > before->part), "outline.tools", "list in order");
