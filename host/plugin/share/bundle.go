@@ -140,7 +140,11 @@ func referring(ctx context.Context, from source, r *reader, desc ocispec.Descrip
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, more...)
+		older, err := r.documents(ctx, doc.Layers)
+		if err != nil {
+			return nil, err
+		}
+		list = append(append(list, more...), older...)
 	}
 	return list, nil
 }
@@ -148,7 +152,7 @@ func referring(ctx context.Context, from source, r *reader, desc ocispec.Descrip
 // mayHaveBundles reports whether a list says so of a manifest, or leaves it open: folders list no
 // types, and older registries that of the config.
 func mayHaveBundles(artifactType string) bool {
-	return artifactType == "" || artifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(artifactType, bundleTypePrefix)
+	return artifactType == "" || artifactType == ocispec.MediaTypeEmptyJSON || artifactType == cosignArtifactType || strings.HasPrefix(artifactType, bundleTypePrefix)
 }
 
 // signedByTag returns the signatures of cosign under the tag of an artifact's digest, as bundles.
@@ -164,7 +168,12 @@ func signedByTag(ctx context.Context, from source, r *reader, desc ocispec.Descr
 	if err != nil {
 		return nil, err
 	}
-	for _, layer := range doc.Layers {
+	return r.documents(ctx, doc.Layers)
+}
+
+// documents returns the signed documents of cosign among layers, as bundles.
+func (r *reader) documents(ctx context.Context, layers []ocispec.Descriptor) (list []Bundle, err error) {
+	for _, layer := range layers {
 		if layer.MediaType != simpleSigningType || layer.Size > maxSignedBytes {
 			continue
 		}

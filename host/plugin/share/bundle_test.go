@@ -62,7 +62,7 @@ func attach(t testing.TB, to attached, subject *ocispec.Descriptor, tag string, 
 		Config: push(t, to, ocispec.MediaTypeEmptyJSON, []byte("{}")), Layers: []ocispec.Descriptor{layer}, Subject: subject,
 	}
 	if subject != nil {
-		m.ArtifactType = layer.MediaType
+		m.ArtifactType = strings.Replace(layer.MediaType, "simplesigning", "artifact.sig", 1)
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -86,6 +86,12 @@ func attachBundle(t testing.TB, to attached, subject ocispec.Descriptor, text []
 // attachSignature attaches a signature of a document as cosign did before it wrote bundles.
 func attachSignature(t testing.TB, to attached, instance *sigstoretest.Instance, subject ocispec.Descriptor, document string) {
 	t.Helper()
+	attach(t, to, nil, strings.Replace(subject.Digest.String(), ":", "-", 1)+".sig", signatureLayer(t, to, instance, document))
+}
+
+// signatureLayer writes a document with its signature in the annotations.
+func signatureLayer(t testing.TB, to attached, instance *sigstoretest.Instance, document string) ocispec.Descriptor {
+	t.Helper()
 	var b *protobundle.Bundle
 	instance.Sign(t, sigstoretest.Subject, sigstoretest.Issuer, []byte(document), func(made *protobundle.Bundle) { b = made })
 	layer := push(t, to, "application/vnd.dev.cosign.simplesigning.v1+json", []byte(document))
@@ -101,7 +107,7 @@ func attachSignature(t testing.TB, to attached, instance *sigstoretest.Instance,
 		"dev.sigstore.cosign/certificate":    string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.VerificationMaterial.GetCertificate().RawBytes})),
 		"dev.sigstore.cosign/bundle":         string(kept),
 	}
-	attach(t, to, nil, strings.Replace(subject.Digest.String(), ":", "-", 1)+".sig", layer)
+	return layer
 }
 
 // document is what cosign signs of an image.
@@ -149,6 +155,9 @@ func TestBundlesAreFoundWhereCosignPutsThem(t *testing.T) {
 		}, ""},
 		"a signature of the manifest": {func(t *testing.T, to attached, of ocispec.Descriptor, repository string) {
 			attachSignature(t, to, instance, of, document(repository, of.Digest.String()))
+		}, ""},
+		"a signature in a manifest that refers to it": {func(t *testing.T, to attached, of ocispec.Descriptor, repository string) {
+			attach(t, to, &of, "", signatureLayer(t, to, instance, document(repository, of.Digest.String())))
 		}, ""},
 		"a signature of another manifest": {func(t *testing.T, to attached, of ocispec.Descriptor, repository string) {
 			attachSignature(t, to, instance, of, document(repository, digest.FromString("another").String()))

@@ -11,8 +11,11 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 )
 
-// simpleSigningType is the media type of the document that cosign signs.
-const simpleSigningType = "application/vnd.dev.cosign.simplesigning.v1+json"
+// The types of the document that cosign signs, and of a manifest with it that refers to an artifact.
+const (
+	simpleSigningType  = "application/vnd.dev.cosign.simplesigning.v1+json"
+	cosignArtifactType = "application/vnd.dev.cosign.artifact.sig.v1+json"
+)
 
 // The annotations in which cosign keeps a signature, its certificate and its times.
 const (

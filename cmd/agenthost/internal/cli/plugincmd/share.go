@@ -51,7 +51,7 @@ func shareCommands(l *local, projects *open.Projects) []*cobra.Command {
 	return []*cobra.Command{
 		(&sharing{local: l, projects: projects}).push(), (&sharing{local: l, projects: projects}).publish(),
 		(&sharing{local: l, projects: projects}).pull(), (&sharing{local: l, projects: projects}).keys(),
-		(&sharing{local: l, projects: projects}).diff(),
+		(&sharing{local: l, projects: projects}).diff(), (&verification{sharing: &sharing{local: l, projects: projects}}).command(),
 	}
 }
 
@@ -248,25 +248,35 @@ func (s *sharing) signatures(file string, wasm []byte, ref share.Reference, m *p
 		}
 		list = append(list, sig)
 	}
-	beside, err := datadir.ReadFile(file+".minisig", signature.MaxSignatureBytes)
-	if err == nil {
-		list = append(list, beside)
-	} else if host.CodeOf(err) == host.NotFound || errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	beside, err := signatureBeside(file)
+	return append(list, beside...), err
+}
+
+// signatureBeside returns the signature of minisign in FILE.minisig, if there is one.
+func signatureBeside(file string) ([][]byte, error) {
+	text, err := readBeside(file+".minisig", signature.MaxSignatureBytes)
+	if text == nil {
+		return nil, err
 	}
-	return list, err
+	return [][]byte{text}, nil
+}
+
+// readBeside reads a file; nil if it does not exist.
+func readBeside(name string, limit int) ([]byte, error) {
+	text, err := datadir.ReadFile(name, limit)
+	if host.CodeOf(err) == host.NotFound || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
 }
 
 // bundleBeside returns the bundle of sigstore in FILE.sigstore.json, if there is one.
 func bundleBeside(file string) ([]share.Bundle, error) {
-	text, err := datadir.ReadFile(file+".sigstore.json", share.MaxBundleBytes)
-	switch {
-	case err == nil:
-		return []share.Bundle{{Text: text}}, nil
-	case host.CodeOf(err) == host.NotFound || errors.Is(err, fs.ErrNotExist):
-		return nil, nil
+	text, err := readBeside(file+".sigstore.json", share.MaxBundleBytes)
+	if text == nil {
+		return nil, err
 	}
-	return nil, err
+	return []share.Bundle{{Text: text}}, nil
 }
 
 func (s *sharing) readKey() (signature.PrivateKey, error) {
