@@ -80,6 +80,9 @@ impl Json {
 
     /// A number whose value is an integer of 64 bits: 2, 2.0 and 2e0.
     pub fn as_i64(&self) -> Option<i64> {
+        if let Some(n) = plain_digits(self.text()) {
+            return i64::try_from(n).ok();
+        }
         self.as_i128().and_then(|n| i64::try_from(n).ok())
     }
 
@@ -299,6 +302,10 @@ fn skip(b: &[u8], mut at: usize, to: usize) -> usize {
     let mut depth = 0;
     loop {
         match b[at] {
+            b'0'..=b'9' => {
+                at = skip_numbers(b, at);
+                continue;
+            }
             b'"' => {
                 at = skip_string(b, at);
                 continue;
@@ -312,6 +319,30 @@ fn skip(b: &[u8], mut at: usize, to: usize) -> usize {
             return at;
         }
     }
+}
+
+/// skip_numbers passes over a digit, and eight bytes at a time while they are digits and what stands
+/// between numbers: below '@', and no quote.
+fn skip_numbers(b: &[u8], mut at: usize) -> usize {
+    const ALL: u64 = 0x0101_0101_0101_0101;
+    at += 1;
+    while let Some(eight) = b.get(at..at + 8) {
+        let bytes = u64::from_le_bytes(eight.try_into().unwrap_or_default());
+        let quotes = bytes ^ ALL * u64::from(b'"');
+        if (bytes & ALL * 0xc0) | (quotes.wrapping_sub(ALL) & !quotes & ALL * 0x80) != 0 {
+            break;
+        }
+        at += 8;
+    }
+    at
+}
+
+/// plain_digits returns a number that is up to 18 digits.
+pub(crate) fn plain_digits(text: &str) -> Option<u64> {
+    if text.is_empty() || text.len() > 18 {
+        return None;
+    }
+    text.bytes().try_fold(0, |n, d| d.is_ascii_digit().then(|| n * 10 + u64::from(d - b'0')))
 }
 
 fn hex(b: &[u8]) -> Option<u32> {
@@ -407,6 +438,24 @@ fn digits(b: &[u8], mut at: usize) -> Option<usize> {
     Some(at).filter(|&at| at > from)
 }
 
+/// digits_of_list passes over numbers of a list that are digits with a comma between them, but for
+/// the last.
+fn digits_of_list(b: &[u8], mut from: usize) -> usize {
+    let mut at = from;
+    while matches!(b.get(at), Some(b'1'..=b'9')) {
+        at += 1;
+        while b.get(at).map_or(false, u8::is_ascii_digit) {
+            at += 1;
+        }
+        if b.get(at) != Some(&b',') || !matches!(b.get(at + 1), Some(b'1'..=b'9')) {
+            break;
+        }
+        at += 1;
+        from = at;
+    }
+    from
+}
+
 fn valid_number(b: &[u8], mut at: usize) -> Option<usize> {
     if b.get(at) == Some(&b'-') {
         at += 1;
@@ -466,6 +515,7 @@ fn end_of_document(b: &[u8]) -> Option<usize> {
             b't' => at = word(b"true")?,
             b'f' => at = word(b"false")?,
             b'n' => at = word(b"null")?,
+            _ if open.last() == Some(&b']') => at = valid_number(b, digits_of_list(b, at))?,
             _ => at = valid_number(b, at)?,
         }
         loop {

@@ -74,7 +74,10 @@ impl Outline {
 
     fn row(&self, v: &Json) -> Result<Row> {
         const NAME: &str = "a row of outline.tools";
-        let mut items = list(&Some(v.clone()), NAME)?.into_iter();
+        if v.kind() != Kind::Array {
+            return Err(wrong(NAME, "array"));
+        }
+        let mut items = v.items();
         let mut next = || items.next();
         let message = within(whole(&next(), NAME, 0)?, self.count, NAME)?;
         let part = within(whole(&next(), NAME, 0)?, usize::try_from(self.parts[message]).unwrap_or(usize::MAX), NAME)?;
@@ -102,11 +105,28 @@ fn column(v: &Option<Json>, name: &str, count: usize) -> Result<Vec<u64>> {
 /// numbers reads an array of integers in one pass.
 fn numbers(v: &Option<Json>, name: &str) -> Result<Vec<u64>> {
     let v = v.as_ref().filter(|v| v.kind() == Kind::Array).ok_or_else(|| wrong(name, "array"))?;
-    let text = v.text();
-    let items = text[1..text.len() - 1].split(',').map(|item| item.trim());
-    let simple: Option<Vec<u64>> = items.map(|item| item.parse().ok().filter(|n| *n < 1 << 53)).collect();
-    match simple {
+    match simple(v.text().as_bytes()) {
         Some(list) => Ok(list),
         None => v.items().map(|item| whole(&Some(item), name, 0).map(|n| n as u64)).collect(),
     }
+}
+
+/// simple reads a list of numbers of up to 15 digits, with commas alone between them.
+fn simple(text: &[u8]) -> Option<Vec<u64>> {
+    let (mut list, mut n, mut digits) = (Vec::with_capacity(text.len() / 4), 0, 0);
+    for &b in text.get(1..)? {
+        match b {
+            b'0'..=b'9' if digits < 15 => {
+                n = n * 10 + u64::from(b - b'0');
+                digits += 1;
+            }
+            b',' | b']' if digits > 0 => {
+                list.push(n);
+                n = 0;
+                digits = 0;
+            }
+            _ => return None,
+        }
+    }
+    Some(list)
 }
