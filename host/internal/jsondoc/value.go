@@ -49,10 +49,17 @@ func DecodeValid(raw []byte) any {
 // read differently, a member given twice or a number beyond every number type: a check
 // of one reader's value would say nothing about the other's.
 func DecodeStrict(raw []byte) (doc any, nodes int, err error) {
-	d, err := decode(raw)
-	switch {
-	case err != nil:
+	if err := Check(raw); err != nil {
 		return nil, 0, err
+	}
+	return DecodeStrictValid(raw)
+}
+
+// DecodeStrictValid is [DecodeStrict] of JSON that Check has accepted.
+func DecodeStrictValid(raw []byte) (doc any, nodes int, err error) {
+	d := decoder{rest: raw}
+	d.doc = d.value()
+	switch {
 	case d.twice:
 		err = fmt.Errorf("a member is given twice")
 	case d.huge != "":

@@ -80,10 +80,15 @@ func decodeBounded(raw []byte) (doc any, nodes int, err error) {
 	if err := jsondoc.Check(raw); err != nil {
 		return nil, 0, err
 	}
+	return decodeValid(raw)
+}
+
+// decodeValid is decodeBounded for JSON that jsondoc.Check has accepted.
+func decodeValid(raw []byte) (doc any, nodes int, err error) {
 	if len(raw) > 2*maxValueDepth && jsondoc.WrittenDepth(raw) > maxValueDepth {
 		return nil, 0, errTooDeep()
 	}
-	return jsondoc.DecodeStrict(raw)
+	return jsondoc.DecodeStrictValid(raw)
 }
 
 func takesObject(doc any) bool {
@@ -171,9 +176,10 @@ func (c *check) misfit(v any, tell func(*fault) string) error {
 }
 
 // Arguments returns a model's arguments if they fit, or fit without the nulls that
-// strict providers make models write. Both attempts share the work of one value.
+// strict providers make models write. Both attempts share the work of one value. raw is JSON
+// that jsondoc.Check has accepted.
 func (s *Schema) Arguments(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
-	v, nodes, err := decodeBounded(raw)
+	v, nodes, err := decodeValid(raw)
 	if err != nil {
 		return nil, err
 	}
