@@ -153,10 +153,14 @@ func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
 	} else {
 		done.Joined = tc.agent.opts.JoinResults
 	}
-	step := c.step(done, tc.nested.Has(c.attempt.IdempotencyKey))
-	if c.message != nil {
+	called := tc.nested.Has(c.attempt.IdempotencyKey)
+	if called && c.message != nil {
 		tc.nested.Drop(c.attempt.IdempotencyKey)
 	}
+	if tc.recorder == nil {
+		return
+	}
+	step := c.step(done, called)
 	_ = tc.recorder.Commit(ctx, replay.Entry{In: tc.stepsIn, Call: step, Ended: c.attempt.State.view()}) // the recorder keeps the failure
 }
 

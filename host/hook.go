@@ -237,13 +237,13 @@ func (tc *toolCalls) hookToolStart(ctx context.Context, tool *Tool, c *toolCall)
 }
 
 // hookToolEnd asks the ToolEnd hook.
-func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, took time.Duration, out *ToolOutput, err error) (*ToolOutput, error) {
+func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, started time.Time, out *ToolOutput, err error) (*ToolOutput, error) {
 	hook := tc.agent.opts.Hooks.ToolEnd
 	if hook == nil {
 		return out, err
 	}
 	at := &ToolEndHook{Scope: c.attempt.Scope, State: (*State)(c.attempt.State.view().ForHooks()), SoFar: c.attempt.SoFar, ID: c.part.ID, Tool: c.part.Name,
-		Arguments: c.attempt.Arguments, Took: took, Output: out, Err: err}
+		Arguments: c.attempt.Arguments, Took: time.Since(started), Output: out, Err: err}
 	var spent ToolOutput // whatever becomes of the answer
 	if out != nil {
 		spent.Cost, spent.Usage = out.Cost, out.Usage

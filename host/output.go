@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/redact"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -45,13 +46,13 @@ func (a *Agent) outputSpec() *llm.OutputSpec {
 // outputName makes a name that every provider takes.
 func outputName(agent string) string {
 	fit := func(r rune) rune {
-		if r < 0x80 && checkToolName(string(r)) == nil {
+		if r < 0x80 && toolfault.CheckName(string(r)) == nil {
 			return r
 		}
 		return '_'
 	}
 	name := strings.Map(fit, agent)
-	return name[:min(len(name), maxToolName)]
+	return name[:min(len(name), toolfault.MaxName)]
 }
 
 // readOutput returns the JSON that an answer is, bare or in a fence as models

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/schema"
+	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/llm"
 )
 
@@ -84,7 +85,8 @@ type ToolOptions struct {
 	Schema *Schema
 
 	// FoundBy names the tool that finds this one: it is offered to models only once a
-	// result of that, an [llm.Findings], names it. Tools that call others may call it.
+	// result of that, an [llm.Findings], names it. It saves tokens and guards nothing: tools
+	// that call others may call it, and so may a model that knows its name.
 	FoundBy string
 
 	// Calls names the tools that the tool may call, of those that its agent has: see
@@ -241,7 +243,7 @@ func (t *Tool) current(ctx context.Context) *Tool {
 // newTool makes a tool that tells models spec.Parameters and checks arguments
 // against checked.
 func newTool(spec llm.ToolSpec, checked json.RawMessage, handler ToolHandler, opts *ToolOptions) (t *Tool, err error) {
-	if err := checkToolName(spec.Name); err != nil {
+	if err := toolfault.CheckName(spec.Name); err != nil {
 		return nil, err
 	}
 	if handler == nil {
@@ -284,24 +286,7 @@ func NewClientTool(spec llm.ToolSpec) (*Tool, error) {
 	return tool, nil
 }
 
-const (
-	emptyObjectSchema = `{"type":"object","properties":{},"additionalProperties":false}`
-	maxToolName       = 64
-)
-
-// checkToolName refuses names that not every provider takes.
-func checkToolName(name string) error {
-	ok := name != "" && len(name) <= maxToolName
-	for i := 0; ok && i < len(name); i++ {
-		c := name[i]
-		ok = c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-	}
-	if !ok {
-		return Errorf(InvalidArgument, "tool name %q", name).
-			WithHint("use 1 to %d letters, digits, _ and -: providers take nothing else", maxToolName)
-	}
-	return nil
-}
+const emptyObjectSchema = `{"type":"object","properties":{},"additionalProperties":false}`
 
 // arguments checks and unwraps the model's arguments, and writes their integers as
 // digits. Its error is a sentence for the model.

@@ -76,7 +76,7 @@ func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 	if len(waiting) == 0 {
 		return
 	}
-	b := callbatch.New(len(waiting))
+	b := callbatch.New(len(waiting), slices.ContainsFunc(waiting, tc.callsOthers))
 	defer b.Close() // also when the reader panics: no call waits for it then
 	if len(waiting) == 1 && tc.runsHere(waiting[0]) {
 		tc.runHere(ctx, b, waiting[0])
@@ -99,6 +99,12 @@ func (tc *toolCalls) runBatch(ctx context.Context, calls []*toolCall) {
 			}
 		}
 	}
+}
+
+// callsOthers reports whether a call may make calls of its own.
+func (tc *toolCalls) callsOthers(c *toolCall) bool {
+	tool := tc.toolNamed(c.part.Name)
+	return tool != nil && len(tool.ways.calls) > 0
 }
 
 // deliver sends an event of a call, after the call's changes and artifacts until
@@ -177,15 +183,24 @@ func (tc *toolCalls) runHere(ctx context.Context, b *callbatch.Batch, c *toolCal
 
 // beginCall tells the call where its events go, and the reader that it begins.
 func (tc *toolCalls) beginCall(ctx context.Context, b *callbatch.Batch, c *toolCall) {
-	c.connect(ctx, b)
+	c.connect(reportsTo(ctx, b))
 	tc.events.emit(c.started(tc.providerOf(c.part.Name)))
 }
 
+// reports are where the events and notices of calls go.
+type reports struct {
+	batch   *callbatch.Batch
+	emit    func(EventData) error
+	mention func(any)
+}
+
+func reportsTo(ctx context.Context, b *callbatch.Batch) reports {
+	return reports{b, func(ev EventData) error { return b.Emit(ctx, ev) }, b.Mention}
+}
+
 // connect tells the call where its events go.
-func (c *toolCall) connect(ctx context.Context, b *callbatch.Batch) {
-	c.batch = b
-	c.attempt.emit, c.attempt.mention = func(ev EventData) error { return b.Emit(ctx, ev) }, b.Mention
-	c.sendEvent = func(ev EventData) { b.Send(ev) }
+func (c *toolCall) connect(to reports) {
+	c.batch, c.attempt.emit, c.attempt.mention = to.batch, to.emit, to.mention
 }
 
 func (c *toolCall) started(provider string) *runevent.ToolStarted {
@@ -194,9 +209,9 @@ func (c *toolCall) started(provider string) *runevent.ToolStarted {
 
 // answerCall runs the call up to its answer in the conversation.
 func (tc *toolCalls) answerCall(ctx context.Context, c *toolCall) {
-	started := time.Now()
+	c.start = time.Now()
 	tc.callToOutput(ctx, c)
-	c.duration = time.Since(started)
+	c.duration = time.Since(c.start)
 	tc.concludeCall(ctx, c)
 	c.attempt.release()
 }
@@ -210,7 +225,10 @@ func (tc *toolCalls) runToOutput(ctx context.Context, c *toolCall) {
 // startCall runs the call in a goroutine of its own, which says on done that it has ended.
 func (tc *toolCalls) startCall(ctx context.Context, b *callbatch.Batch, c *toolCall, done chan<- struct{}) {
 	tc.beginCall(ctx, b, c)
-	go tc.runAside(ctx, c, func() { done <- struct{}{} })
+	go func() {
+		growStack(0)
+		tc.runAside(ctx, c, func() { done <- struct{}{} })
+	}()
 }
 
 // runAside runs a call that has begun, in a goroutine of its own, and then calls ended.
@@ -223,7 +241,6 @@ func (tc *toolCalls) runAside(ctx context.Context, c *toolCall, ended func()) {
 		}
 		ended()
 	}()
-	growStack(0)
 	tc.answerCall(ctx, c)
 	c.batch.Send(finished{c})
 }

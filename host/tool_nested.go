@@ -127,13 +127,14 @@ func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call
 	if at == 0 && len(more) > 0 && tc.recorder != nil { // before any of them is written down
 		tc.recorder.Note(replay.Entry{In: tc.stepsIn, Call: n.call.beginStep()})
 	}
-	made, soFar, before := make([]*toolCall, len(calls)), n.attempt.SoFar, n.attempt.Artifacts()
+	made, soFar, before, to := make([]*toolCall, len(calls)), n.attempt.SoFar, n.attempt.Artifacts(), reportsTo(ctx, n.call.batch)
 	for i := range calls {
-		ending := "/" + strconv.Itoa(at+i)
-		part := &ToolCall{ID: n.call.part.ID + ending, Name: calls[i].Name, Arguments: calls[i].Arguments}
-		c := tc.turn.newCall(part, n.key+ending, soFar, before)
+		var room [24]byte
+		ending := strconv.AppendInt(append(room[:0], '/'), int64(at+i), 10)
+		part := &ToolCall{ID: n.call.part.ID + string(ending), Name: calls[i].Name, Arguments: calls[i].Arguments}
+		c := tc.turn.newCall(part, n.key+string(ending), soFar, before)
 		c.caller, c.at, c.kept = n, at+i, kept[i]
-		c.connect(ctx, n.call.batch)
+		c.connect(to)
 		n.restoreCall(c)
 		made[i] = c
 	}

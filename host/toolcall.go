@@ -36,14 +36,14 @@ type toolCalls struct {
 
 // toolCall is one call of a batch on its way.
 type toolCall struct {
-	part      *ToolCall
-	attempt   *Call           // of the last attempt
-	sendEvent func(EventData) // sends an event of the host's
-	batch     *callbatch.Batch
-	pumped    bool // the call's goroutine passes on the batch's events
-	output    *ToolOutput
-	err       error
-	duration  time.Duration
+	part     *ToolCall
+	attempt  *Call // of the last attempt
+	batch    *callbatch.Batch
+	pumped   bool // the call's goroutine passes on the batch's events
+	output   *ToolOutput
+	err      error
+	start    time.Time
+	duration time.Duration
 
 	settled  bool             // has an output without running
 	admitted bool             // no person must agree to it
@@ -90,7 +90,7 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 		return nil, toolfault.Unknown(c.part.Name, tc.tools.specs)
 	}
 	if c.attempt.Began.IsZero() {
-		c.attempt.Began = time.Now().UTC().Truncate(time.Millisecond)
+		c.attempt.Began = c.start.UTC().Truncate(time.Millisecond)
 	}
 	c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))
 	defer func() { c.attempt.steps.GiveUp(); c.attempt.State.view().EndCall() }()
@@ -117,10 +117,13 @@ func (tc *toolCalls) runCall(ctx context.Context, tool *Tool, c *toolCall) (*Too
 		if err := tc.recordCallBegun(ctx, tool, c); err != nil {
 			return nil, err
 		}
-		started := time.Now()
+		var started time.Time
+		if tc.agent.opts.Hooks.ToolEnd != nil {
+			started = time.Now()
+		}
 		out, err = tc.runAttempts(ctx, tool, c)
 		if !c.asksNested() { // it has not run yet, and starts again
-			out, err = tc.hookToolEnd(ctx, c, time.Since(started), out, err)
+			out, err = tc.hookToolEnd(ctx, c, started, out, err)
 		}
 	}
 	if err == nil { // a part that is nil, say, must not end the process

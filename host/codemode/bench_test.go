@@ -12,14 +12,30 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/codemode"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/plugin"
 )
 
+// instant is a tool that takes no time of its own.
+func instant(b *testing.B) *host.Tool {
+	parameters := json.RawMessage(`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`)
+	answer := &host.ToolOutput{Content: json.RawMessage("3")}
+	tool, err := host.NewRawTool(llm.ToolSpec{Name: "instant", Description: "Answers.", Parameters: parameters},
+		func(context.Context, *host.Call) (*host.ToolOutput, error) { return answer, nil }, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return tool
+}
+
 // benchAside calls one tool b.N times, beside the tool that runs code, in runs of many calls
-// each: a run may keep nested.MaxRunCalls.
+// each: a run may keep nested.MaxRunCalls. It reports the time within host operations as well.
 func benchAside(b *testing.B, tool string, arguments json.RawMessage) {
-	all, err := newMode(b, nil).Tools(add())
+	m := newMode(b, nil)
+	var operations time.Duration
+	m.TimeOperations(func(took time.Duration) { operations += took })
+	all, err := m.Tools(add(), instant(b))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -53,12 +69,20 @@ func benchAside(b *testing.B, tool string, arguments json.RawMessage) {
 			b.Fatal(err)
 		}
 	}
+	if operations > 0 {
+		b.ReportMetric(float64(operations.Nanoseconds())/float64(b.N), "host-ns/op")
+	}
 }
 
-// BenchmarkCode is a call of run_code beside a call of a Go tool, and a code of 1,000 calls.
+// BenchmarkCode is a call of run_code beside a call of a Go tool, and a code of 1,000 calls, of a
+// tool that adds and of one that takes no time: host-ns/op is then what the host takes for the
+// calls, without the tool and the instructions of the code.
 func BenchmarkCode(b *testing.B) {
 	b.Run("go-tool", func(b *testing.B) { benchAside(b, "add", json.RawMessage(`{"a":1,"b":2}`)) })
 	b.Run("empty", func(b *testing.B) { benchAside(b, codemode.ToolName, json.RawMessage(`{"code":""}`)) })
+	b.Run("instant=1000", func(b *testing.B) {
+		benchAside(b, codemode.ToolName, json.RawMessage(`{"code":"await Promise.all(Array.from({length: 1000}, (_, i) => tools.instant({a: i, b: 1})))"}`))
+	})
 	b.Run("calls=1000", func(b *testing.B) {
 		benchAside(b, codemode.ToolName, json.RawMessage(`{"code":"await Promise.all(Array.from({length: 1000}, (_, i) => tools.add({a: i, b: 1})))"}`))
 	})

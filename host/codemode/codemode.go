@@ -23,8 +23,10 @@ const PluginID = "builtin:code"
 type Options struct {
 	Name string // of the tool; default: ToolName
 
-	// Direct offers the agent's other tools to its model as well. By default the code alone
-	// can call them, and their schemas are in no request but as declarations.
+	// Direct offers the agent's other tools to its model as well. By default their schemas are
+	// in no request but as declarations. That is cheaper, and no right less: a model that calls
+	// one by its name all the same is answered, like every call held to the tool's approvals
+	// and limits. A tool that an agent must not call is none of its tools.
 	Direct bool
 
 	// Keep gives code a variable keep, an object of JSON that the next call of one run
@@ -101,7 +103,12 @@ var script []byte
 type Mode struct {
 	opts   Options
 	plugin *plugin.Plugin
+
+	operate operate // of the code's host operations; nil: the runtime alone
 }
+
+// operate is [plugin.CallOptions].Operate.
+type operate = func(ctx context.Context, op string, request []byte, next plugin.Operation) ([]byte, error)
 
 // New loads the engine into a runtime, which closes it. opts may be nil. The engine is
 // compiled once for all modes of a runtime that has it among its
@@ -134,7 +141,7 @@ func New(ctx context.Context, rt *plugin.Runtime, opts *Options) (*Mode, error) 
 }
 
 // Tools returns the tool that runs code, and the given ones, which it may call. Without
-// [Options].Direct these are offered to no model. An agent is given all of them. Tools that
+// [Options].Direct these are offered to no model, which can call them all the same. An agent is given all of them. Tools that
 // an agent has beside, from a context provider or for one run, can be called as well; its
 // description does not declare them. Code invalid_argument for a tool that cannot be used.
 func (m *Mode) Tools(tools ...*host.Tool) ([]*host.Tool, error) {

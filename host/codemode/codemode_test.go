@@ -324,6 +324,38 @@ func TestCodeDeclaresTheToolsOfItsAgent(t *testing.T) {
 	}
 }
 
+// That tools are not offered saves tokens, and is no bar: the model may call them as its code may,
+// by the same rules. A tool that the agent does not have neither can call.
+func TestAModelMayCallTheToolsOfItsCodeByTheSameRules(t *testing.T) {
+	refund := host.NewTool("refund", "Refunds.", func(context.Context, *host.Call, struct{}) (bool, error) { return true, nil }, &host.ToolOptions{Approve: host.ApproveAlways("money goes out")})
+	tools, err := newMode(t, nil).Tools(add(), refund)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := hosttest.NewModel(hosttest.Call("add", `{"a":1,"b":2}`), hosttest.Call("steal", `{}`), codes(`return typeof tools.steal`)[0], hosttest.Call("refund", `{}`))
+	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: tools, Model: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
+	if err != nil || len(r.Questions) != 1 || r.Questions[0].Tool != "refund" {
+		t.Fatalf("Run = %+v, %v, want the question about the refund", r, err)
+	}
+	results := r.Results[0].ToolResults()
+	if len(results) != 3 || answerText(results[0]) != "3" || !results[1].IsError || answerText(results[2]) != `{"result":"undefined"}` {
+		t.Errorf("the model reads %+v", results)
+	}
+	for i, req := range model.Requests() {
+		if len(req.Tools) != 1 || req.Tools[0].Name != codemode.ToolName {
+			t.Errorf("request %d offers %+v, want run_code alone", i, req.Tools)
+		}
+	}
+}
+
 func TestManyToolsAreFoundBySearch(t *testing.T) {
 	var tools []*host.Tool
 	for i := range 300 {

@@ -4,6 +4,7 @@ package codemode_test
 // an answer or an error with a code, in time, and the next code runs.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -111,6 +112,20 @@ var hostile = []struct {
 	{"a lock of all that there is", `for (const k of Reflect.ownKeys(globalThis)) { try { Object.freeze(globalThis[k]); delete globalThis[k] } catch {} } return 1`, ""},
 	{"an atomic wait", `Atomics.wait(new Int32Array(new SharedArrayBuffer(8)), 0, 0)`, "invalid_argument deadline_exceeded resource_exhausted"},
 	{"a date that never ends", `const end = Date.now() + 1e9; while (Date.now() < end);`, "deadline_exceeded resource_exhausted"},
+	{"sorts of a large array", `const a = Array.from({length: 3e5}, (_, i) => (i * 7919) % 300007); for (;;) { a.sort(); a.sort((x, y) => y - x) }`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"sorts of a typed array", `const a = new Float64Array(2e6); for (;;) { a.fill(1); a[0] = 2; a.sort() }`, "deadline_exceeded resource_exhausted"},
+	{"copies within a buffer", `const a = new Uint8Array(3e7); for (;;) a.copyWithin(1, 0)`, "deadline_exceeded resource_exhausted"},
+	{"a quadratic search in a text", `const s = "a".repeat(4e6), t = "a".repeat(2e6) + "b"; for (;;) s.indexOf(t)`, "deadline_exceeded resource_exhausted"},
+	{"texts that are repeated", `for (;;) "abc".repeat(5e6).length`, "deadline_exceeded resource_exhausted"},
+	{"a text that is normalized", `const s = "e\u0301\u0323".repeat(1e6); for (;;) s.normalize("NFC")`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"a text in other cases", `const s = "ß".repeat(3e6); for (;;) s.toUpperCase()`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"JSON of a large value", `const a = Array.from({length: 2e5}, (_, i) => ({i})); for (;;) JSON.parse(JSON.stringify(a))`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"a text that is split and joined", `const s = "a,".repeat(1e6); for (;;) s.split(",").join(";")`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"a sparse array that is reversed", `const a = []; a[2 ** 32 - 2] = 1; return a.reverse().length`, "? deadline_exceeded resource_exhausted invalid_argument"},
+	{"quotients of large BigInts", `const a = 3n ** 2000000n, b = 7n ** 500000n; for (;;) a / b`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"a text to a BigInt", `const s = "9".repeat(2e6); for (;;) BigInt(s)`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"an eval of a large source", `const s = "[" + "1,".repeat(1e6) + "]"; for (;;) eval(s)`, "deadline_exceeded resource_exhausted invalid_argument"},
+	{"a collection of much garbage", `let l; for (;;) { l = null; l = Array.from({length: 1e5}, () => { const o = {}; o.o = o; return o }) }`, "deadline_exceeded resource_exhausted invalid_argument"},
 	{"a finalizer", `const r = new FinalizationRegistry(() => { for (;;); }); r.register({}, 1); for (let i = 0; i < 1e5; i++) ({}); return 1`, "? deadline_exceeded resource_exhausted"},
 }
 
@@ -196,4 +211,59 @@ func TestHostileCodeEndsInTimeAndTheHostServes(t *testing.T) {
 	if n := len(hostile); n < 60 {
 		t.Errorf("the corpus has %d codes, want 60", n)
 	}
+}
+
+// BenchmarkHostileCode runs the corpus with a deadline, and instructions without end, and reports by
+// how much the last code passes it: late. Beside each code stands a timer of the same deadline in
+// the same process, whose lateness is that of the machine: timer. A code that ends before its
+// deadline is not late, and the time of the tools that it calls does not count. The log names the
+// codes that are latest.
+func BenchmarkHostileCode(b *testing.B) {
+	const timeout = 250 * time.Millisecond
+	m := newMode(b, &codemode.Options{Timeout: timeout, Instructions: 1 << 50})
+	var inTools time.Duration
+	m.TimeOperations(func(took time.Duration) { inTools += took })
+	round := func() (ends []lateness) {
+		for _, c := range hostile {
+			inTools = 0
+			end := lateOf(b, m, c.name, c.code, timeout)
+			end.code = max(0, end.code-inTools)
+			ends = append(ends, end)
+		}
+		return ends
+	}
+	round() // compiles, and makes instances
+	var ends []lateness
+	for b.Loop() {
+		ends = append(ends, round()...)
+	}
+	slices.SortFunc(ends, func(x, y lateness) int { return cmp.Compare(y.timer, x.timer) })
+	b.ReportMetric(float64(ends[0].timer.Microseconds())/1000, "timer-ms-max")
+	b.ReportMetric(float64(ends[len(ends)/10].timer.Microseconds())/1000, "timer-ms-p90")
+	slices.SortFunc(ends, func(x, y lateness) int { return cmp.Compare(y.code, x.code) })
+	b.ReportMetric(float64(ends[0].code.Microseconds())/1000, "late-ms-max")
+	b.ReportMetric(float64(ends[len(ends)/10].code.Microseconds())/1000, "late-ms-p90")
+	for _, e := range ends[:5] {
+		b.Logf("%v late, its timer %v: %s", e.code, e.timer, e.name)
+	}
+}
+
+// lateness is by how much a code, and the timer beside it, passed a deadline.
+type lateness struct {
+	name        string
+	code, timer time.Duration
+}
+
+func lateOf(b *testing.B, m *codemode.Mode, name, code string, timeout time.Duration) lateness {
+	late := lateness{name: name}
+	rang := make(chan time.Duration, 1)
+	began := time.Now()
+	timer := time.AfterFunc(timeout, func() { rang <- time.Since(began) - timeout })
+	runAside(b, m, host.Limits{MaxToolCalls: 20_000, RunInstructions: 1 << 60}, []string{code}, func(_ int, _ nested.Answer, took time.Duration) {
+		late.code = took - timeout
+	})
+	if !timer.Stop() {
+		late.timer = <-rang
+	}
+	return late
 }

@@ -62,7 +62,7 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 	if err != nil {
 		return nil, err
 	}
-	r, err := m.plugin.Call(ctx, call.Scope.Tenant, "tool", input, &plugin.CallOptions{Call: call, Only: []string{"tool.call"}, Clock: call.Began, Seed: seedOf(call)})
+	r, err := m.plugin.Call(ctx, call.Scope.Tenant, "tool", input, &plugin.CallOptions{Call: call, Only: []string{"tool.call"}, Operate: m.operate, Clock: call.Began, Seed: seedOf(call)})
 	out := &host.ToolOutput{Cost: r.Cost}
 	switch {
 	case err != nil:

@@ -167,10 +167,11 @@ const maxRetryAfter = 365 * 24 * 60 * 60 * 1000
 // own errors are canceled and deadline_exceeded; anything else is internal; nil
 // is "".
 func CodeOf(err error) Code {
-	var e *Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return ""
+	}
+	var e *Error // on the heap
+	switch {
 	case errors.As(err, &e):
 		return e.Code
 	case errors.Is(err, context.Canceled):

@@ -32,8 +32,10 @@ func (o *toolOperations) callTools(ctx context.Context, req []byte) ([]byte, err
 		if c.Name == "" {
 			return nil, host.Errorf(host.InvalidArgument, "request of tool.call: call %d names no tool", i)
 		}
-		if err := o.mayCall(c.Name); err != nil {
-			return nil, err
+		if i == 0 || c.Name != in.Calls[i-1].Name {
+			if err := o.mayCall(c.Name); err != nil {
+				return nil, err
+			}
 		}
 		calls[i] = nested.Call{Name: c.Name, Arguments: c.Arguments}
 	}
@@ -65,10 +67,20 @@ func (o *toolOperations) mayCall(name string) error {
 }
 
 func answersJSON(answers []nested.Answer) []byte {
-	b := []byte(`{"results":[`)
-	for i, a := range answers {
+	const around = `{"kind":"result","content":},`
+	size := abi.EnvelopeSize
+	for i := range answers {
+		size += len(answers[i].Content) + len(around)
+	}
+	b := append(make([]byte, 0, size), `{"results":[`...)
+	for i := range answers {
+		a := &answers[i]
 		if i > 0 {
 			b = append(b, ',')
+		}
+		if a.Kind == nested.Result && a.Code == "" && len(a.Content) > 0 && len(a.Media) == 0 { // most are
+			b = append(append(append(b, `{"kind":"result","content":`...), a.Content...), '}')
+			continue
 		}
 		out := abi.NewObject(len(a.Content) + abi.EnvelopeSize)
 		out.Text("kind", string(a.Kind))

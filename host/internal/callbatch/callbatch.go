@@ -17,7 +17,8 @@ import (
 
 // How many events running calls may be ahead of the reader: eventsPerCall for each call of
 // a batch, up to maxEvents. Room for all that a large batch may use would be most of what
-// one call allocates.
+// one call allocates. A batch with calls that make others has all of it: without, each of
+// their thousands would wait for the reader.
 const (
 	maxEvents     = 64
 	eventsPerCall = 8
@@ -36,9 +37,13 @@ type Batch struct {
 // Changed is the notice that the state changed, up to a revision.
 type Changed struct{ Revision int64 }
 
-// New returns the batch of a number of calls.
-func New(calls int) *Batch {
-	return &Batch{events: make(chan any, min(maxEvents, eventsPerCall*calls)), over: make(chan struct{})}
+// New returns the batch of a number of calls; nested says that some may make others.
+func New(calls int, nested bool) *Batch {
+	room := min(maxEvents, eventsPerCall*calls)
+	if nested {
+		room = maxEvents
+	}
+	return &Batch{events: make(chan any, room), over: make(chan struct{})}
 }
 
 // Close ends the batch: no call waits for a reader then.
@@ -106,6 +111,11 @@ func ErrCallEnded() error { return fault.Errorf(fault.FailedPrecondition, "the c
 
 // Send queues an event of the host's, after a cancel too.
 func (b *Batch) Send(what any) {
+	select { // without a second channel it costs a third
+	case b.events <- what:
+		return
+	default:
+	}
 	select {
 	case b.events <- what:
 	case <-b.over:

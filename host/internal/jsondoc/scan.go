@@ -15,13 +15,18 @@ import (
 // EachMember calls fn for the members of the object b in order. The value
 // aliases b.
 func EachMember(b []byte, fn func(name string, value []byte) error) error {
+	return eachMember(b, func(name, value []byte) error { return fn(string(name), value) })
+}
+
+// eachMember is [EachMember] with names that may alias b.
+func eachMember(b []byte, fn func(name, value []byte) error) error {
 	b = bytes.TrimLeft(b, Space)
 	if len(b) == 0 || b[0] != '{' {
 		return fmt.Errorf("not an object")
 	}
 	for b = next(b[1:]); b[0] != '}'; b = next(b) {
 		k := ValueEnd(b)
-		name, _ := Unquote(b[:k])
+		name := unquoted(b[:k])
 		b = next(b[k:]) // the colon is white space to next
 		v := ValueEnd(b)
 		if err := fn(name, b[:v:v]); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -44,6 +43,10 @@ func UnmarshalValid(raw []byte, into any, yield func() error) error {
 type reader struct {
 	yield func() error
 	read  int // bytes since the last yield
+
+	// The last struct and its names: the items of a list are of one type.
+	of    reflect.Type
+	names []string
 }
 
 // pieceBytes is how many bytes a reader reads between two yields: 5 ms with the slowest
@@ -64,7 +67,17 @@ func (r *reader) value(raw []byte, v reflect.Value) error {
 	t := v.Type()
 	_, own := v.Addr().Interface().(json.Unmarshaler)
 	switch {
+	case t == rawMessage:
+		v.SetBytes(bytes.Clone(raw))
+		return nil
 	case own:
+	case t.Kind() == reflect.String && raw[0] == '"':
+		text, ok := Unquote(raw)
+		if !ok {
+			return fmt.Errorf("a text cannot be read")
+		}
+		v.SetString(text)
+		return nil
 	case t.Kind() == reflect.Struct:
 		return r.object(raw, v)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
@@ -111,16 +124,23 @@ func (r *reader) object(raw []byte, v reflect.Value) error {
 	default:
 		return json.Unmarshal(raw, v.Addr().Interface()) // it returns the error with the type found
 	}
-	names := jsonNames(v.Type())
-	values := make([][]byte, len(names))
-	err := EachMember(raw, func(name string, value []byte) error {
-		if i := slices.Index(names, name); i >= 0 && name != "" {
-			values[i] = value // the last value of a member counts
+	if t := v.Type(); r.of != t {
+		r.of, r.names = t, jsonNames(t)
+	}
+	names := r.names
+	var room [8][]byte
+	values := append(room[:0], make([][]byte, len(names))...)
+	err := eachMember(raw, func(name, value []byte) error {
+		for i := range names {
+			if names[i] == string(name) && len(name) > 0 {
+				values[i] = value // the last value of a member counts
+				break
+			}
 		}
 		return r.took(len(name) + len(value))
 	})
 	for i, value := range values {
-		carried := v.Field(i).Type() == reflect.TypeFor[json.RawMessage]() // of any type
+		carried := v.Field(i).Type() == rawMessage // of any type
 		if err != nil || value == nil || !carried && string(value) == "null" {
 			continue
 		}
@@ -147,6 +167,8 @@ func (r *reader) list(raw []byte, v reflect.Value) error {
 		return r.took(len(item))
 	})
 }
+
+var rawMessage = reflect.TypeFor[json.RawMessage]()
 
 // jsonNames returns the names of a struct's fields in JSON. The reader computes them
 // once an object, not once a member, because a guest chooses the number of members.

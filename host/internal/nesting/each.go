@@ -11,10 +11,8 @@ import (
 // has ended it waits for no slot, for the calls then end at once.
 func Each(ctx context.Context, slots chan struct{}, n int, run func(i int)) {
 	each := func(i int) {
-		select {
-		case slots <- struct{}{}:
+		if takeSlot(ctx, slots) {
 			defer func() { <-slots }()
-		case <-ctx.Done():
 		}
 		run(i)
 	}
@@ -45,4 +43,19 @@ func Each(ctx context.Context, slots chan struct{}, n int, run func(i int)) {
 		go work()
 	}
 	working.Wait()
+}
+
+// takeSlot waits for room in slots, unless ctx ends first.
+func takeSlot(ctx context.Context, slots chan struct{}) bool {
+	select { // without a second channel it costs a third
+	case slots <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
@@ -96,18 +97,26 @@ func (c *Caller) Check(calls []nested.Call, maxArguments int) ([]nested.Call, er
 	case len(c.chain) > nested.MaxDepth:
 		return nil, fault.Errorf(fault.ResourceExhausted, "Tools call each other more than %d deep: %s.", nested.MaxDepth, strings.Join(c.chain, ", "))
 	}
-	own := slices.Clone(calls)
+	own, size := slices.Clone(calls), 0
+	for i := range own {
+		size += len(own[i].Arguments)
+	}
+	room := make([]byte, 0, size+len(own)*len("{}"))
 	for i := range own {
 		call := &own[i]
-		if err := c.MayCall(call.Name); err != nil {
-			return nil, err
+		if i == 0 || call.Name != own[i-1].Name {
+			if err := c.MayCall(call.Name); err != nil {
+				return nil, err
+			}
 		}
 		if len(call.Arguments) > maxArguments {
 			return nil, fault.Errorf(fault.InvalidArgument, "The arguments of the call of %s are %d bytes long, more than the %d that are allowed.", call.Name, len(call.Arguments), maxArguments)
 		}
-		if call.Arguments = slices.Clone(call.Arguments); len(call.Arguments) == 0 {
-			call.Arguments = []byte("{}")
+		from := len(room)
+		if room = append(room, call.Arguments...); len(room) == from {
+			room = append(room, "{}"...)
 		}
+		call.Arguments = room[from:len(room):len(room)]
 		if jsondoc.Check(call.Arguments) != nil {
 			return nil, fault.Errorf(fault.InvalidArgument, "The arguments of the call of %s are not valid JSON.", call.Name)
 		}
@@ -198,7 +207,14 @@ func AnswerOf(done *replay.CallDone) nested.Answer {
 		return nested.Answer{Kind: nested.Interrupted}
 	}
 	answer := nested.Answer{Kind: nested.Result, Code: done.Code}
-	for _, r := range done.Message.ToolResults() {
+	if done.Message == nil {
+		return answer
+	}
+	for _, part := range done.Message.Parts {
+		r, ok := part.(*chat.ToolResult)
+		if !ok {
+			continue
+		}
 		if answer.Content, answer.Media = r.Content, r.Media; r.IsError {
 			answer.Kind = nested.Error
 		}

@@ -34,6 +34,47 @@ type goldenCase struct {
 	call  Call
 	want  caseEnd
 	ops   []operation
+	tools *Tools // that the plugin's tool calls; nil: those calls are operations like others
+}
+
+// Case is a golden case whose host answers a plugin that another program calls.
+type Case struct {
+	Call
+	golden *goldenCase
+}
+
+// ReadCase reads a case; [Check] describes its form.
+func ReadCase(path string) (*Case, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, host.Errorf(host.NotFound, "there is no case %s", path).WithHint("name a file NAME.txtar or a directory")
+	}
+	read := readArchive
+	if info.IsDir() {
+		read = readCaseDir
+	}
+	archive, err := read(path)
+	var c *goldenCase
+	if err == nil {
+		c, err = newCase(path, archive)
+	}
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "read case %s: %w", path, err)
+	}
+	return &Case{c.call, c}, nil
+}
+
+// Operate returns what answers the host operations of one call, for [plugin.CallOptions]: those of the
+// case in their order. Any other fails with code failed_precondition.
+func (c *Case) Operate() func(ctx context.Context, op string, request []byte, next plugin.Operation) ([]byte, error) {
+	r := newReplay(c.golden)
+	return func(ctx context.Context, op string, request []byte, next plugin.Operation) ([]byte, error) {
+		response, err := r.answer(ctx, op, request, next)
+		if n := len(r.problems); n > 0 {
+			return nil, host.Errorf(host.FailedPrecondition, "case %s: %s", c.golden.path, r.problems[n-1])
+		}
+		return response, err
+	}
 }
 
 // caseEnd is the outcome of a call. One of both fields is set.
@@ -54,6 +95,7 @@ const (
 	outputSection     = "output.json"
 	errorSection      = "error.json"
 	operationsSection = "operations.json"
+	toolsSection      = "tools.json"
 )
 
 // readCases reads the cases of a directory, by name.
@@ -159,6 +201,10 @@ func (c *goldenCase) section(name string, data []byte) error {
 		return hasCode(data)
 	case operationsSection:
 		return c.readOperations(data)
+	case toolsSection:
+		tools, err := ReadTools(data)
+		c.tools = tools
+		return err
 	default:
 		export, ok := strings.CutSuffix(name, ".json")
 		if _, known := callable[export]; !ok || !known {
@@ -204,7 +250,7 @@ func (c *goldenCase) readOperations(raw []byte) error {
 // check makes the call and returns how its outcome differs from the case. With update it
 // rewrites the case instead.
 func (c *goldenCase) check(g *guest, update bool) []string {
-	r := &replay{c: c}
+	r := newReplay(c)
 	operate := r.answer
 	if update {
 		operate = r.record
@@ -214,6 +260,7 @@ func (c *goldenCase) check(g *guest, update bool) []string {
 		return problem(g.sandbox.ctx.Err()) // not an outcome of the case
 	}
 	if update {
+		r.endOfTools()
 		r.problems = append(r.problems, problem(c.write(got, err, r.asked))...)
 		return r.problems
 	}

@@ -155,7 +155,7 @@ func TestAnInterruptedUpdateLeavesTheCase(t *testing.T) {
 // A request that is no JSON is recorded as a string.
 func TestRequestsThatAreNoJSONAreReplayed(t *testing.T) {
 	for request, recorded := range map[string]string{"": `""`, "{": `"{"`, "{}": "{}"} {
-		r := &replay{c: &goldenCase{ops: []operation{{Op: "kv.get", Request: json.RawMessage(recorded), Response: json.RawMessage("{}")}}}}
+		r := newReplay(&goldenCase{ops: []operation{{Op: "kv.get", Request: json.RawMessage(recorded), Response: json.RawMessage("{}")}}})
 		if _, err := r.answer(t.Context(), "kv.get", []byte(request), nil); err != nil || r.problems != nil {
 			t.Errorf("the request %q, recorded as %s: %v, %q", request, recorded, err, r.problems)
 		}

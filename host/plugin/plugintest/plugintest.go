@@ -101,11 +101,15 @@ func TestGuest(t *testing.T, wasm []byte, opts *Options) {
 //	output.json      the wanted output; or
 //	error.json       the wanted error: its code, and its other members if given
 //	operations.json  the host operations that the plugin calls, with their answers
+//	tools.json       what the tools answer that the plugin's tool calls; [ReadTools] describes its form
 //
 // JSON is compared as values, numbers as their text; a compared answer must also fit the
 // contract. operations.json is an array of objects {"op", "request", "response" or
 // "error"} in the order of the calls. A plugin that calls any other operation, or not all
-// of them, breaks the case. Permissions are not checked for recorded operations.
+// of them, breaks the case. Permissions are not checked for recorded operations. With
+// tools.json, calls of tools (tool.call) are no part of operations.json: in any order they get
+// the answers of the tools, and a call that none fits breaks the case, as does an answer that
+// no call gets.
 func Check(ctx context.Context, wasm []byte, opts *Options) iter.Seq[*Result] {
 	return check(ctx, wasm, opts, rules())
 }

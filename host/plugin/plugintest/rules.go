@@ -166,7 +166,7 @@ const bulk = 4 << 20
 // does not check whether memory could grow would give another answer.
 func tightLimits(g *guest) (broken []error) {
 	for _, c := range g.calls {
-		small, err := g.sandbox.callFresh(c)
+		small, err := g.sandbox.callLoaded(c)
 		if err != nil {
 			broken = append(broken, c.problem("%w", err))
 			continue

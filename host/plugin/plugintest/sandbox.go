@@ -17,6 +17,7 @@ type sandbox struct {
 	wasm    []byte
 	options plugin.LoadOptions
 	plugin  *plugin.Plugin
+	single  *plugin.Plugin // each of its instances answers one call; nil until callFresh loads it
 	stops   stops
 }
 
@@ -54,12 +55,37 @@ func (s *sandbox) callFresh(c Call) (*plugin.CallResult, error) {
 	if err := s.stops.reached(); err != nil {
 		return &plugin.CallResult{}, err
 	}
+	if err := s.loadSingle(); err != nil {
+		return &plugin.CallResult{}, err
+	}
+	r, err := s.callOnce(s.single, c)
+	s.stops.count(r, err)
+	return r, err
+}
+
+// loadSingle loads the plugin once for all calls of new instances: loading a module of
+// some megabytes again takes far longer than most calls.
+func (s *sandbox) loadSingle() (err error) {
+	if s.single == nil {
+		options := s.options
+		options.Limits.MaxCallsPerInstance = 1
+		s.single, err = s.runtime.Load(s.ctx, loadedAs, s.wasm, &options)
+	}
+	return err
+}
+
+// callLoaded makes a call of a plugin that is loaded for it, whose first instance runs all
+// of the code that starts it.
+func (s *sandbox) callLoaded(c Call) (*plugin.CallResult, error) {
+	if err := s.stops.reached(); err != nil {
+		return &plugin.CallResult{}, err
+	}
 	r, err := s.callUnder(c, s.options.Limits)
 	s.stops.count(r, err)
 	return r, err
 }
 
-// callUnder is callFresh under other limits, which a plugin may reach.
+// callUnder is callLoaded under other limits, which a plugin may reach.
 func (s *sandbox) callUnder(c Call, limits plugin.Limits) (*plugin.CallResult, error) {
 	options := s.options
 	options.Limits = limits

@@ -28,9 +28,9 @@ func largeInputs(g *guest) []error {
 		value  string
 		mayErr bool
 	}{
-		{fmt.Sprintf("nested %d deep", shallowNesting), nested(shallowNesting), false},
-		{fmt.Sprintf("nested %d deep", fullNesting), nested(fullNesting), false},
-		{fmt.Sprintf("nested %d deep", absurdNesting), nested(absurdNesting), true},
+		{fmt.Sprintf("nested %d deep", shallowNesting), deep(shallowNesting), false},
+		{fmt.Sprintf("nested %d deep", fullNesting), deep(fullNesting), false},
+		{fmt.Sprintf("nested %d deep", absurdNesting), deep(absurdNesting), true},
 		{fmt.Sprintf("that is a text of %d bytes", largeText), `"` + strings.Repeat("x", largeText) + `"`, false},
 		{fmt.Sprintf("of %d items", largeItems), "[0" + strings.Repeat(",0", largeItems-1) + "]", false},
 		{fmt.Sprintf("of %d members", largeMembers), manyMembers(largeMembers), false},
@@ -44,8 +44,8 @@ func largeInputs(g *guest) []error {
 	return broken
 }
 
-// nested returns a value whose objects and arrays are n deep.
-func nested(n int) string {
+// deep returns a value whose objects and arrays are n deep.
+func deep(n int) string {
 	return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2)
 }
 

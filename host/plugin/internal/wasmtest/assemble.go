@@ -4,11 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"unicode"
 )
 
 // assemble turns a small text format into a module, so that tests can show the
@@ -36,39 +34,82 @@ import (
 func Assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	a := &assembler{t: t, funcs: map[string]uint32{}}
-	lines := strings.Split(text, "\n")
-	for _, line := range lines {
-		a.declareNames(Fields(line))
+	var lines [][]string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, Fields(line))
 	}
-	for i, line := range lines {
+	for _, words := range lines {
+		a.declareNames(words)
+	}
+	for i, words := range lines {
 		a.line = i + 1
-		a.read(Fields(line))
+		a.read(words)
 	}
 	return a.module()
 }
 
-// repetition is <text *N> without another one inside.
-var repetition = regexp.MustCompile(`<([^<>]*)\*(\d+)>`)
-
 // Expand replaces each <text *N> by N copies of the text, innermost first, for
 // modules too large to write by hand. In the text {n} is the number of the copy,
-// from 0, and {n+1} the next one.
+// from 0, and {n+1} the next one. A text with < or > of its own is not repeated.
 func Expand(text string) string {
-	for repetition.MatchString(text) {
-		text = repetition.ReplaceAllStringFunc(text, func(s string) string {
-			m := repetition.FindStringSubmatch(s)
-			times, _ := strconv.Atoi(m[2])
-			if !strings.Contains(m[1], "{n") {
-				return strings.Repeat(m[1], times)
+	var out []byte
+	var open []int // where in out a text may have begun, the innermost last
+	for {
+		i := strings.IndexAny(text, "<>")
+		if i < 0 {
+			return string(append(out, text...))
+		}
+		out = append(out, text[:i]...)
+		bracket := text[i]
+		text = text[i+1:]
+		if bracket == '<' {
+			open = append(open, len(out))
+		} else if n := len(open); n > 0 {
+			begin := open[n-1]
+			if copied, times, ok := repetition(string(out[begin+1:])); ok {
+				out, open = appendCopies(out[:begin], copied, times), open[:n-1]
+				continue
 			}
-			var b strings.Builder
-			for n := range times {
-				b.WriteString(strings.NewReplacer("{n}", strconv.Itoa(n), "{n+1}", strconv.Itoa(n+1)).Replace(m[1]))
-			}
-			return b.String()
-		})
+			open = open[:0] // the texts around it have a > of their own
+		}
+		out = append(out, bracket)
 	}
-	return text
+}
+
+// repetition splits text *N.
+func repetition(s string) (text string, times int, ok bool) {
+	star := strings.LastIndexByte(s, '*')
+	if star < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(s[star+1:], 10, 31)
+	return s[:star], int(n), err == nil
+}
+
+func appendCopies(out []byte, text string, times int) []byte {
+	plain := !strings.Contains(text, "{n")
+	for n := range times {
+		if plain {
+			out = append(out, text...)
+			continue
+		}
+		for rest := text; ; {
+			before, after, found := strings.Cut(rest, "{n")
+			out = append(out, before...)
+			if !found {
+				break
+			}
+			switch {
+			case strings.HasPrefix(after, "}"):
+				out, rest = strconv.AppendInt(out, int64(n), 10), after[len("}"):]
+			case strings.HasPrefix(after, "+1}"):
+				out, rest = strconv.AppendInt(out, int64(n+1), 10), after[len("+1}"):]
+			default:
+				out, rest = append(out, "{n"...), after
+			}
+		}
+	}
+	return out
 }
 
 type assembler struct {
@@ -87,10 +128,13 @@ type assembler struct {
 
 type asmBody struct{ locals, code []byte }
 
-// fields splits a line, keeping quoted strings whole, and drops comments.
+// space separates the words of a line.
+const space = " \t\r\n"
+
+// Fields splits a line, keeping quoted strings whole, and drops comments.
 func Fields(line string) []string {
 	var out []string
-	for line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//"); line = strings.TrimSpace(line) {
+	for line = strings.TrimLeft(line, space); line != "" && !strings.HasPrefix(line, "//"); line = strings.TrimLeft(line, space) {
 		if line[0] == '"' {
 			q, err := strconv.QuotedPrefix(line)
 			if err != nil {
@@ -99,7 +143,7 @@ func Fields(line string) []string {
 			out, line = append(out, q), line[len(q):]
 			continue
 		}
-		end := strings.IndexFunc(line, unicode.IsSpace)
+		end := strings.IndexAny(line, space)
 		if end < 0 {
 			end = len(line)
 		}
