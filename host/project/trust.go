@@ -2,6 +2,7 @@ package project
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"io"
 	"io/fs"
 	"maps"
@@ -95,8 +96,49 @@ func (r *trusts) identity(c *configfile.Config, id configfile.TrustIdentity) (sh
 	if r.made == nil || len(r.made) >= maxIdentities {
 		r.made = map[madeIdentity]share.BundleVerifier{}
 	}
-	r.made[key] = v
-	return v, nil
+	r.made[key] = &rememberingVerifier{verifier: v}
+	return r.made[key], nil
+}
+
+// maxVerified bounds the verified bundles that a verifier remembers.
+const maxVerified = 64
+
+// rememberingVerifier verifies a bundle once for all tenants that trust its identity: the answer
+// follows from the identity, the bundle and the digest alone.
+type rememberingVerifier struct {
+	verifier share.BundleVerifier
+
+	mu       sync.Mutex
+	verified map[verifiedBundle]verdict
+}
+
+type verifiedBundle struct {
+	bundle [sha256.Size]byte
+	digest string
+}
+
+type verdict struct {
+	signer string
+	err    error
+}
+
+// VerifyBundle implements [share.BundleVerifier].
+func (r *rememberingVerifier) VerifyBundle(bundle []byte, digest string) (signer string, err error) {
+	key := verifiedBundle{sha256.Sum256(bundle), digest}
+	r.mu.Lock()
+	v, known := r.verified[key]
+	r.mu.Unlock()
+	if known {
+		return v.signer, v.err
+	}
+	v.signer, v.err = r.verifier.VerifyBundle(bundle, digest)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verified == nil || len(r.verified) >= maxVerified {
+		r.verified = map[verifiedBundle]verdict{}
+	}
+	r.verified[key] = v
+	return v.signer, v.err
 }
 
 // readFile reads a file beside the configuration, of at most limit bytes.

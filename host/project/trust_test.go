@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -168,6 +169,43 @@ func TestFilesAreSignedBySigstoreToo(t *testing.T) {
 				t.Errorf("open = %v, want code %q", err, row.want)
 			}
 		})
+	}
+}
+
+// countingVerifier counts the bundles that it verifies.
+type countingVerifier struct {
+	share.BundleVerifier
+	calls *atomic.Int64
+}
+
+func (c countingVerifier) VerifyBundle(bundle []byte, digest string) (string, error) {
+	c.calls.Add(1)
+	return c.BundleVerifier.VerifyBundle(bundle, digest)
+}
+
+func TestTenantsOfOneIdentityShareItsVerification(t *testing.T) {
+	instance := sigstoretest.New(t)
+	more := "tenants:\n"
+	for i := range 100 {
+		more += fmt.Sprintf("  t%d: {%s}\n", i, trustOf(sigstoretest.Subject, ""))
+	}
+	dir, _ := sharedProject(t, more, bundled(t, instance, sigstoretest.Subject, goodGuest(t)))
+	writeIn(t, dir, "root.json", instance.Root(t))
+	file, err := project.ReadFile(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made, calls atomic.Int64
+	opts := &project.Options{Getenv: cacheIn(dir), Modules: project.NewModules(&project.ModulesOptions{Getenv: cacheIn(dir)}), Sigstore: func(id share.Identity) (share.BundleVerifier, error) {
+		made.Add(1)
+		v, err := sigstore.New(id)
+		return countingVerifier{v, &calls}, err
+	}}
+	if _, err := project.PullPlugins(t.Context(), file, false, opts); err != nil {
+		t.Fatal(err)
+	}
+	if made.Load() != 1 || calls.Load() != 2 { // the digests of the artifact and of the module
+		t.Errorf("%d verifiers have verified %d times for 100 tenants, want one, twice", made.Load(), calls.Load())
 	}
 }
 
