@@ -12,5 +12,5 @@ kit=agenthost
 [ -d "$kit" ] || kit=$(dirname "$0")/agenthost
 tmp=${2%.wasm}.tmp.wasm # the module appears whole
 trap 'rm -f "$tmp"' EXIT
-"$asc" "$1" --outFile "$tmp" -O3 --debug --noAssert --runtime minimal --use "abort=$kit/host/abort"
+"$asc" "$1" --outFile "$tmp" -O2 --debug --noAssert --runtime minimal --use "abort=$kit/host/abort"
 mv "$tmp" "$2"

@@ -1,6 +1,6 @@
 // A processor that takes mail addresses and card numbers out of what models see.
 import { View, plugin, processor } from "../../../pdk/assemblyscript/agenthost";
-export * from "../../../pdk/assemblyscript/agenthost/exports";
+export { agenthost_describe, agenthost_process } from "../../../pdk/assemblyscript/agenthost/exports";
 
 plugin("redact", "1.0.0", "Hides mail addresses and card numbers from models.");
 

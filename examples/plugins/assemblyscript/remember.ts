@@ -1,6 +1,6 @@
 // A provider that reminds agents of what the user has asked them to remember in the thread.
 import { Json, Observe, Provide, array, getProviderState, plugin, provider, putProviderState, text, textOf } from "../../../pdk/assemblyscript/agenthost";
-export * from "../../../pdk/assemblyscript/agenthost/exports";
+export { agenthost_describe, agenthost_provide, agenthost_observe } from "../../../pdk/assemblyscript/agenthost/exports";
 
 const SIGN = "Remember: ", MOST = 20; // facts; the oldest is forgotten first
 

@@ -1,6 +1,6 @@
 // Two tools that keep what they count: the host stores it for each tenant.
 import { Call, Items, Json, Obj, array, caught, kv, plugin, tool } from "../../../pdk/assemblyscript/agenthost";
-export * from "../../../pdk/assemblyscript/agenthost/exports";
+export { agenthost_describe, agenthost_tool } from "../../../pdk/assemblyscript/agenthost/exports";
 
 const PREFIX = "score/";
 

@@ -1,6 +1,6 @@
 // A tool that asks a server for a translation, with a key that the plugin never sees.
 import { Call, Fetch, Obj, fail, plugin, tool } from "../../../pdk/assemblyscript/agenthost";
-export * from "../../../pdk/assemblyscript/agenthost/exports";
+export { agenthost_describe, agenthost_tool } from "../../../pdk/assemblyscript/agenthost/exports";
 
 plugin("translate", "1.0.0", "Translates texts.", `{
   "http": [{"host": "translate.example.com", "port": 8443, "methods": ["POST"]}],

@@ -1,6 +1,6 @@
 // A router that gives a question to the agent whose words are in it.
 import { Json, Route, fail, plugin, router, textOf } from "../../../pdk/assemblyscript/agenthost";
-export * from "../../../pdk/assemblyscript/agenthost/exports";
+export { agenthost_describe, agenthost_route } from "../../../pdk/assemblyscript/agenthost/exports";
 
 plugin("triage", "1.0.0", "Routes questions by their words.");
 

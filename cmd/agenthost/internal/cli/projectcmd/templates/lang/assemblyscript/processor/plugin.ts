@@ -1,7 +1,7 @@
 // A history processor: it changes the messages that models see. The stored conversation keeps
 // them.
 import { View, plugin, processor } from "./agenthost";
-export * from "./agenthost/exports";
+export { agenthost_describe, agenthost_process } from "./agenthost/exports";
 
 plugin("example", "0.1.0", "Takes doubled spaces out of what models see.");
 

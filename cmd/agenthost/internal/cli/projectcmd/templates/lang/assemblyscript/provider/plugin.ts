@@ -1,6 +1,6 @@
 // A context provider: it adds to an agent's instructions before its model is asked.
 import { Provide, plugin, provider, textOf } from "./agenthost";
-export * from "./agenthost/exports";
+export { agenthost_describe, agenthost_provide, agenthost_observe } from "./agenthost/exports";
 
 plugin("example", "0.1.0", "Has agents answer in the language of the question.");
 

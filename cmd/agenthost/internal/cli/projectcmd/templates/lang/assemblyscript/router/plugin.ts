@@ -1,7 +1,7 @@
 // A router: it decides which agent of a network is next. It is asked before the first agent
 // runs, and again after each one. Without a next agent the run ends.
 import { Route, plugin, router } from "./agenthost";
-export * from "./agenthost/exports";
+export { agenthost_describe, agenthost_route } from "./agenthost/exports";
 
 plugin("example", "0.1.0", "Asks each agent once.");
 

@@ -1,6 +1,6 @@
 // A plugin with a tool, which models call.
 import { Call, fail, plugin, tool } from "./agenthost";
-export * from "./agenthost/exports";
+export { agenthost_describe, agenthost_tool } from "./agenthost/exports";
 
 plugin("example", "0.1.0", "Counts words.");
 
