@@ -168,7 +168,7 @@ var layers = []layer{
 		"text in, text out: every hint and every command writes names the same way"},
 	{"internal/longtest", nil,
 		"how much work tests do is decided in one place, for every package's tests"},
-	{"internal/testnode", nil,
+	{"internal/testnode", []string{"internal/longtest"},
 		"programs of Node.js for tests are installed in one way"},
 	{"internal/testuser", nil,
 		"a user without rights, for tests of any package"},

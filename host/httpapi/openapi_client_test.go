@@ -73,8 +73,9 @@ func TestTheDocumentPassesALinter(t *testing.T) {
 func TestAGeneratedClientCallsEachOperation(t *testing.T) {
 	s := newDocumentedServer(t)
 	dir := documentClient(t, s)
-	nodeIn(t, dir, "node_modules/@hey-api/openapi-ts/bin/run.js", "-i", "openapi.json", "-o", "generated", "-c", "@hey-api/client-fetch", "--no-log-file", "--silent")
-	nodeIn(t, dir, "node_modules/typescript/bin/tsc")
+	testnode.Build(t, dir, "out",
+		[]string{"node_modules/@hey-api/openapi-ts/bin/run.js", "-i", "openapi.json", "-o", "generated", "-c", "@hey-api/client-fetch", "--no-log-file", "--silent"},
+		[]string{"node_modules/typescript/bin/tsc"})
 	_, key, err := create(t, s.keys.Admins(), httpapi.AdminScopes())
 	must(t, err)
 	called := map[string]bool{}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"testing"
 	"testing/fstest"
+
+	"github.com/agenthost/agenthost/internal/longtest"
 )
 
 // Install returns a copy of a directory with a package.json and its lock file, which has
@@ -75,6 +77,55 @@ func packages(t testing.TB, source string, files fstest.MapFS) string {
 	return installed
 }
 
+// Build runs programs of Node.js in a directory of [Install], one after the other, and fails
+// the test if one fails. The directory made, which they write there, is kept for each content
+// of the others and copied from where it is kept to the directories of later tests. With
+// AGENTHOST_TEST_LONG=1 the programs run each time.
+func Build(t testing.TB, dir, made string, commands ...[]string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := filesOf(t, dir)
+	files["commands"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%q", commands)}
+	kept := filepath.Join(cache, "agenthost-test", "built-"+digestOf(files))
+	if !longtest.Enabled() && os.CopyFS(filepath.Join(dir, made), os.DirFS(kept)) == nil {
+		return
+	}
+	for _, args := range commands {
+		cmd := exec.CommandContext(t.Context(), "node", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("node %q: %v\n%s", args, err, out)
+		}
+	}
+	if err := keep(filepath.Join(dir, made), kept); err != nil {
+		t.Logf("the next test builds it again: %v", err)
+	}
+}
+
+// keep copies a directory to a name that is there as a whole or not at all.
+func keep(dir, name string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	copied, err := os.MkdirTemp(filepath.Dir(name), "building-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(copied)
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		return err
+	}
+	if err := os.Rename(copied, name); err != nil {
+		if _, err := os.Stat(name); err != nil { // another test has not been faster
+			return err
+		}
+	}
+	return nil
+}
+
 // filesOf returns the files of a directory but its packages.
 func filesOf(t testing.TB, source string) fstest.MapFS {
 	t.Helper()
@@ -85,7 +136,7 @@ func filesOf(t testing.TB, source string) fstest.MapFS {
 			return err
 		case d.IsDir() && d.Name() == "node_modules":
 			return fs.SkipDir
-		case d.IsDir():
+		case d.IsDir() || d.Name() == "node_modules": // a link, in a copy
 			return nil
 		}
 		content, err := os.ReadFile(filepath.Join(source, filepath.FromSlash(name)))
