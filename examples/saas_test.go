@@ -32,7 +32,7 @@ const (
 // their own, and read their usage; after a restart one is deleted, with a proof.
 func TestAServiceWithCustomers(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "saas")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "./saas").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-o", program, "./saas").CombinedOutput(); err != nil {
 		t.Fatalf("build the service: %v: %s", err, out)
 	}
 	t.Setenv("AGENTHOST_CACHE", testcode.Project(t))

@@ -30,7 +30,7 @@ func built(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "stock"), "./server").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(dir, "stock"), "./server").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return dir

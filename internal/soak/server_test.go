@@ -65,7 +65,7 @@ func soakServer(t *testing.T, device string) {
 	program := os.Getenv(programVariable)
 	if program == "" {
 		program = filepath.Join(dir, "agenthost")
-		build := exec.Command("go", "build", "-o", program, "../../cmd/agenthost") // tests run in the directory of their package
+		build := exec.Command("go", "build", "-ldflags=-w", "-o", program, "../../cmd/agenthost") // tests run in the directory of their package
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
