@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/agenthost/agenthost/host/internal/filedamage"
@@ -24,6 +25,7 @@ import (
 const (
 	damageDefault = 80
 	damageEntries = 600
+	damageBytes   = 40_000 // of the shortest value
 )
 
 // TestDamageIsFound damages one file of a store and opens it: the store opens with
@@ -55,12 +57,17 @@ func damageKey(c filedamage.Case) []byte {
 func damageEntryKey(i int) kv.Key { return kv.NewKey("k").WithUint(uint64(i)) }
 
 // damageValue compresses badly, so that tables are as large as what is in them.
-func damageValue(i int) string {
-	b := make([]byte, 40_000+i)
-	seed := [32]byte{byte(i), byte(i >> 8)}
-	_, _ = rand.NewChaCha8(seed).Read(b) // never fails
+func damageValue(i int) string { return damageText()[i*damageStep:][:damageBytes+i] }
+
+// damageStep is how far the values of two entries are apart in damageText.
+const damageStep = 64
+
+// damageText has random bytes, made once: each process of a test reads all values.
+var damageText = sync.OnceValue(func() string {
+	b := make([]byte, damageBytes+damageEntries*(damageStep+1))
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
 	return string(b)
-}
+})
 
 func openDamaged(t *testing.T, dir string, c filedamage.Case) (outcome, reason string) {
 	d, err := badgerkv.Open(dir, &badgerkv.Options{Key: damageKey(c)})
