@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -33,18 +34,24 @@ func (p *Plugins) options() *project.ModulesOptions {
 
 // WithRuntime opens a runtime for one command.
 func (p *Plugins) WithRuntime(ctx context.Context, fn func(*plugin.Runtime) error) error {
-	return p.withSandbox(ctx, p.Modules(), fn)
+	return p.withSandbox(ctx, p.Modules(), p.term.Logger(), fn)
 }
 
-// WithProfiler opens a runtime for one command, whose calls can have profiles.
+// WithReader opens a runtime for a command that shows plugins and runs none: it does not warn of what
+// they are not granted.
+func (p *Plugins) WithReader(ctx context.Context, fn func(*plugin.Runtime) error) error {
+	return p.withSandbox(ctx, p.Modules(), p.term.QuietLogger(), fn)
+}
+
+// WithProfiler opens a second runtime of a command, whose calls can have profiles: the first has warned.
 func (p *Plugins) WithProfiler(ctx context.Context, fn func(*plugin.Runtime) error) error {
 	options := p.options()
 	options.ProfileCalls = true
-	return p.withSandbox(ctx, project.NewModules(options), fn)
+	return p.withSandbox(ctx, project.NewModules(options), p.term.QuietLogger(), fn)
 }
 
-func (p *Plugins) withSandbox(ctx context.Context, modules *project.Modules, fn func(*plugin.Runtime) error) (err error) {
-	rt, done, err := modules.NewSandbox(ctx, p.term.Logger())
+func (p *Plugins) withSandbox(ctx context.Context, modules *project.Modules, logger *slog.Logger, fn func(*plugin.Runtime) error) (err error) {
+	rt, done, err := modules.NewSandbox(ctx, logger)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package plugincmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,7 +52,10 @@ take, what they use. Beside it, in turns with it and in the same process, runs
 the empty call: a module whose export returns at once, with nothing to read and
 nothing to say, under the same limits. What it takes is the host's.
 
-Each call follows the one before: what is shown is one caller's.
+Each call follows the one before: what is shown is one caller's. Host operations
+are answered as by plugin call: keys, jobs and artifacts in memory, requests go out;
+with --case they are answered at once, from a case of plugin test, which shows what
+the guest itself takes. The operations count in instructions, by their prices.
 
 --flame FILE also makes some calls that say where their instructions go, by
 function of the guest: a picture (out.svg), or what "go tool pprof" opens
@@ -59,11 +63,12 @@ function of the guest: a picture (out.svg), or what "go tool pprof" opens
 the module's name section; a script shows the functions of its interpreter.`,
 		Example: `  agenthost plugin bench hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}'
   agenthost plugin bench builtin:tokenlimiter process --input '{"config":4000}' --messages @thread.json --for 10s
-  agenthost plugin bench hello.wasm tool --input @call.json --flame hello.svg`,
+  agenthost plugin bench hello.wasm tool --input @call.json --flame hello.svg
+  agenthost plugin bench translate.wasm tool --case cases/tea.txtar --flame translate.svg`,
 		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			b := &benchRun{call: rawCall{local: l, flags: f.call, file: list[0], export: list[1], command: c.CommandPath()}, flags: f}
-			if err := b.read(c.Flags().Changed("input"), c.Flags().Changed("for")); err != nil {
+			if err := b.read(c); err != nil {
 				return err
 			}
 			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error { return b.run(c.Context(), rt) })
@@ -87,7 +92,8 @@ type benchRun struct {
 	flags benchFlags
 }
 
-func (b *benchRun) read(hasInput, hasFor bool) error {
+func (b *benchRun) read(c *cobra.Command) error {
+	hasFor := c.Flags().Changed("for")
 	switch {
 	case b.call.export == "describe":
 		return b.call.usage("describe is called once in a plugin's life; bench one of: %s", strings.Join(benchExports(), ", "))
@@ -98,7 +104,7 @@ func (b *benchRun) read(hasInput, hasFor bool) error {
 	case b.flags.flame != "" && profileWriter(b.flags.flame) == nil:
 		return b.call.usage("--flame is %s; name a file that ends in .svg or in .pb.gz", b.flags.flame)
 	}
-	return b.call.read(hasInput)
+	return b.call.read(c)
 }
 
 // benchResult is the output of bench --json.
@@ -134,7 +140,7 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 		fmt.Fprintf(b.call.local.term.Err, "timing %s ...\n", b.durationText())
 	}
 	until := bench.Until{Calls: b.flags.calls, For: b.flags.time}
-	stats, err := bench.Compare(ctx, benchWarmCalls, until, caller(p, b.call.export, b.call.input, opts), caller(empty, emptyExport(b.call.export), nil, nil))
+	stats, err := bench.Compare(ctx, benchWarmCalls, until, b.caller(p, opts), b.emptyCaller(empty))
 	if err != nil {
 		return err
 	}
@@ -142,15 +148,16 @@ func (b *benchRun) run(ctx context.Context, rt *plugin.Runtime) error {
 	if did, err := p.StartUp(ctx); err == nil {
 		result.StartUp = &did
 	}
+	var unprofiled error // the times that were measured are shown all the same
 	if b.flags.flame != "" {
-		if result.Profile, err = b.profile(ctx); err != nil {
-			return err
-		}
+		result.Profile, unprofiled = b.profile(ctx)
 	}
 	if b.flags.json {
-		return ui.PrintTimed(b.call.local.term.Out, result)
+		err = ui.PrintTimed(b.call.local.term.Out, result)
+	} else {
+		err = result.print(b.call.local.term.Out)
 	}
-	return result.print(b.call.local.term.Out)
+	return cmp.Or(unprofiled, err)
 }
 
 // emptyExport is the export of the empty module that stands beside one: a function
@@ -172,7 +179,7 @@ func (b *benchRun) durationText() string {
 // callOnce makes one call before the measurement: an input that the plugin refuses is
 // reported, not timed.
 func (b *benchRun) callOnce(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) error {
-	result, err := p.Call(ctx, "", b.call.export, b.call.input, opts)
+	result, err := b.call.call(ctx, p, opts)
 	if err != nil {
 		return err
 	}
@@ -182,9 +189,18 @@ func (b *benchRun) callOnce(ctx context.Context, p *plugin.Plugin, opts *plugin.
 	return nil
 }
 
-func caller(p *plugin.Plugin, export string, input []byte, opts *plugin.CallOptions) bench.Call {
+func (b *benchRun) caller(p *plugin.Plugin, opts *plugin.CallOptions) bench.Call {
 	return func(ctx context.Context) (*host.Cost, bool, error) {
-		result, err := p.Call(ctx, "", export, input, opts)
+		result, err := b.call.call(ctx, p, opts)
+		return result.Cost, result.GuestError, err
+	}
+}
+
+// emptyCaller calls the empty module for the same tenant.
+func (b *benchRun) emptyCaller(empty *plugin.Plugin) bench.Call {
+	export := emptyExport(b.call.export)
+	return func(ctx context.Context) (*host.Cost, bool, error) {
+		result, err := empty.Call(ctx, b.call.tried.tenant, export, nil, nil)
 		return result.Cost, result.GuestError, err
 	}
 }

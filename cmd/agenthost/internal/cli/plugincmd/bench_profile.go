@@ -69,7 +69,7 @@ func (b *benchRun) profileCalls(ctx context.Context, rt *plugin.Runtime, profile
 	opts.Emit, opts.Profile = nil, profile
 	begun := time.Now()
 	for n := 0; n < profileCalls && (n == 0 || time.Since(begun) < profileTime); n++ {
-		if _, err := p.Call(ctx, "", b.call.export, b.call.input, opts); err != nil {
+		if _, err := b.call.call(ctx, p, opts); err != nil {
 			return withProfileHint(err)
 		}
 	}

@@ -48,6 +48,7 @@ type callFlags struct {
 	others          limitFlag
 	grants          []string
 	config          map[string]string // of an Extism plugin
+	tried           triedFlags
 	report, raw     bool
 	json            bool
 }
@@ -70,13 +71,18 @@ arguments that the host refuses, 6 for a broken limit.
 
 What a host operation works on comes from the input: its "state", and its
 "messages" or those of --messages. With --messages, an input without messages
-and outline gets what the plugin's manifest asks for.`,
-		Example: `  agenthost plugin call hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}' --report
+and outline gets what the plugin's manifest asks for. Keys, jobs and artifacts
+are those of --tenant, in memory until the command ends; requests go out, where
+--grant lets them. Tools that the plugin calls answer what --tools says, and with
+--case the input and all that the host answers are those of a case of plugin test.`,
+		Example: `  agenthost plugin call scores.wasm tool --input '{"tool":"scores"}' --grant kv=write
+  agenthost plugin call advice.wasm tool --case cases/rain.txtar
+  agenthost plugin call hello.wasm tool --input '{"tool":"hello","arguments":{"name":"Ada"}}' --report
   agenthost plugin call builtin:tokenlimiter process --input '{"config":100}' --messages @thread.json`,
 		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			call := &rawCall{local: l, flags: f, file: list[0], export: list[1], command: c.CommandPath()}
-			if err := call.read(c.Flags().Changed("input")); err != nil {
+			if err := call.read(c); err != nil {
 				return err
 			}
 			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error { return call.run(c.Context(), rt) })
@@ -96,6 +102,7 @@ func (f *callFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.input, "input", "", "the input: JSON, @FILE or - for stdin (describe has none)")
 	flags.StringVar(&f.messages, "messages", "", "the conversation: JSON, @FILE or -")
 	flags.StringToStringVar(&f.config, "config", nil, "what an Extism plugin reads as its configuration: NAME=VALUE; may be given more than once")
+	f.tried.add(c)
 	f.addLimits(c)
 }
 
@@ -180,6 +187,7 @@ type rawCall struct {
 
 	input    []byte
 	messages []*host.Message // nil unless given
+	tried    tried
 	granted  plugin.Permissions
 }
 
@@ -188,9 +196,16 @@ func (r *rawCall) usage(format string, args ...any) error {
 }
 
 // read reads the inputs that the command line names, before any plugin is loaded.
-func (r *rawCall) read(hasInput bool) (err error) {
+func (r *rawCall) read(c *cobra.Command) (err error) {
 	if err := r.flags.checkLimits(r.command); err != nil {
 		return err
+	}
+	if r.tried, err = r.flags.tried.read(r.local.term.In, r.command, r.export); err != nil {
+		return err
+	}
+	hasInput := c.Flags().Changed("input")
+	if r.tried.golden != nil {
+		r.flags.input, hasInput = r.tried.golden.Input, true
 	}
 	switch {
 	case !hasInput && r.export != "describe":
@@ -256,7 +271,7 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 	if err != nil {
 		return err
 	}
-	result, err := p.Call(ctx, "", r.export, r.input, opts)
+	result, err := r.call(ctx, p, opts)
 	if r.flags.report {
 		if err := ui.PrintTimed(r.local.term.Err, reportOf(result.Cost)); err != nil {
 			return err
@@ -266,6 +281,14 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 		return err
 	}
 	return r.print(result)
+}
+
+// call makes one call. Each has what the host answers from its beginning.
+func (r *rawCall) call(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) (*plugin.CallResult, error) {
+	if r.tried.golden != nil {
+		opts.Operate = r.tried.golden.Operate()
+	}
+	return p.Call(ctx, r.tried.tenant, r.export, r.input, opts)
 }
 
 // checkArguments validates the arguments of a tool against its parameters, as a run
@@ -350,7 +373,7 @@ func (r *rawCall) refused(err error) error {
 
 // options return the state and the view that host operations work on.
 func (r *rawCall) options() (*plugin.CallOptions, error) {
-	opts := &plugin.CallOptions{Emit: r.showEvent}
+	opts := &plugin.CallOptions{Emit: r.showEvent, Operate: r.tried.operate()}
 	var err error
 	if opts.State, err = host.NewState(files.Member(r.input, "state"), 0); err != nil {
 		return nil, r.usage("the state of the input: %w", err)

@@ -33,7 +33,7 @@ The exit code is 3 if B asks for permissions that A does not ask for, and 0 othe
 		Example: "  agenthost plugin diff oci://ghcr.io/acme/orders:1.1.0 oci://ghcr.io/acme/orders:1.2.0",
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return s.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error { return s.compare(c.Context(), rt, list[0], list[1]) })
+			return s.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error { return s.compare(c.Context(), rt, list[0], list[1]) })
 		},
 	}
 	s.addReach(c)

@@ -58,7 +58,7 @@ left out ("left_out" in JSON).`,
 			if tenant != "" {
 				return cli.UsageError(errors.New("--tenant goes with --project or --data: grants are a project's"), c.CommandPath())
 			}
-			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
+			return l.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error {
 				return l.inspect(c.Context(), rt, list[0], asJSON)
 			})
 		},

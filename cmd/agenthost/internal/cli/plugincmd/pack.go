@@ -42,7 +42,7 @@ version; with --standalone the engine is in it, and it runs on any host.`,
 			if o.standalone && !project.IsScript(list[0]) {
 				return cli.UsageError(errors.New("--standalone is for scripts (.js, .mjs)"), c.CommandPath())
 			}
-			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
+			return l.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error {
 				return l.pack(c.Context(), rt, list[0], &o)
 			})
 		},

@@ -56,7 +56,7 @@ compiler is missing the error says what to install.`,
 		Example: "  agenthost plugin build shop/plugins/todo -o todo.wasm",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
+			return l.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error {
 				return l.build(c.Context(), rt, list[0], out, asJSON)
 			})
 		},
@@ -109,7 +109,7 @@ func pluginCheck(l *local) *cobra.Command {
 The exit code is 0 if there is nothing, and 3 otherwise.`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error {
+			return l.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error {
 				return l.check(c.Context(), rt, list[0], asJSON)
 			})
 		},

@@ -49,6 +49,8 @@ it is a directory). A case is a file NAME.txtar or a directory NAME, with
   output.json      the output that is wanted; or
   error.json       the error that is wanted: its code, and the other members that count
   operations.json  what the plugin asks of its host, and what it is answered
+  tools.json       what tools answer that the plugin calls: {"NAME": {"content": ...}},
+                   or {"error": {"code", "message"}}, or a list, each with "arguments"
 
 With --update the cases are written as they end now: the host answers, with the
 grants of --grant, and what was asked and answered is recorded. Read the diff.
@@ -138,7 +140,7 @@ func (t *guestTest) cases() (string, error) {
 }
 
 func (t *guestTest) source(ctx context.Context) (from *project.Module, err error) {
-	err = t.local.plugins.WithRuntime(ctx, func(rt *plugin.Runtime) error {
+	err = t.local.plugins.WithReader(ctx, func(rt *plugin.Runtime) error {
 		from, err = t.local.plugins.Modules().Read(ctx, rt, t.file, t.local.term.Announce)
 		return err
 	})

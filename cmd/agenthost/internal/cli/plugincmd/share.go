@@ -170,7 +170,7 @@ type pushed struct {
 
 // send pushes a plugin to where to says, with further tags.
 func (s *sharing) send(ctx context.Context, file string, to func(*plugin.Manifest) (share.Reference, []string, error)) error {
-	return s.plugins.WithRuntime(ctx, func(rt *plugin.Runtime) (err error) {
+	return s.plugins.WithReader(ctx, func(rt *plugin.Runtime) (err error) {
 		from, err := s.plugins.Modules().Read(ctx, rt, file, s.term.Announce)
 		if err != nil {
 			return err

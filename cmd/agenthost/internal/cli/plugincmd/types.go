@@ -44,7 +44,7 @@ says alternatives; elsewhere a value of several types is any value of the langua
 			if !isLanguage(f.lang) {
 				return cli.UsageError(fmt.Errorf("--lang is %q; it must be one of: %s", f.lang, languageWords()), c.CommandPath())
 			}
-			return l.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error { return l.types(c.Context(), rt, list[0], f) })
+			return l.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error { return l.types(c.Context(), rt, list[0], f) })
 		},
 		ValidArgsFunction: func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(list) > 0 {

@@ -47,7 +47,7 @@ signature names it.`,
 			if v.key == "" && v.root == "" {
 				return cli.UsageError(errors.New("give a public key with --key, or an identity with --root, --issuer and --subject"), c.CommandPath())
 			}
-			return v.sharing.plugins.WithRuntime(c.Context(), func(rt *plugin.Runtime) error { return v.verify(c.Context(), rt, list[0]) })
+			return v.sharing.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error { return v.verify(c.Context(), rt, list[0]) })
 		},
 	}
 	c.Flags().StringVar(&v.key, "key", "", "the file of a public key")
