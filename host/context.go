@@ -27,7 +27,7 @@ type Call struct {
 	State          *State       // its changes are sent at once; those of a call that fails are taken back
 	SoFar          *SoFar       // the conversation, the results and the agents when the call began; nil outside a run
 	Resumed        []Resumption // answers to the questions that this call has asked, in order
-	Began          time.Time    // to the millisecond; a tool that calls others finds the same when it starts again
+	Began          time.Time    // to the millisecond; a tool that calls others finds the same when it starts again, or zero if an older version began it
 
 	limits  *Limits
 	emit    func(EventData) error

@@ -101,21 +101,20 @@ func (tc *toolCalls) recordCallBegun(ctx context.Context, tool *Tool, c *toolCal
 // step returns the step of a call: its beginning, or its outcome. calls says that it has
 // made calls of its own.
 func (c *toolCall) step(done *replay.CallDone, calls bool) *replay.CallStep {
-	step := &replay.CallStep{ID: c.part.ID, Attempt: c.attempt.Attempt, Done: done}
+	step := c.stepOf(c.attempt)
+	step.Done = done
 	if calls {
 		step.Key = c.attempt.IdempotencyKey
-	}
-	if c.caller != nil {
-		step.Of, step.At, step.Name, step.Arguments = c.caller.key, c.at, c.kept.Name, c.kept.Arguments
 	}
 	return step
 }
 
-// beginStep is the step of a call that begins to call others: when it starts again it finds the
-// time at which it began.
-func (c *toolCall) beginStep() *replay.CallStep {
-	step := c.step(nil, false)
-	step.Began = c.attempt.Began
+// stepOf returns the step of an attempt of a call.
+func (c *toolCall) stepOf(attempt *Call) *replay.CallStep {
+	step := &replay.CallStep{ID: c.part.ID, Attempt: attempt.Attempt}
+	if c.caller != nil {
+		step.Of, step.At, step.Name, step.Arguments = c.caller.key, c.at, c.kept.Name, c.kept.Arguments
+	}
 	return step
 }
 

@@ -117,7 +117,10 @@ func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call
 		return nil, wrapError(err, "tool %s", n.call.part.Name)
 	}
 	if err == nil && len(more) > 0 {
-		if err = tc.ledger.admitNestedCalls(ctx, len(more)); err != nil {
+		if err = tc.ledger.admitNestedCalls(ctx, len(more)); err == nil && n.caller.Over() { // while the budgets were asked
+			err = callbatch.ErrCallEnded()
+		}
+		if err != nil {
 			tc.nested.Remove(n.key, more)
 		}
 	}
@@ -125,7 +128,9 @@ func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call
 		return nil, err
 	}
 	if at == 0 && len(more) > 0 && tc.recorder != nil { // before any of them is written down
-		tc.recorder.Note(replay.Entry{In: tc.stepsIn, Call: n.call.beginStep()})
+		begin := n.call.stepOf(n.attempt) // the call may be at another attempt by now
+		begin.Began = n.attempt.Began     // which it finds when it starts again
+		tc.recorder.Note(replay.Entry{In: tc.stepsIn, Call: begin})
 	}
 	made, soFar, before, to := make([]*toolCall, len(calls)), n.attempt.SoFar, n.attempt.Artifacts(), reportsTo(ctx, n.call.batch)
 	for i := range calls {

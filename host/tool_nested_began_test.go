@@ -5,13 +5,16 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/hosttest"
 )
 
 // began has a tool call others, an hour after each start of it, and notes when its call began and
@@ -94,4 +97,77 @@ func TestCallsOfATimeStayOfItAfterAKill(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An attempt may end while the budgets are asked for its list: the list is not made, and the next
+// attempt makes its own.
+func TestAListIsNotMadeForAnAttemptThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		s.opts.Ledger = slowLedger{&hosttest.Ledger{}}
+		agent := s.agent(func(ctx context.Context, call *host.Call) (string, error) {
+			if call.Attempt > 1 {
+				answers, err := call.CallTools(ctx, listOf(`look {"order":2}`))
+				return told(answers), err
+			}
+			ctx, cancel := context.WithTimeout(ctx, time.Second/10)
+			defer cancel()
+			_, err := call.CallTools(ctx, listOf(`pay {"order":1}`))
+			return "", host.Errorf(host.Unavailable, "again: %v", err)
+		}, host.ToolOptions{Retries: 2})
+		r, err := s.run(agent, &host.Request{Durable: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Results[0].ToolResults()[0].ContentText(); got != `result "order 2"` || len(s.effects) > 0 {
+			t.Errorf("the script answers %s, after the effects %q", got, s.effects)
+		}
+	})
+}
+
+// slowLedger is a ledger that takes a second for each reservation of calls.
+type slowLedger struct{ host.Ledger }
+
+func (l slowLedger) OpenRun(scope host.Scope, key string) host.UsageRecord {
+	return slowRecord{l.Ledger.OpenRun(scope, key)}
+}
+
+type slowRecord struct{ host.UsageRecord }
+
+func (slowRecord) ReserveTools(context.Context, int) error { time.Sleep(time.Second); return nil }
+
+// A run that was interrupted in a version that kept no times has callers without one: they start
+// again with the clock that they had.
+func TestCallsThatAnOlderVersionBeganHaveNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		s.opts.Journal = timeless{s.journal}
+		agent, times, _ := began(s, []string{`refund {"order":2}`}, host.ToolOptions{})
+		r, err := s.run(agent, &host.Request{Thread: "T1", Text: "go", Durable: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.run(agent, &host.Request{Resume: r.Run, Durable: true, Answers: []host.Answer{{Question: r.Questions[0].ID, Decision: host.Approve}}}); err != nil {
+			t.Fatal(err)
+		}
+		if len(*times) != 2 || (*times)[0].IsZero() || !(*times)[1].IsZero() {
+			t.Errorf("it starts with the times %v, want one and none", *times)
+		}
+	})
+}
+
+// timeless is a journal of a version that kept no times.
+type timeless struct{ *hosttest.Journal }
+
+var beganMember = regexp.MustCompile(`,"began":"[^"]*"`)
+
+func (j timeless) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps []json.RawMessage) error {
+	for i := range steps {
+		steps[i] = beganMember.ReplaceAll(steps[i], nil)
+	}
+	return j.Journal.AppendSteps(ctx, ref, at, steps)
+}
+
+func (j timeless) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMessage, asks []host.AskedQuestion) error {
+	return j.Journal.LeaveRun(ctx, ref, beganMember.ReplaceAll(rest, nil), asks)
 }

@@ -89,7 +89,7 @@ func (tc *toolCalls) callTool(ctx context.Context, c *toolCall) (*ToolOutput, er
 		c.unknown = true
 		return nil, toolfault.Unknown(c.part.Name, tc.tools.specs)
 	}
-	if c.attempt.Began.IsZero() {
+	if c.attempt.Began.IsZero() && !tc.nested.Has(c.attempt.IdempotencyKey) { // an older version kept the calls of this one, and no time
 		c.attempt.Began = c.start.UTC().Truncate(time.Millisecond)
 	}
 	c.attempt.State = (*State)(tc.state.view().ForCall(c.attempt.tellChange))

@@ -90,8 +90,11 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 }
 
 // seedOf returns the seed of a call's random numbers: two calls differ, and one that starts again
-// has those that it had.
+// has those that it had. A call that an older version began has those of that version, and its clock.
 func seedOf(call *host.Call) uint64 {
+	if call.Began.IsZero() {
+		return 0
+	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(call.IdempotencyKey))
 	return h.Sum64()

@@ -576,7 +576,6 @@ AH_FN const char *ah_skip_string(const char *p) {
   return p + 1;
 }
 
-/* ah_skip returns the end of the valid value at p. */
 /* ah_are_below_at says whether eight bytes are below '@' and no quotes: none opens or closes anything. */
 AH_FN bool ah_are_below_at(const char *p) {
   uint64_t bytes, quotes;
@@ -585,6 +584,7 @@ AH_FN bool ah_are_below_at(const char *p) {
   return !((bytes & 0xc0c0c0c0c0c0c0c0) | ((quotes - 0x0101010101010101) & ~quotes & 0x8080808080808080));
 }
 
+/* ah_skip returns the end of the valid value at p. */
 AH_COLD const char *ah_skip(const char *p, const char *end) {
   if (*p == '"') return ah_skip_string(p);
   if (*p != '{' && *p != '[') {
