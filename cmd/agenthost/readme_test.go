@@ -36,7 +36,7 @@ func TestREADMEShowsTheHelloPlugin(t *testing.T) {
 
 // otherPrograms are flags on the pages that are not of agenthost.
 func otherPrograms() []string {
-	return []string{"--data-binary", "--unix-socket", "--now", "--chown", "--from", "--start-period", "--transport", "--header"}
+	return []string{"--data-binary", "--unix-socket", "--now", "--chown", "--from", "--start-period", "--transport", "--header", "--bundle", "--with-default-services"}
 }
 
 var (

@@ -123,9 +123,9 @@ func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (
 		return a, signer, err
 	}
 	// Signatures that are newer than the cache are beside the artifact.
-	beside, err := s.client.Bundles(ctx, ref.At(a.Digest))
-	if err != nil {
-		return nil, "", err
+	beside, unknown := s.client.Bundles(ctx, ref.At(a.Digest))
+	if unknown != nil {
+		return nil, "", host.Errorf(host.CodeOf(err), "%w; newer signatures are not known: %v", err, unknown)
 	}
 	a.Bundles = append(slices.Clip(within), beside...)
 	signer, err = checkSigned(policies, ref, a)

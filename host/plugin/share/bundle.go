@@ -36,8 +36,8 @@ type Bundle struct {
 }
 
 // verify returns who has signed an artifact, and the repository that the signature names, "" if it
-// names none.
-func (b *Bundle) verify(v BundleVerifier, a *Artifact) (who, repository string, err error) {
+// names none. module returns the digest of its module.
+func (b *Bundle) verify(v BundleVerifier, a *Artifact, module func() string) (who, repository string, err error) {
 	if b.Signed != nil {
 		if who, err = v.VerifyBundle(b.Text, digestOf(b.Signed)); err != nil {
 			return "", "", err
@@ -50,7 +50,7 @@ func (b *Bundle) verify(v BundleVerifier, a *Artifact) (who, repository string, 
 			return who, "", nil
 		}
 	}
-	who, err = v.VerifyBundle(b.Text, digestOf(a.Module))
+	who, err = v.VerifyBundle(b.Text, module())
 	return who, "", err
 }
 
@@ -132,21 +132,26 @@ func referring(ctx context.Context, from source, r *reader, desc ocispec.Descrip
 		if seen++; seen > maxReferrers || len(list) >= MaxBundles {
 			break
 		}
-		doc, err := r.manifest(ctx, m)
-		if err != nil {
-			return nil, err
+		more, err := r.referrer(ctx, m)
+		if code := fault.CodeOf(err); err != nil && code != fault.InvalidArgument && code != fault.ResourceExhausted && code != fault.DataLoss && code != fault.NotFound {
+			return nil, err // it may have what is looked for
 		}
-		more, err := r.bundles(ctx, doc.Layers)
-		if err != nil {
-			return nil, err
-		}
-		older, err := r.documents(ctx, doc.Layers)
-		if err != nil {
-			return nil, err
-		}
-		list = append(append(list, more...), older...)
+		list = append(list, more...)
 	}
 	return list, nil
+}
+
+// referrer returns the bundles in a manifest that refers to an artifact.
+func (r *reader) referrer(ctx context.Context, m ocispec.Descriptor) (list []Bundle, err error) {
+	doc, err := r.manifest(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if list, err = r.bundles(ctx, doc.Layers); err != nil {
+		return nil, err
+	}
+	older, err := r.documents(ctx, doc.Layers)
+	return append(list, older...), err
 }
 
 // mayHaveBundles reports whether a list says so of a manifest, or leaves it open: folders list no

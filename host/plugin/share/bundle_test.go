@@ -334,3 +334,36 @@ func TestBundlesAreKeptForAStartWithoutTheRegistry(t *testing.T) {
 		t.Errorf("a file that cannot be read has %d bundles", len(kept))
 	}
 }
+
+// everything is the verifier of an identity that has signed everything.
+type everything struct{}
+
+func (everything) VerifyBundle([]byte, string) (string, error) {
+	return "release@acme.example", nil
+}
+
+// Docker's registry has two names in documents of cosign. Another host that begins with its longer
+// one's first word is another host.
+func TestADocumentOfCosignCountsInItsRepositoryAlone(t *testing.T) {
+	of := digest.FromString("manifest").String()
+	for _, row := range []struct {
+		named, reference string
+		want             fault.Code
+	}{
+		{"ghcr.io/acme/orders", "oci://ghcr.io/acme/orders:1", ""},
+		{"ghcr.io/acme/orders:1", "oci://ghcr.io/acme/orders:1", ""},
+		{"ghcr.io/acme/other", "oci://ghcr.io/acme/orders:1", fault.PermissionDenied},
+		{"index.docker.io/acme/orders", "oci://docker.io/acme/orders:1", ""},
+		{"docker.io/acme/orders", "oci://index.docker.io/acme/orders:1", ""},
+		{"index.acme.example/acme/orders", "oci://index.acme.example/acme/orders:1", ""},
+		{"index.acme.example/acme/orders", "oci://acme.example/acme/orders:1", fault.PermissionDenied},
+		{"acme.example/acme/orders", "oci://index.acme.example/acme/orders:1", fault.PermissionDenied},
+	} {
+		ref := mustParse(t, row.reference)
+		p := &share.Policy{Identities: map[string]share.BundleVerifier{"release": everything{}}, Repositories: map[string][]string{"release": {ref.Registry}}}
+		a := &share.Artifact{Module: []byte("module"), Digest: of, Bundles: []share.Bundle{{Text: []byte("{}"), Signed: []byte(document(row.named, of))}}}
+		if _, err := p.CheckSigned(ref, a); fault.CodeOf(err) != row.want && (row.want != "" || err != nil) {
+			t.Errorf("a document of %s in %s: %v, want code %q", row.named, row.reference, err, row.want)
+		}
+	}
+}

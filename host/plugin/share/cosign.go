@@ -52,7 +52,15 @@ func readSigned(signed []byte, digest string) (repository string, err error) {
 	if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
 		repository = repository[:i]
 	}
-	return strings.TrimPrefix(repository, "index."), nil // cosign says index.docker.io
+	return dockerHub(repository), nil
+}
+
+// dockerHub writes the two names of one registry, of which cosign says the longer one, as one.
+func dockerHub(repository string) string {
+	if rest, ok := strings.CutPrefix(repository, "index.docker.io/"); ok {
+		return "docker.io/" + rest
+	}
+	return repository
 }
 
 // bundleOf writes a signature of cosign, from its annotations, as a bundle of the signed document.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/signature"
@@ -112,9 +113,10 @@ func (p *Policy) checkSigned(a *Artifact, counts func(name, repository string) e
 			}
 		}
 	}
+	module := sync.OnceValue(func() string { return digestOf(a.Module) })
 	for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
 		for _, b := range a.Bundles {
-			who, repository, invalid := b.verify(p.Identities[name], a)
+			who, repository, invalid := b.verify(p.Identities[name], a, module)
 			if invalid == nil {
 				invalid = counts(name, repository)
 			}
@@ -146,7 +148,7 @@ func (p *Policy) checkRepository(name, repository, signed string) error {
 	switch {
 	case scoped && !isIn(repository, allowed):
 		return fmt.Errorf("%s may not sign %s", name, repository)
-	case signed != "" && signed != repository:
+	case signed != "" && dockerHub(signed) != dockerHub(repository):
 		return fmt.Errorf("%s has signed it for %.200q, and not for %s", name, signed, repository)
 	case signed == "" && !scoped:
 		return fmt.Errorf("the signature by %s names no repository, and the trust has none for %s", name, name)

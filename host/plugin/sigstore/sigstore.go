@@ -2,11 +2,13 @@
 // signs with a key that lives for minutes, an authority certifies for whom it was made, and a
 // public log has the signature.
 //
+//	trustedRoot, err := os.ReadFile("trusted_root.json")
 //	release, err := sigstore.New(share.Identity{
 //		Issuer:         "https://token.actions.githubusercontent.com",
 //		SubjectPattern: `https://github\.com/acme/orders/\.github/workflows/release\.yml@refs/tags/.*`,
 //		Root:           trustedRoot,
 //	})
+//	bundle, err := os.ReadFile("orders.wasm.sigstore.json")
 //	signer, err := release.VerifyBundle(bundle, "sha256:6b86b273ff34...")
 //
 // The bundles are those of cosign sign-blob --bundle, cosign sign and GitHub's attestations, of the

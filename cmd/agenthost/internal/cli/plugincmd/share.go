@@ -395,8 +395,8 @@ func (s *sharing) pullFile(ctx context.Context, text, out string) (err error) {
 		return err
 	}
 	beside, err := client.Bundles(ctx, ref.At(a.Digest))
-	if err != nil {
-		return err
+	if err != nil { // what is pulled may come from the cache, without a network
+		beside = client.KeptBundles(ref.At(a.Digest))
 	}
 	bundles := len(a.Bundles) + len(beside)
 	if out == "" {

@@ -38,7 +38,7 @@ func (v *verification) command() *cobra.Command {
 sigstore by an issuer's subject (--root, --issuer, --subject). Signatures of a file are
 beside it, in FILE.minisig and FILE.sigstore.json; those of a reference are with it and
 beside it. An identity may sign the repository that the reference names; a key's
-signature names it.`,
+signature names it. With a key and an identity, one of them has to have signed.`,
 		Example: `  agenthost plugin verify orders.wasm --key acme.pub
   agenthost plugin verify oci://ghcr.io/acme/orders:1.2.0 --root trusted_root.json \
     --issuer https://token.actions.githubusercontent.com --subject-pattern 'https://github\.com/acme/.*'`,
@@ -46,6 +46,9 @@ signature names it.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			if v.key == "" && v.root == "" {
 				return cli.UsageError(errors.New("give a public key with --key, or an identity with --root, --issuer and --subject"), c.CommandPath())
+			}
+			if id := v.identity; v.root == "" && (id.Issuer+id.IssuerPattern+id.Subject+id.SubjectPattern != "" || id.LogEntries != 0 || id.Timestamps != 0 || id.WithoutLog) {
+				return cli.UsageError(errors.New("an identity goes with --root, the file of the trusted root"), c.CommandPath())
 			}
 			return v.sharing.plugins.WithReader(c.Context(), func(rt *plugin.Runtime) error { return v.verify(c.Context(), rt, list[0]) })
 		},
