@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/share"
 	"github.com/agenthost/agenthost/host/project/internal/configfile"
 )
@@ -125,7 +127,9 @@ func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (
 	// Signatures that are newer than the cache are beside the artifact.
 	beside, unknown := s.client.Bundles(ctx, ref.At(a.Digest))
 	if unknown != nil {
-		return nil, "", host.Errorf(host.CodeOf(err), "%w; newer signatures are not known: %v", err, unknown)
+		e := *fault.AsError(err)
+		e.Message, e.Err = fmt.Sprintf("%s; newer signatures are not known: %v", e.Message, unknown), err
+		return nil, "", &e
 	}
 	a.Bundles = append(slices.Clip(within), beside...)
 	signer, err = checkSigned(policies, ref, a)

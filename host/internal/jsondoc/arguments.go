@@ -9,7 +9,7 @@ import (
 
 // ReadArguments reads the arguments that a model wrote. It accepts faults that can be
 // understood: an empty text is an empty object, and a string that holds JSON is that JSON.
-// Code invalid_argument for what is not JSON.
+// A text that is not JSON has code invalid_argument.
 func ReadArguments(raw json.RawMessage) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	inner, isString := Unquote(raw)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -78,8 +79,9 @@ func (r *reader) bundles(ctx context.Context, layers []ocispec.Descriptor) (list
 	return list, nil
 }
 
-// Bundles returns the first MaxBundles bundles that lie beside an artifact: in manifests that refer
-// to it, and under the tag sha256-HEX.sig, where cosign put signatures before it wrote bundles.
+// Bundles returns the first MaxBundles bundles that lie beside an artifact: under the tag
+// sha256-HEX.sig, where cosign put signatures before it wrote bundles, and in manifests that refer
+// to it. A manifest that cannot be read counts for nothing.
 // They are not verified: that is the caller's policy. The cache keeps those of a registry. Codes are those of Pull.
 func (c *Client) Bundles(ctx context.Context, ref Reference) (list []Bundle, err error) {
 	err = c.do(ctx, "look for bundles of", ref, func(ctx context.Context) error {
@@ -92,14 +94,14 @@ func (c *Client) Bundles(ctx context.Context, ref Reference) (list []Bundle, err
 			return err
 		}
 		r := &reader{from: from, moduleBytes: c.opts.ModuleBytes}
-		if list, err = referring(ctx, from, r, desc); err != nil {
+		if list, err = signedByTag(ctx, from, r, desc); err != nil {
 			return err
 		}
-		older, err := signedByTag(ctx, from, r, desc)
+		newer, err := referring(ctx, from, r, desc)
 		if err != nil {
 			return err
 		}
-		list = append(list, older...)
+		list = append(list, newer...)
 		list = list[:min(len(list), MaxBundles)]
 		if ref.Registry != "" {
 			c.cache.keepBundles(desc.Digest, list)
@@ -133,12 +135,18 @@ func referring(ctx context.Context, from source, r *reader, desc ocispec.Descrip
 			break
 		}
 		more, err := r.referrer(ctx, m)
-		if code := fault.CodeOf(err); err != nil && code != fault.InvalidArgument && code != fault.ResourceExhausted && code != fault.DataLoss && code != fault.NotFound {
-			return nil, err // it may have what is looked for
+		if err != nil && !unreadable(err) {
+			return nil, err
 		}
 		list = append(list, more...)
 	}
 	return list, nil
+}
+
+// unreadable reports whether the content of a registry is at fault, which stays so when the
+// registry is asked again.
+func unreadable(err error) bool {
+	return slices.Contains([]fault.Code{fault.InvalidArgument, fault.ResourceExhausted, fault.DataLoss, fault.NotFound}, fault.CodeOf(err))
 }
 
 // referrer returns the bundles in a manifest that refers to an artifact.
@@ -170,10 +178,13 @@ func signedByTag(ctx context.Context, from source, r *reader, desc ocispec.Descr
 		return nil, wrap(err, "ask for the tag of its signatures")
 	}
 	doc, err := r.manifest(ctx, found)
-	if err != nil {
+	if err == nil {
+		list, err = r.documents(ctx, doc.Layers)
+	}
+	if err != nil && !unreadable(err) {
 		return nil, err
 	}
-	return r.documents(ctx, doc.Layers)
+	return list, nil
 }
 
 // documents returns the signed documents of cosign among layers, as bundles.
@@ -184,7 +195,7 @@ func (r *reader) documents(ctx context.Context, layers []ocispec.Descriptor) (li
 		}
 		signed, err := r.fetch(ctx, "a document of cosign", layer, maxSignedBytes)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
 		text, err := bundleOf(signed, layer.Annotations)
 		if err != nil {

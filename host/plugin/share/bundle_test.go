@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,15 +55,15 @@ func push(t testing.TB, to attached, mediaType string, data []byte) ocispec.Desc
 	return desc
 }
 
-// attach writes a manifest with one layer: one that refers to a subject, or one under a tag.
-func attach(t testing.TB, to attached, subject *ocispec.Descriptor, tag string, layer ocispec.Descriptor) {
+// attach writes a manifest with layers of one type: one that refers to a subject, or one under a tag.
+func attach(t testing.TB, to attached, subject *ocispec.Descriptor, tag string, layers ...ocispec.Descriptor) {
 	t.Helper()
 	m := ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
-		Config: push(t, to, ocispec.MediaTypeEmptyJSON, []byte("{}")), Layers: []ocispec.Descriptor{layer}, Subject: subject,
+		Config: push(t, to, ocispec.MediaTypeEmptyJSON, []byte("{}")), Layers: layers, Subject: subject,
 	}
 	if subject != nil {
-		m.ArtifactType = strings.Replace(layer.MediaType, "simplesigning", "artifact.sig", 1)
+		m.ArtifactType = strings.Replace(layers[0].MediaType, "simplesigning", "artifact.sig", 1)
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -155,6 +156,17 @@ func TestBundlesAreFoundWhereCosignPutsThem(t *testing.T) {
 		}, ""},
 		"a signature of the manifest": {func(t *testing.T, to attached, of ocispec.Descriptor, repository string) {
 			attachSignature(t, to, instance, of, document(repository, of.Digest.String()))
+		}, ""},
+		"a signature behind many bundles of a stranger": {func(t *testing.T, to attached, of ocispec.Descriptor, repository string) {
+			for range share.MaxBundles {
+				attachBundle(t, to, of, attest(stranger, of.Digest.String()))
+			}
+			attachSignature(t, to, instance, of, document(repository, of.Digest.String()))
+		}, ""},
+		"a manifest of too many bundles beside ours": {func(t *testing.T, to attached, of ocispec.Descriptor, _ string) {
+			layer := push(t, to, share.BundleType, attest(stranger, of.Digest.String()))
+			attach(t, to, &of, "", slices.Repeat([]ocispec.Descriptor{layer}, share.MaxBundles+1)...)
+			attachBundle(t, to, of, attest(instance, of.Digest.String()))
 		}, ""},
 		"a signature in a manifest that refers to it": {func(t *testing.T, to attached, of ocispec.Descriptor, repository string) {
 			attach(t, to, &of, "", signatureLayer(t, to, instance, document(repository, of.Digest.String())))

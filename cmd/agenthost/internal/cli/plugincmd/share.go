@@ -395,7 +395,11 @@ func (s *sharing) pullFile(ctx context.Context, text, out string) (err error) {
 		return err
 	}
 	beside, err := client.Bundles(ctx, ref.At(a.Digest))
-	if err != nil { // what is pulled may come from the cache, without a network
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil { // the module may come from the cache, and the registry be out of reach
+		fmt.Fprintf(s.term.Err, "bundles are those of the cache: %s\n", ui.OneLine(err.Error()))
 		beside = client.KeptBundles(ref.At(a.Digest))
 	}
 	bundles := len(a.Bundles) + len(beside)
