@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/hookedit"
 	"github.com/agenthost/agenthost/host/internal/schema"
 	"github.com/agenthost/agenthost/host/llm"
 )
@@ -145,27 +147,56 @@ func StopAfterTool(names ...string) func(context.Context, *Result) (bool, error)
 // hookMessages checks the messages that a hook returns: they may have no more
 // faults than before.
 func (a *Agent) hookMessages(after, before []*Message, name string) ([]*Message, error) {
-	if slices.Equal(after, before) {
-		return before, nil
-	}
-	out := make([]*Message, len(after))
-	for i, m := range after {
-		if m == nil {
-			return nil, a.hookError(Errorf(Internal, "message %d is nil", i), name)
-		}
-		if out[i] = m.WithIdentity(); out[i].Agent == "" && m.Role != User && !slices.Contains(before, m) {
-			out[i].Agent = a.name
-		}
-	}
-	n, fault := chat.Faults(out)
-	if was, _ := chat.Faults(before); n > was {
-		return nil, a.hookError(Errorf(Internal, "it leaves a broken history: %w", fault), name)
+	out, err := hookedit.Check(after, before, a.name)
+	if err != nil {
+		return nil, a.hookError(err, name)
 	}
 	return out, nil
 }
 
 func (a *Agent) hookError(err error, name string) error {
 	return wrapError(err, "hook %s of agent %q", name, a.name)
+}
+
+// hookStart asks the Start hook and returns the conversation with its changes and
+// those of the rounds before.
+func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message, stop bool, err error) {
+	hook := t.agent.opts.Hooks.Start
+	if hook == nil {
+		return messages, false, nil
+	}
+	lent := chat.Lend(messages)
+	at := &StartHook{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar(), Round: t.result.Rounds + 1,
+		Instructions: t.instructions, Messages: slices.Clone(lent.Copies)}
+	if err := hook(ctx, at); err != nil {
+		return nil, false, t.agent.hookError(err, "start")
+	}
+	t.run.events.sendState(t.run.state)
+	if at.Stop {
+		t.result.FinishReason = chat.FinishStop
+		return nil, true, nil
+	}
+	edited, err := t.agent.hookMessages(lent.Return(at.Messages), messages, "start")
+	if err != nil {
+		return nil, false, err
+	}
+	e := &t.startEdits
+	if t.run.service.id != "" { // the model's service has those of the rounds before
+		e.ForgetFirst()
+	}
+	e.EditInstructions(t.instructions, at.Instructions)
+	e.EditMessages(messages, edited)
+	edited, err = t.agent.hookMessages(e.Messages(messages), messages, "start")
+	return edited, false, err
+}
+
+// prompt returns the instructions for the next model call.
+func (t *turn) prompt() string {
+	text := t.startEdits.Instructions(t.instructions)
+	if text == "" {
+		return strings.TrimPrefix(t.closing, "\n\n")
+	}
+	return text + t.closing
 }
 
 // hookResponse asks the Response hook.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/hookedit"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
@@ -25,7 +26,7 @@ type turn struct {
 	instructions     string   // without the Start hook's changes
 	closing          string   // behind the instructions, for the last answer
 	system           *Message // of the last request
-	startEdits       startEdits
+	startEdits       hookedit.Edits
 	client           *clientTerms
 	modelParams      Parameters
 	calls            toolCalls
