@@ -114,6 +114,8 @@ var layers = []layer{
 		"another calling convention over the same calls: it knows their meter and memory, and no engine and no plugin"},
 	{"host/plugin/internal/fairsched", nil,
 		"which call runs next is decided without knowing what calls do"},
+	{"host/plugin/internal/gobuild", []string{"host/fault"},
+		"a directory in, a module out: what completes the module is its caller's"},
 	{"host/plugin/internal/guestmodule", []string{"host/plugin/internal/abi", "host/plugin/internal/extism", "host/plugin/internal/guesttext", "host/plugin/internal/refusal", "host/plugin/internal/wasmmeter"},
 		"a module is judged by its imports and exports, before an engine has it"},
 	{"host/plugin/internal/guesttext", nil,
