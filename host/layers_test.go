@@ -106,6 +106,8 @@ var layers = []layer{
 		"the sandbox turns a module into host's interfaces and must not reach stores or models"},
 	{"host/plugin/internal/abi", []string{"host", "host/chat", "host/fault", "host/internal/jsondoc", "host/llm", "host/plugin/internal/callmeter", "host/plugin/internal/guesttext", "host/plugin/internal/refusal", "host/plugin/permission"},
 		"the contract is bytes in and values out: who runs guests and who grants is elsewhere"},
+	{"host/plugin/internal/artifactio", []string{"host", "host/chat", "host/plugin/internal/abi", "host/plugin/internal/callmeter", "host/plugin/internal/guesttext", "host/plugin/internal/rawbytes"},
+		"requests in, responses out: a call has the artifacts, and its caller knows who may"},
 	{"host/plugin/internal/breaker", []string{"host/fault"},
 		"whether a plugin is called follows from verdicts: who judges knows why a call failed"},
 	{"host/plugin/internal/callmeter", []string{"host", "host/fault", "host/plugin/internal/fairsched"},

@@ -181,7 +181,7 @@ func (o emittingOperations) operate(ctx context.Context, op string, req []byte) 
 		Kind string
 		Data json.RawMessage
 	}
-	if err := readRequest(op, req, &in); err != nil {
+	if err := abi.ReadRequest(op, req, &in); err != nil {
 		return nil, err
 	}
 	callmeter.WhileBlocked(ctx, func(context.Context) { o.emit(clean(in.Kind), in.Data) })

@@ -51,7 +51,7 @@ type (
 
 func readFetch(req []byte) (*fetchRequest, error) {
 	in := &fetchRequest{}
-	if err := readRequest("http.fetch", req, in); err != nil {
+	if err := abi.ReadRequest("http.fetch", req, in); err != nil {
 		return nil, err
 	}
 	if in.TimeoutMS < 0 || in.Redirects < 0 || in.Redirects > maxHTTPRedirects {

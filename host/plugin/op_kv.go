@@ -51,7 +51,7 @@ func (b *binding) kvGet(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var in struct{ Key string }
-	if err := readRequest("kv.get", req, &in); err != nil {
+	if err := abi.ReadRequest("kv.get", req, &in); err != nil {
 		return nil, err
 	}
 	if err := checkKVKey("kv.get", in.Key); err != nil {
@@ -80,7 +80,7 @@ func (b *binding) kvPut(ctx context.Context, req []byte) ([]byte, error) {
 		Revision *int64
 		TTL      int64 `json:"ttl_ms"`
 	}
-	if err := readRequest("kv.put", req, &in); err != nil {
+	if err := abi.ReadRequest("kv.put", req, &in); err != nil {
 		return nil, err
 	}
 	if err := rawbytes.Of(ctx).Take("kv.put", in.Value); err != nil {
@@ -121,7 +121,7 @@ func (b *binding) kvDelete(ctx context.Context, req []byte) ([]byte, error) {
 		Key      string
 		Revision *int64
 	}
-	if err := readRequest("kv.delete", req, &in); err != nil {
+	if err := abi.ReadRequest("kv.delete", req, &in); err != nil {
 		return nil, err
 	}
 	if err := checkKVKey("kv.delete", in.Key); err != nil {
@@ -144,7 +144,7 @@ func (b *binding) kvList(ctx context.Context, req []byte) ([]byte, error) {
 		Limit         int
 		Values        bool
 	}
-	if err := readRequest("kv.list", req, &in); err != nil {
+	if err := abi.ReadRequest("kv.list", req, &in); err != nil {
 		return nil, err
 	}
 	if in.Limit < 0 || in.Limit > maxKVList || len(in.Prefix) > maxKVKeyBytes || len(in.After) > maxKVKeyBytes {

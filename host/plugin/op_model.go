@@ -94,7 +94,7 @@ func (p *payer) settleModel(model string, used host.Usage, tokens int64) {
 
 func readGenerate(req []byte) (*generateRequest, *llm.Request, error) {
 	in := &generateRequest{}
-	if err := readRequest("model.generate", req, in); err != nil {
+	if err := abi.ReadRequest("model.generate", req, in); err != nil {
 		return nil, nil, err
 	}
 	if abi.IsSet(in.Schema) {

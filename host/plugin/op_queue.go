@@ -32,7 +32,7 @@ func (b *binding) send(ctx context.Context, scope host.Scope, req []byte) ([]byt
 		IdempotencyKey string `json:"idempotency_key"`
 		DelayMS        int64  `json:"delay_ms"`
 	}
-	if err := readRequest("queue.send", req, &in); err != nil {
+	if err := abi.ReadRequest("queue.send", req, &in); err != nil {
 		return nil, err
 	}
 	switch {

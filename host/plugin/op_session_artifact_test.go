@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/plugin/internal/artifactio"
 	"github.com/agenthost/agenthost/host/threads"
 )
 
@@ -145,34 +146,11 @@ func TestReadingAnEarlierArtifactIsPaid(t *testing.T) {
 	if got := s.turn(t, "artifact.read", `{"name":"0","length":1}`); got["data"] != b64("\x00") || got["size"] != float64(size) {
 		t.Errorf("artifact.read answers %v", got)
 	}
-	if s.cost == nil || s.cost.Instructions < size*openedBytePrice {
-		t.Errorf("the call costs %+v, want at least %d instructions", s.cost, size*openedBytePrice)
+	if s.cost == nil || s.cost.Instructions < size*artifactio.OpenedBytePrice {
+		t.Errorf("the call costs %+v, want at least %d instructions", s.cost, size*artifactio.OpenedBytePrice)
 	}
-	adapter.reads, s.limits.Instructions = 0, size*openedBytePrice
+	adapter.reads, s.limits.Instructions = 0, size*artifactio.OpenedBytePrice
 	if got := s.turn(t, "artifact.read", `{"name":"0","length":1}`); got["code"] != "resource_exhausted" || adapter.reads != 0 {
 		t.Errorf("a call that cannot pay is answered %v, and %d artifacts are read", got, adapter.reads)
 	}
-}
-
-// The host holds a bounded part of what a call reads of earlier turns.
-func TestACallHoldsFewEarlierArtifacts(t *testing.T) {
-	adapter := &largeArtifacts{History: hosttest.NewHistory(), sizes: []int{maxArtifactBytes / 2, maxArtifactBytes / 2, 1, maxArtifactBytes + 1}}
-	history, err := host.NewHistory(adapter, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inTurn(t, history, "acme", "t1", func(ctx context.Context, call *host.Call) {
-		a := artifacts{call: call}
-		for i, c := range []struct {
-			name  string
-			code  host.Code
-			reads int // so far
-		}{{"0", "", 1}, {"1", "", 2}, {"0", "", 2}, {"2", "", 3}, {"0", "", 4}, {"3", host.ResourceExhausted, 4}} {
-			_, err := a.read(ctx, []byte(`{"name":"`+c.name+`","length":1}`), 1<<20)
-			if host.CodeOf(err) != c.code || adapter.reads != c.reads || a.kept > maxArtifactBytes {
-				t.Errorf("read %d, of artifact %s: %v; %d were read and %d bytes are held, want code %q, %d and at most %d",
-					i, c.name, err, adapter.reads, a.kept, c.code, c.reads, maxArtifactBytes)
-			}
-		}
-	})
 }

@@ -16,7 +16,7 @@ func (o *toolOperations) beginStep(ctx context.Context, req []byte) ([]byte, err
 		Name       string
 		Idempotent bool
 	}
-	if err := readRequest("step.begin", req, &in); err != nil {
+	if err := abi.ReadRequest("step.begin", req, &in); err != nil {
 		return nil, err
 	}
 	var result json.RawMessage
@@ -43,7 +43,7 @@ func (o *toolOperations) endStep(ctx context.Context, req []byte) ([]byte, error
 		Name   string
 		Result json.RawMessage
 	}
-	if err := readRequest("step.end", req, &in); err != nil {
+	if err := abi.ReadRequest("step.end", req, &in); err != nil {
 		return nil, err
 	}
 	if len(in.Result) == 0 {

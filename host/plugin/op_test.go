@@ -28,6 +28,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/plugin/internal/artifactio"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 	"github.com/agenthost/agenthost/host/usage"
 )
@@ -475,33 +476,11 @@ func TestArtifactOperations(t *testing.T) {
 			t.Errorf("%s: %s is %v, want %s", row.name, row.member, got, row.want)
 		}
 	}
-	for range maxUploads {
+	for range artifactio.MaxUploads {
 		do("artifact.write", `{"name":"open","data":""}`)
 	}
 	if got := do("artifact.write", `{"name":"open","data":""}`)["code"]; got != "resource_exhausted" {
 		t.Errorf("one upload too many ends in %v", got)
-	}
-}
-
-// A guest pays for an artifact's bytes as it reads them, so the host must not go
-// through all of them for each piece.
-func TestArtifactsAreReadOnce(t *testing.T) {
-	call := host.NewCall("t", nil, nil)
-	if err := call.AddArtifact(host.Artifact{Name: "a", Parts: []host.Part{&host.Text{Text: strings.Repeat("x", 500<<10)}, &host.Text{Text: "y"}}}); err != nil {
-		t.Fatal(err)
-	}
-	a := artifacts{call: call}
-	first, err := a.read(t.Context(), []byte(`{"name":"a","length":0}`), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	allocated := testing.AllocsPerRun(10, func() {
-		if again, err := a.read(t.Context(), []byte(`{"name":"a","length":0}`), 1<<20); err != nil || string(again) != string(first) {
-			t.Errorf("read again: %s, %v; want %s", again, err, first)
-		}
-	})
-	if len(a.bodies) != 1 || allocated > 40 {
-		t.Errorf("%d bodies are kept, and a piece takes %v allocations", len(a.bodies), allocated)
 	}
 }
 

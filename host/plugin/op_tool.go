@@ -21,7 +21,7 @@ func (o *toolOperations) callTools(ctx context.Context, req []byte) ([]byte, err
 			Arguments json.RawMessage
 		}
 	}
-	if err := readRequest("tool.call", req, &in); err != nil {
+	if err := abi.ReadRequest("tool.call", req, &in); err != nil {
 		return nil, err
 	}
 	if len(in.Calls) == 0 {

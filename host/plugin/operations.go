@@ -7,8 +7,8 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
+	"github.com/agenthost/agenthost/host/plugin/internal/artifactio"
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 )
 
@@ -59,7 +59,7 @@ func (o baseOperations) getState(req []byte) ([]byte, error) {
 		return nil, err
 	}
 	var in struct{ Path string }
-	if err := readRequest("state.get", req, &in); err != nil {
+	if err := abi.ReadRequest("state.get", req, &in); err != nil {
 		return nil, err
 	}
 	var raw json.RawMessage
@@ -89,7 +89,7 @@ func (o baseOperations) patchState(req []byte) ([]byte, error) {
 		Patch    []host.PatchOp
 		Revision *int64
 	}
-	if err := readRequest("state.patch", req, &in); err != nil {
+	if err := abi.ReadRequest("state.patch", req, &in); err != nil {
 		return nil, err
 	}
 	var err error
@@ -107,7 +107,7 @@ func (o baseOperations) patchState(req []byte) ([]byte, error) {
 }
 
 func (o baseOperations) getOwn(req []byte) ([]byte, error) {
-	if err := readRequest("provider_state.get", req, &struct{}{}); err != nil {
+	if err := abi.ReadRequest("provider_state.get", req, &struct{}{}); err != nil {
 		return nil, err
 	}
 	value, revision := o.own.JSON()
@@ -122,7 +122,7 @@ func (o baseOperations) putOwn(req []byte) ([]byte, error) {
 		Value    json.RawMessage
 		Revision *int64
 	}{}
-	if err := readRequest("provider_state.put", req, &in); err != nil {
+	if err := abi.ReadRequest("provider_state.put", req, &in); err != nil {
 		return nil, err
 	}
 	if in.Value == nil {
@@ -152,22 +152,15 @@ func (b *binding) mayState(access Access) error {
 	return nil
 }
 
-func readRequest(op string, req []byte, into any) error {
-	if err := jsondoc.Unmarshal(req, into); err != nil {
-		return host.Errorf(host.InvalidArgument, "request of %s: %v", op, err)
-	}
-	return nil
-}
-
 // toolOperations are a tool's: events and artifacts of the run besides.
 type toolOperations struct {
 	binding   *binding
 	call      *host.Call
-	artifacts artifacts
+	artifacts artifactio.Artifacts
 }
 
 func (b *binding) toolOperations(call *host.Call) *toolOperations {
-	return &toolOperations{binding: b, call: call, artifacts: artifacts{call: call}}
+	return &toolOperations{binding: b, call: call, artifacts: artifactio.Of(call)}
 }
 
 func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]byte, error) {
@@ -175,7 +168,7 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 	case "emit":
 		return o.emit(ctx, req)
 	case "artifact.write":
-		return o.artifacts.write(ctx, req)
+		return o.artifacts.Write(ctx, req)
 	case "step.begin":
 		return o.beginStep(ctx, req)
 	case "step.end":
@@ -183,7 +176,7 @@ func (o *toolOperations) operate(ctx context.Context, op string, req []byte) ([]
 	case "tool.call":
 		return o.callTools(ctx, req)
 	case "artifact.read":
-		return o.artifacts.read(ctx, req, o.binding.rights().limits.ResponseBytes)
+		return o.artifacts.Read(ctx, req, o.binding.rights().limits.ResponseBytes)
 	}
 	return baseOperations{binding: o.binding, scope: o.call.Scope, state: o.call.State}.operate(ctx, op, req)
 }
@@ -194,7 +187,7 @@ func (o *toolOperations) emit(ctx context.Context, req []byte) ([]byte, error) {
 		Kind string
 		Data json.RawMessage
 	}
-	if err := readRequest(op, req, &in); err != nil {
+	if err := abi.ReadRequest(op, req, &in); err != nil {
 		return nil, err
 	}
 	if in.Kind == "" {
@@ -231,7 +224,7 @@ func (o viewOperations) operate(ctx context.Context, op string, req []byte) ([]b
 
 func (o viewOperations) getMessages(req []byte) ([]byte, error) {
 	var in struct{ Indices []int }
-	if err := readRequest("messages.get", req, &in); err != nil {
+	if err := abi.ReadRequest("messages.get", req, &in); err != nil {
 		return nil, err
 	}
 	limit := o.binding.rights().limits.ResponseBytes
@@ -271,7 +264,7 @@ func (o viewOperations) countTokens(ctx context.Context, req []byte) ([]byte, er
 		Texts    []string
 		Encoding string
 	}
-	if err := readRequest("tokens.count", req, &in); err != nil {
+	if err := abi.ReadRequest("tokens.count", req, &in); err != nil {
 		return nil, err
 	}
 	encoding, exact := o.view.Encoding()

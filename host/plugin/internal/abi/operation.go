@@ -3,6 +3,9 @@ package abi
 import (
 	"maps"
 	"slices"
+
+	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 )
 
 // prices are the operations that this host knows, in instructions.
@@ -45,3 +48,12 @@ func OperationPrice(op string, request int) (price int64, known bool) {
 
 // Operations returns the names of the operations that guests can call, in order.
 func Operations() []string { return slices.Sorted(maps.Keys(prices)) }
+
+// ReadRequest decodes the request of an operation. Code invalid_argument for bytes that are
+// no such request.
+func ReadRequest(op string, req []byte, into any) error {
+	if err := jsondoc.Unmarshal(req, into); err != nil {
+		return fault.Errorf(fault.InvalidArgument, "request of %s: %v", op, err)
+	}
+	return nil
+}

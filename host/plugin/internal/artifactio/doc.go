@@ -1,0 +1,9 @@
+// Package artifactio moves artifacts between a guest and its run in pieces. In goes the
+// request of artifact.write or artifact.read, out comes its response; the artifacts
+// themselves are those of a [host.Call].
+//
+// It promises that a call has a bounded number of uploads and holds a bounded number of
+// bytes, that an artifact is decoded once however many pieces of it are read, and that a
+// guest pays for an artifact of an earlier turn before the host fetches it. It knows no
+// plugin, no engine and no grants.
+package artifactio
