@@ -2,6 +2,7 @@ package anthropicmodel
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,10 +50,7 @@ type rawBlocks []json.RawMessage
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (b *rawBlocks) UnmarshalJSON(raw []byte) error {
-	if err := modelhttp.CheckLength(raw, maxBlocks, "blocks"); err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, (*[]json.RawMessage)(b))
+	return modelhttp.UnmarshalList(raw, maxBlocks, "blocks", (*[]json.RawMessage)(b))
 }
 
 type delta struct {
@@ -96,21 +94,23 @@ type answer struct {
 	stopReason string
 	used       usage
 	over       bool
-	fault      json.RawMessage // the error object of a stream
 	size       int
-	raw        modelhttp.Raw
 
 	deltas []llm.Chunk // of the last event; reused
 }
 
-// add reads one event and returns its deltas, which are valid until the next
-// call.
-func (a *answer) add(data []byte) ([]llm.Chunk, error) {
+// Complete implements [modelhttp.Answer].
+func (a *answer) Complete() bool { return a.stopReason != "" }
+
+// Over implements [modelhttp.Answer].
+func (a *answer) Over() bool { return a.over }
+
+// Add implements [modelhttp.Answer].
+func (a *answer) Add(data []byte) ([]llm.Chunk, error) {
 	var ev event
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return nil, err
 	}
-	a.raw.Add(data)
 	a.deltas = a.deltas[:0]
 	if a.size += len(data); a.size > maxAnswerBytes {
 		return nil, &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d bytes", maxAnswerBytes)}
@@ -130,9 +130,10 @@ func (a *answer) add(data []byte) ([]llm.Chunk, error) {
 func (a *answer) read(ev *event) error {
 	switch ev.Type {
 	case "error":
-		if a.fault = ev.Error; len(a.fault) == 0 {
-			a.fault = json.RawMessage(`{}`)
+		if len(ev.Error) == 0 {
+			return modelhttp.ErrorObject(json.RawMessage(`{}`))
 		}
+		return modelhttp.ErrorObject(ev.Error)
 	case "message_start":
 		if ev.Message != nil {
 			a.id, a.model = ev.Message.ID, ev.Message.Model
@@ -328,19 +329,15 @@ func foreignPart(block json.RawMessage) chat.Part {
 	return &chat.Unknown{Kind: foreignType, JSON: raw}
 }
 
-// response returns the whole answer. asked is the requested model's name, for
-// servers that do not name the answering one.
-func (a *answer) response(asked string) *llm.Response {
-	r := &llm.Response{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
-	if r.Model == "" {
-		r.Model = asked
-	}
+// Response implements [modelhttp.Answer]. Some servers do not name the answering model.
+func (a *answer) Response(s *modelhttp.Server) (*llm.Response, *modelhttp.Fault) {
+	r := &llm.Response{ID: a.id, Model: cmp.Or(a.model, s.Model()), FinishReason: a.finishReason(), Usage: a.used.total()}
 	for _, b := range a.blocks {
 		if p := b.part(); p != nil {
 			r.Parts = append(r.Parts, p)
 		}
 	}
-	return r
+	return r, nil
 }
 
 func (a *answer) finishReason() chat.FinishReason {

@@ -2,8 +2,6 @@ package anthropicmodel
 
 import (
 	"context"
-	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"sync/atomic"
@@ -185,52 +183,5 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 	if m.server.AnswersWhole(q.req) {
 		x.ExpectWhole()
 	}
-	if err := x.Post(messagesPath, q.body, m.headers); err != nil {
-		return x.Fault(err)
-	}
-	got := answer{raw: m.server.NewRaw()}
-	for !got.over {
-		event, err := x.Events.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = m.take(c, x, &got, event)
-		}
-		if c.Left() {
-			return nil
-		}
-		if err != nil {
-			if got.stopReason != "" && !x.Cancelled() {
-				break // all was said before the connection broke
-			}
-			return x.Fault(err)
-		}
-	}
-	if got.stopReason == "" {
-		return x.Ended()
-	}
-	x.Drain()
-	c.Send(llm.Chunk{Response: got.response(m.name)})
-	return nil
-}
-
-// take reads one event of the stream and passes its deltas on.
-func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, event []byte) error {
-	deltas, err := got.add(event)
-	switch {
-	case err != nil:
-		return x.LineFault(event, err)
-	case got.fault != nil:
-		return m.server.WireFault(got.fault)
-	}
-	for _, d := range deltas {
-		if !c.Send(d) {
-			return nil
-		}
-	}
-	if got.stopReason != "" {
-		x.Said()
-	}
-	return nil
+	return x.Relay(c, messagesPath, q.body, m.headers, &answer{})
 }

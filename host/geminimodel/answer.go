@@ -51,10 +51,7 @@ type rawParts []json.RawMessage
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *rawParts) UnmarshalJSON(b []byte) error {
-	if err := modelhttp.CheckLength(b, maxParts, "parts"); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, (*[]json.RawMessage)(p))
+	return modelhttp.UnmarshalList(b, maxParts, "parts", (*[]json.RawMessage)(p))
 }
 
 func errTooManyParts() error {
@@ -118,32 +115,31 @@ type answer struct {
 	message   string // the words that came with finish
 	blocked   string // why the prompt is not answered
 	used      usage
-	fault     json.RawMessage // an error object
 	size      int
-	raw       modelhttp.Raw
 
 	deltas []llm.Chunk // of the last chunk; reused
 }
 
-// over reports whether the service has said how the answer ended.
-func (a *answer) over() bool { return a.finish != "" || a.blocked != "" }
+// Complete implements [modelhttp.Answer]: the service has said how the answer ended.
+func (a *answer) Complete() bool { return a.finish != "" || a.blocked != "" }
+
+// Over implements [modelhttp.Answer]: the protocol has no end but that of the stream.
+func (a *answer) Over() bool { return false }
 
 var errNoAnswer = errors.New("a chunk that says nothing of an answer")
 
-// add reads one chunk and returns its deltas, which are valid until the next call.
-func (a *answer) add(data []byte) ([]llm.Chunk, error) {
+// Add implements [modelhttp.Answer].
+func (a *answer) Add(data []byte) ([]llm.Chunk, error) {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, err
 	}
-	a.raw.Add(data)
 	a.deltas = a.deltas[:0]
 	if a.size += len(data); a.size > maxAnswerBytes {
 		return nil, &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d bytes", maxAnswerBytes)}
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
-		a.fault = c.Error
-		return nil, nil
+		return nil, modelhttp.ErrorObject(c.Error)
 	}
 	if c.Candidates == nil && c.Feedback == nil && c.Usage == nil {
 		return nil, errNoAnswer
@@ -296,15 +292,6 @@ var garbled = map[string]string{
 
 const missingSignature = "MISSING_THOUGHT_SIGNATURE"
 
-// verdict judges an answer that has ended.
-func (a *answer) verdict(s *modelhttp.Server) *modelhttp.Fault {
-	what, ok := garbled[a.finish]
-	if !ok {
-		return nil
-	}
-	return s.Upstream("%s (%s)", what, a.finish)
-}
-
 // withheld are the reasons of answers that the service cut or holds back.
 var withheld = map[string]bool{
 	"SAFETY": true, "RECITATION": true, "LANGUAGE": true, "BLOCKLIST": true, "PROHIBITED_CONTENT": true, "SPII": true,
@@ -323,16 +310,18 @@ func (a *answer) finishReason() chat.FinishReason {
 	return chat.FinishStop
 }
 
-// response returns the whole answer. asked is the requested model's name, for
-// servers that do not name the answering one.
-func (a *answer) response(asked string) *llm.Response {
-	r := &llm.Response{ID: a.id, Model: cmp.Or(a.model, asked), FinishReason: a.finishReason(), Usage: a.used.total(), Raw: a.raw.JSON()}
+// Response implements [modelhttp.Answer]. Some servers do not name the answering model.
+func (a *answer) Response(s *modelhttp.Server) (*llm.Response, *modelhttp.Fault) {
+	if what := garbled[a.finish]; what != "" {
+		return nil, s.Upstream("%s (%s)", what, a.finish)
+	}
+	r := &llm.Response{ID: a.id, Model: cmp.Or(a.model, s.Model()), FinishReason: a.finishReason(), Usage: a.used.total()}
 	for _, g := range a.parts {
 		if p := g.part(); p != nil {
 			r.Parts = append(r.Parts, p)
 		}
 	}
-	return r
+	return r, nil
 }
 
 // total is the usage in the host's terms: thoughts are output, and tokens of

@@ -23,7 +23,7 @@ func TestListsWithoutEndTakeLittleMemory(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := new(answer).add([]byte(row.chunk))
+		_, err := new(answer).Add([]byte(row.chunk))
 		runtime.ReadMemStats(&after)
 		var long *modelhttp.TooLong
 		if got := errors.As(err, &long); got != row.long || !got && err != nil {

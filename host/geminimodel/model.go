@@ -2,8 +2,6 @@ package geminimodel
 
 import (
 	"context"
-	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -220,60 +218,12 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 		method = wholeMethod
 		x.ExpectWhole()
 	}
-	if err := x.Post(m.path+method, q.body, m.headers); err != nil {
-		return x.Fault(err)
+	var got answer
+	f := x.Relay(c, m.path+method, q.body, m.headers, &got)
+	if f != nil && f.Again && got.finish == missingSignature && q.form.signing == signOwn {
+		m.missesSignatures.Store(true)
+		q.form.signing = signAll
+		f.Again = q.write() == nil
 	}
-	got := answer{raw: m.server.NewRaw()}
-	for {
-		event, err := x.Events.Next()
-		if errors.Is(err, io.EOF) {
-			break // the protocol has no other end
-		}
-		if err == nil {
-			err = m.take(c, x, &got, event)
-		}
-		if c.Left() {
-			return nil
-		}
-		if err != nil {
-			if got.over() && !x.Cancelled() {
-				break // all was said before the connection broke
-			}
-			return x.Fault(err)
-		}
-	}
-	if !got.over() {
-		return x.Ended()
-	}
-	if f := got.verdict(m.server); f != nil {
-		if got.finish == missingSignature && q.form.signing == signOwn {
-			m.missesSignatures.Store(true)
-			q.form.signing = signAll
-			f.Again = q.write() == nil
-		}
-		return f
-	}
-	x.Drain()
-	c.Send(llm.Chunk{Response: got.response(m.name)})
-	return nil
-}
-
-// take reads one chunk of the stream and passes its deltas on.
-func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, event []byte) error {
-	deltas, err := got.add(event)
-	switch {
-	case err != nil:
-		return x.LineFault(event, err)
-	case got.fault != nil:
-		return m.server.WireFault(got.fault)
-	}
-	for _, d := range deltas {
-		if !c.Send(d) {
-			return nil
-		}
-	}
-	if got.over() {
-		x.Said()
-	}
-	return nil
+	return f
 }

@@ -60,11 +60,11 @@ func (r *bodyReader) Read(p []byte) (n int, err error) {
 // Close implements io.Closer.
 func (r *bodyReader) Close() error { return nil }
 
-// Post sends a body as JSON to a path below the base URL, which may have a query
+// post sends a body as JSON to a path below the base URL, which may have a query
 // of its own, with the headers that are given and the server's own, and opens the
-// event stream of the answer. Its errors are those of [Exchange.Do]. The pieces
-// must not be changed any more.
-func (x *Exchange) Post(path string, body Body, headers http.Header) error {
+// event stream of the answer. Its errors are those of do. The pieces must not be
+// changed any more.
+func (x *Exchange) post(path string, body Body, headers http.Header) error {
 	u := *x.server.url
 	path, query, _ := strings.Cut(path, "?")
 	if u.Path += path; u.RawPath != "" {
@@ -88,7 +88,7 @@ func (x *Exchange) Post(path string, body Body, headers http.Header) error {
 	for name, values := range headers {
 		req.Header[name] = slices.Clip(values)
 	}
-	_, err := x.Do(req)
+	_, err := x.do(req)
 	return err
 }
 

@@ -5,8 +5,8 @@
 // succeeds or fails permanently, with growing, jittered waits or the server's
 // own Retry-After, as long as nothing of an answer has been passed on. An
 // [Exchange] is one attempt: it watches the server for silence and describes a
-// failure as a [Fault]: an error of the host with a code, without secrets.
-// [Events] reads an event stream within bounds.
+// failure as a [Fault]: an error of the host with a code, without secrets. It
+// reads the event stream of an [Answer] within bounds.
 //
 // # Faults of servers
 //

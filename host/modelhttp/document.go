@@ -20,15 +20,15 @@ func (s *Server) AskDocument(ctx context.Context, path string, body []byte, head
 		return true
 	}, func(c *Call, x *Exchange) *Fault {
 		x.ExpectWhole()
-		if err := x.Post(path, Body{body}, headers); err != nil {
-			return x.Fault(err)
+		if err := x.post(path, Body{body}, headers); err != nil {
+			return x.faultOf(err)
 		}
-		event, err := x.Events.Next()
+		event, err := x.events.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return x.Ended()
+			return x.ended()
 		case err != nil:
-			return x.Fault(err)
+			return x.faultOf(err)
 		}
 		document = bytes.Clone(event)
 		return nil

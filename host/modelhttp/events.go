@@ -29,10 +29,10 @@ type TooLong struct{ What string }
 
 func (e *TooLong) Error() string { return e.What }
 
-// Events reads the data of a stream of server-sent events. A body that is one
+// eventReader reads the data of a stream of server-sent events. A body that is one
 // JSON document is read as if it were a stream of one event: servers that ignore
 // that they should stream may still say that they do.
-type Events struct {
+type eventReader struct {
 	src  *bufio.Reader
 	line []byte
 	read int
@@ -53,14 +53,14 @@ type buffer struct {
 	line []byte
 }
 
-func newEvents(src io.Reader) *Events {
+func newEventReader(src io.Reader) *eventReader {
 	b := buffers.Get().(*buffer)
 	b.src.Reset(src)
-	return &Events{src: b.src, line: b.line[:0], buffer: b}
+	return &eventReader{src: b.src, line: b.line[:0], buffer: b}
 }
 
-// close lets go of the buffers. Nothing that Next returned is valid after it.
-func (e *Events) close() {
+// close lets go of the buffers. Nothing that next returned is valid after it.
+func (e *eventReader) close() {
 	b := e.buffer
 	if b.line = e.line; cap(b.line) > keptLineBytes {
 		b.line = nil
@@ -70,9 +70,9 @@ func (e *Events) close() {
 	buffers.Put(b)
 }
 
-// Next returns the data of the next event, which is valid until the call after
+// next returns the data of the next event, which is valid until the call after
 // it; io.EOF at the end.
-func (e *Events) Next() ([]byte, error) {
+func (e *eventReader) next() ([]byte, error) {
 	if !e.open {
 		e.open = true
 		if isDocument, err := e.sniff(); err != nil || isDocument {
@@ -110,7 +110,7 @@ func isField(line []byte) bool {
 }
 
 // sniff reads a body that is one JSON document.
-func (e *Events) sniff() (isDocument bool, err error) {
+func (e *eventReader) sniff() (isDocument bool, err error) {
 	if mark, _ := e.src.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		e.src.Discard(len(byteOrderMark))
 	}
@@ -134,7 +134,7 @@ func (e *Events) sniff() (isDocument bool, err error) {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-func (e *Events) readDocument() error {
+func (e *eventReader) readDocument() error {
 	doc := e.line[:0]
 	for !e.eof {
 		if len(doc) == cap(doc) {
@@ -162,7 +162,7 @@ func (e *Events) readDocument() error {
 }
 
 // readLine reads up to the next line end.
-func (e *Events) readLine() error {
+func (e *eventReader) readLine() error {
 	e.line = e.line[:0]
 	for {
 		part, err := e.src.ReadSlice('\n')
@@ -187,7 +187,7 @@ func (e *Events) readLine() error {
 // room returns the line with capacity for n more bytes. It at least doubles the
 // capacity, where append adds a quarter: a long line then takes twice its length in
 // all, not five times.
-func (e *Events) room(n int) []byte {
+func (e *eventReader) room(n int) []byte {
 	if cap(e.line)-len(e.line) >= n {
 		return e.line
 	}
@@ -198,7 +198,7 @@ func tooLong(what string, limit int) error {
 	return &TooLong{fmt.Sprintf("a %s of more than %d bytes", what, limit)}
 }
 
-func (e *Events) see(line []byte) {
+func (e *eventReader) see(line []byte) {
 	e.seen = slices.Clone(line[:min(len(line), maxSeen)])
 	if room := maxSeen - len(e.seen); room > 0 {
 		rest, _ := e.src.Peek(min(room, e.src.Buffered()))

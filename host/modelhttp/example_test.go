@@ -3,7 +3,6 @@ package modelhttp_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -27,29 +26,27 @@ func (m *words) Generate(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Chun
 
 // try sends the request once, and passes the words on.
 func (m *words) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
-	if err := x.Post("/words", modelhttp.Body{[]byte(`{"say":"hello"}`)}, m.server.Header()); err != nil {
-		return x.Fault(err)
+	return x.Relay(c, "/words", modelhttp.Body{[]byte(`{"say":"hello"}`)}, m.server.Header(), &sentence{})
+}
+
+// sentence is an answer of that protocol. It is complete after any word.
+type sentence struct{ text string }
+
+func (s *sentence) Add(event []byte) ([]llm.Chunk, error) {
+	var piece struct{ Word string }
+	if err := json.Unmarshal(event, &piece); err != nil {
+		return nil, err
 	}
-	var text strings.Builder
-	for {
-		event, err := x.Events.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return x.Fault(err)
-		}
-		var piece struct{ Word string }
-		if err := json.Unmarshal(event, &piece); err != nil {
-			return x.Fault(x.LineFault(event, err))
-		}
-		text.WriteString(piece.Word)
-		if !c.Send(llm.Chunk{Text: piece.Word}) {
-			return nil
-		}
-	}
-	c.Send(llm.Chunk{Response: &llm.Response{FinishReason: chat.FinishStop, Parts: []host.Part{&host.Text{Text: text.String()}}}})
-	return nil
+	s.text += piece.Word
+	return []llm.Chunk{{Text: piece.Word}}, nil
+}
+
+func (s *sentence) Complete() bool { return s.text != "" }
+
+func (s *sentence) Over() bool { return false } // the stream ends
+
+func (s *sentence) Response(*modelhttp.Server) (*llm.Response, *modelhttp.Fault) {
+	return &llm.Response{FinishReason: chat.FinishStop, Parts: []host.Part{&host.Text{Text: s.text}}}, nil
 }
 
 // canned answers each request with the same events.

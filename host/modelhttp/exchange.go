@@ -27,7 +27,7 @@ const maxErrorBytes = 64 << 10
 
 // Exchange is one attempt: a request and its streamed answer.
 type Exchange struct {
-	Events *Events // of the answer; nil before there is one
+	events *eventReader // of the answer; nil before there is one
 
 	server *Server
 	ctx    context.Context // the lifetime of the exchange, within that of its caller
@@ -35,6 +35,7 @@ type Exchange struct {
 	watch  watchdog
 	whole  bool
 	body   io.ReadCloser
+	raw    rawEvents
 }
 
 // errSilent is the cause of an exchange that the watchdog cancelled, not the
@@ -42,7 +43,7 @@ type Exchange struct {
 var errSilent = errors.New("silent")
 
 func newExchange(ctx context.Context, s *Server) *Exchange {
-	x := &Exchange{server: s}
+	x := &Exchange{server: s, raw: rawEvents{keep: s.opts.KeepRaw}}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	x.watch.limit, x.watch.bite = s.opts.Timeout, func() { x.cancel(errSilent) }
 	return x
@@ -50,8 +51,8 @@ func newExchange(ctx context.Context, s *Server) *Exchange {
 
 func (x *Exchange) close() {
 	x.watch.stop()
-	if x.Events != nil {
-		x.Events.close()
+	if x.events != nil {
+		x.events.close()
 	}
 	if x.body != nil {
 		x.body.Close()
@@ -66,9 +67,6 @@ func (x *Exchange) ExpectWhole() {
 	x.watch.allow(x.server.opts.WholeTimeout)
 }
 
-// Context returns the context that the request must have.
-func (x *Exchange) Context() context.Context { return x.ctx }
-
 type headerKey struct{}
 
 // WithHeader returns a context whose requests to servers carry the header too, such as the
@@ -77,10 +75,10 @@ func WithHeader(ctx context.Context, header http.Header) context.Context {
 	return context.WithValue(ctx, headerKey{}, header)
 }
 
-// Do sends the request, with the server's own headers, and opens the event
+// do sends the request, with the server's own headers, and opens the event
 // stream of the answer. An error is a [*Fault], also for an answer with another
 // status than 200.
-func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
+func (x *Exchange) do(req *http.Request) (*http.Response, error) {
 	more, _ := x.ctx.Value(headerKey{}).(http.Header)
 	for name, values := range more {
 		req.Header[http.CanonicalHeaderKey(name)] = values
@@ -99,7 +97,7 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 		text, _ := io.ReadAll(io.LimitReader(watched{x}, maxErrorBytes))
 		return nil, x.server.statusFault(resp, text)
 	}
-	x.Events = newEvents(watched{x})
+	x.events = newEventReader(watched{x})
 	return resp, nil
 }
 
@@ -112,26 +110,23 @@ func (w watched) Read(p []byte) (int, error) {
 	return w.x.body.Read(p)
 }
 
-// Said notes that the answer is complete but for the end of the stream.
-func (x *Exchange) Said() { x.watch.hurry(finishGrace) }
-
-// Drain reads the little that may follow the answer.
-func (x *Exchange) Drain() {
-	if x.Events.eof {
+// drain reads the little that may follow the answer.
+func (x *Exchange) drain() {
+	if x.events.eof {
 		return
 	}
 	x.watch.hurry(drainGrace)
 	_, _ = io.CopyN(io.Discard, watched{x}, drainBytes) // the connection is lost, if this fails
 }
 
-// Cancelled reports whether the caller has gone.
-func (x *Exchange) Cancelled() bool { return x.ctx.Err() != nil && !x.silent() }
+// cancelled reports whether the caller has gone.
+func (x *Exchange) cancelled() bool { return x.ctx.Err() != nil && !x.silent() }
 
 // silent reports whether the watchdog has ended the exchange, not the caller.
 func (x *Exchange) silent() bool { return errors.Is(context.Cause(x.ctx), errSilent) }
 
-// Ended is the fault of an exchange whose stream ended before the answer did.
-func (x *Exchange) Ended() *Fault {
+// ended is the fault of an exchange whose stream ended before the answer did.
+func (x *Exchange) ended() *Fault {
 	if x.ctx.Err() != nil {
 		return x.endedFault()
 	}
@@ -144,8 +139,8 @@ func (x *Exchange) brokenOff() *Fault {
 	return f
 }
 
-// Fault translates an error of the exchange.
-func (x *Exchange) Fault(err error) *Fault {
+// faultOf translates an error of the exchange.
+func (x *Exchange) faultOf(err error) *Fault {
 	var f *Fault
 	var long *TooLong
 	known := errors.As(err, &f)
@@ -158,23 +153,26 @@ func (x *Exchange) Fault(err error) *Fault {
 	case known:
 		return f
 	case errors.Is(err, errNotProtocol):
-		return x.nonsense(x.Events.seen)
+		return x.nonsense(x.events.seen)
 	case errors.As(err, &long):
 		return x.server.Refused("sent %s", long.What)
-	case x.Events == nil: // it was not sent
+	case x.events == nil: // it was not sent
 		return &Fault{Err: fault.Errorf(fault.InvalidArgument, "write request to model %q: %w", x.server.model, err)}
 	}
 	return x.brokenOff()
 }
 
-// LineFault says why an event could not be read.
-func (x *Exchange) LineFault(line []byte, err error) error {
+// eventFault translates the error of an answer about an event.
+func (x *Exchange) eventFault(line []byte, err error) error {
+	var sent *errorObject
 	var long *TooLong
 	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &long):
+	case errors.As(err, &sent):
+		return x.server.WireFault(sent.object)
+	case errors.Is(err, io.EOF), errors.As(err, &long):
 		return err
-	case x.Events.eof && errors.As(err, &syntax) && int(syntax.Offset) >= len(line):
+	case x.events.eof && errors.As(err, &syntax) && int(syntax.Offset) >= len(line):
 		return x.brokenOff()
 	}
 	return x.nonsense(line)

@@ -1,6 +1,9 @@
 package modelhttp
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // CheckLength returns a [*TooLong] if raw, which must be valid JSON, is an array of
 // more than limit elements or an object of more than limit members; what names
@@ -12,6 +15,14 @@ func CheckLength(raw []byte, limit int, what string) error {
 		return nil
 	}
 	return &TooLong{What: fmt.Sprintf("an answer of more than %d %s", limit, what)}
+}
+
+// UnmarshalList reads an array into a slice, unless [CheckLength] refuses it.
+func UnmarshalList(raw []byte, limit int, what string, into any) error {
+	if err := CheckLength(raw, limit, what); err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // count counts the elements of an array or the members of an object up to one more

@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// maxRawBytes bounds the bytes that a Raw keeps.
+// maxRawBytes bounds the bytes that rawEvents keep.
 const maxRawBytes = 1 << 20
 
-// Raw keeps the bytes of a server's answer, if Keep is set: a JSON array of its
+// rawEvents keeps the bytes of a server's answer, if keep is set: a JSON array of its
 // events, cut at 1 MiB, in which case the last element is {"left_out_bytes":
 // n}.
-type Raw struct {
-	Keep    bool
+type rawEvents struct {
+	keep    bool
 	b       []byte
 	leftOut int
 }
 
-// Add keeps an event, which must be JSON.
-func (r *Raw) Add(event []byte) {
+// add keeps an event, which must be JSON.
+func (r *rawEvents) add(event []byte) {
 	switch {
-	case !r.Keep:
+	case !r.keep:
 	case len(r.b)+len(event) > maxRawBytes:
 		r.leftOut += len(event)
 	default:
@@ -28,8 +28,8 @@ func (r *Raw) Add(event []byte) {
 	}
 }
 
-// JSON returns the array, nil if there is nothing.
-func (r *Raw) JSON() json.RawMessage {
+// json returns the array, nil if there is nothing.
+func (r *rawEvents) json() json.RawMessage {
 	if len(r.b) == 0 && r.leftOut == 0 {
 		return nil
 	}

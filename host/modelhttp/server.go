@@ -236,9 +236,6 @@ func (s *Server) Header() http.Header {
 	return h
 }
 
-// NewRaw returns an empty record of an answer's events, for ModelResponse.Raw.
-func (s *Server) NewRaw() Raw { return Raw{Keep: s.opts.KeepRaw} }
-
 // AnswersWhole reports whether the model asks for an answer in one piece.
 func (s *Server) AnswersWhole(req *llm.Request) bool { return s.opts.Whole && req.Whole }
 

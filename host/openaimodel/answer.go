@@ -1,8 +1,11 @@
 package openaimodel
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -33,9 +36,7 @@ type answer struct {
 	chosen          bool   // a choice has come
 	done            bool   // [DONE] came
 	usage           chat.Usage
-	fault           json.RawMessage // the error object of a stream
 	size            int
-	raw             modelhttp.Raw
 
 	chunk  chunk       // the last; reused
 	deltas []llm.Chunk // of the last chunk; reused
@@ -49,9 +50,18 @@ type draft struct {
 	unknown   map[string]json.RawMessage
 }
 
-// add reads one chunk and returns its deltas, which are valid until the next
-// call.
-func (a *answer) add(line []byte) ([]llm.Chunk, error) {
+// Complete implements [modelhttp.Answer].
+func (a *answer) Complete() bool { return a.finish != "" || a.done }
+
+// Over implements [modelhttp.Answer]: a mark ends the stream, which Add reads.
+func (a *answer) Over() bool { return false }
+
+// Add implements [modelhttp.Answer].
+func (a *answer) Add(line []byte) ([]llm.Chunk, error) {
+	if bytes.Equal(line, doneMark) {
+		a.done = true
+		return nil, io.EOF
+	}
 	c := &a.chunk
 	if !c.scan(line) {
 		*c = chunk{}
@@ -59,10 +69,8 @@ func (a *answer) add(line []byte) ([]llm.Chunk, error) {
 			return nil, err
 		}
 	}
-	a.raw.Add(line)
 	if len(c.Error) > 0 && string(c.Error) != "null" {
-		a.fault = c.Error
-		return nil, nil
+		return nil, modelhttp.ErrorObject(c.Error)
 	}
 	if c.ID != "" {
 		a.id = c.ID
@@ -198,13 +206,16 @@ func usageOf(u *wireUsage) chat.Usage {
 	return out
 }
 
-// response returns the whole answer. asked is the requested model's name, for
-// servers that do not name the answering one.
-func (a *answer) response(asked string) *llm.Response {
-	r := &llm.Response{ID: a.id, Model: a.model, FinishReason: a.finishReason(), Usage: a.usage, Raw: a.raw.JSON()}
-	if r.Model == "" {
-		r.Model = asked
+// Response implements [modelhttp.Answer]. Some servers do not name the answering model.
+func (a *answer) Response(s *modelhttp.Server) (*llm.Response, *modelhttp.Fault) {
+	switch {
+	case a.gaveUp():
+		return nil, s.Upstream("gave up its answer (finish reason %q)", a.finish)
+	case !a.chosen:
+		return nil, s.Upstream("sent no answer")
 	}
+	asked := s.Model()
+	r := &llm.Response{ID: a.id, Model: cmp.Or(a.model, asked), FinishReason: a.finishReason(), Usage: a.usage}
 	if p := a.reasoningPart(asked); p != nil {
 		r.Parts = append(r.Parts, p)
 	}
@@ -218,7 +229,7 @@ func (a *answer) response(asked string) *llm.Response {
 		}
 		r.Parts = append(r.Parts, call)
 	}
-	return r
+	return r, nil
 }
 
 // finishReason maps the server's word. Many servers say "stop" after tool
@@ -243,17 +254,4 @@ func (a *answer) gaveUp() bool {
 		return true
 	}
 	return false
-}
-
-// verdict judges an answer whose stream has ended.
-func (a *answer) verdict(s *modelhttp.Server, x *modelhttp.Exchange) *modelhttp.Fault {
-	switch {
-	case a.gaveUp():
-		return s.Upstream("gave up its answer (finish reason %q)", a.finish)
-	case a.finish == "" && !a.done:
-		return x.Ended()
-	case !a.chosen:
-		return s.Upstream("sent no answer")
-	}
-	return nil
 }

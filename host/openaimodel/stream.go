@@ -1,83 +1,29 @@
 package openaimodel
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
 
-	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
-// answer sends the request, reads the stream of its answer and yields the deltas.
+// answer sends the request and passes the answer on.
 func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Fault {
 	m := q.model
 	if m.server.AnswersWhole(q.req) {
 		x.ExpectWhole()
 	}
-	if err := x.Post(completionsPath, q.body, m.headers); err != nil {
-		return x.Fault(err)
-	}
-	got := answer{raw: m.server.NewRaw(), chunk: chunk{Model: m.name}} // which the server probably repeats
-	for !got.done {
-		line, err := x.Events.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = m.take(c, x, &got, line)
-		}
-		if c.Left() {
-			return nil
-		}
-		if err != nil {
-			if got.finish != "" && !x.Cancelled() {
-				break // the answer was complete before the connection broke
-			}
-			return x.Fault(err)
-		}
-	}
-	if f := got.verdict(m.server, x); f != nil {
-		return f
-	}
-	x.Drain()
-	c.Send(llm.Chunk{Response: got.response(m.name)})
-	return nil
+	got := &answer{chunk: chunk{Model: m.name}} // which the server probably repeats
+	return x.Relay(c, completionsPath, q.body, m.headers, got)
 }
 
 const completionsPath = "/chat/completions"
 
 // doneMark is the last line of a stream.
 var doneMark = []byte("[DONE]")
-
-// take reads one line of the stream and yields its deltas.
-func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, line []byte) error {
-	if bytes.Equal(line, doneMark) {
-		got.done = true
-		return nil
-	}
-	deltas, err := got.add(line)
-	switch {
-	case err != nil:
-		return x.LineFault(line, err)
-	case got.fault != nil:
-		return m.server.WireFault(got.fault)
-	}
-	for _, d := range deltas {
-		if !c.Send(d) {
-			return nil
-		}
-	}
-	if got.finish != "" {
-		x.Said()
-	}
-	return nil
-}
 
 // chunk is one event of a stream, or the whole document of a server that does
 // not stream: then choices have a message instead of a delta. It is read with
@@ -96,10 +42,7 @@ type choices []choice
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *choices) UnmarshalJSON(b []byte) error {
-	if err := modelhttp.CheckLength(b, maxChoices, "choices"); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, (*[]choice)(c))
+	return modelhttp.UnmarshalList(b, maxChoices, "choices", (*[]choice)(c))
 }
 
 type choice struct {
@@ -124,10 +67,7 @@ type toolPieces []toolPiece
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *toolPieces) UnmarshalJSON(b []byte) error {
-	if err := modelhttp.CheckLength(b, maxPieces, "pieces of tool calls in a chunk"); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, (*[]toolPiece)(p))
+	return modelhttp.UnmarshalList(b, maxPieces, "pieces of tool calls in a chunk", (*[]toolPiece)(p))
 }
 
 type toolPiece struct {

@@ -55,10 +55,7 @@ type rawItems []json.RawMessage
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (i *rawItems) UnmarshalJSON(b []byte) error {
-	if err := modelhttp.CheckLength(b, maxItems, "items"); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, (*[]json.RawMessage)(i))
+	return modelhttp.UnmarshalList(b, maxItems, "items", (*[]json.RawMessage)(i))
 }
 
 type usage struct {
@@ -87,10 +84,7 @@ type contentParts []contentPart
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *contentParts) UnmarshalJSON(b []byte) error {
-	if err := modelhttp.CheckLength(b, maxParts, "parts"); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, (*[]contentPart)(p))
+	return modelhttp.UnmarshalList(b, maxParts, "parts", (*[]contentPart)(p))
 }
 
 type contentPart struct {
@@ -116,9 +110,9 @@ type answer struct {
 	calls map[int]*draft          // by the place of their items
 	text  strings.Builder         // of all messages
 	final *response               // nil until the server has ended
-	fault json.RawMessage         // an error object
 	size  int
-	raw   modelhttp.Raw
+
+	stored bool // the request asked the service to keep the answer
 
 	deltas []llm.Chunk // of the last event; reused
 }
@@ -129,14 +123,18 @@ type draft struct {
 	grown  bool // some of its arguments have come
 }
 
-// add reads one event and returns its deltas, which are valid until the next
-// call.
-func (a *answer) add(data []byte) ([]llm.Chunk, error) {
+// Complete implements [modelhttp.Answer].
+func (a *answer) Complete() bool { return a.final != nil }
+
+// Over implements [modelhttp.Answer].
+func (a *answer) Over() bool { return a.final != nil }
+
+// Add implements [modelhttp.Answer].
+func (a *answer) Add(data []byte) ([]llm.Chunk, error) {
 	var ev event
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return nil, err
 	}
-	a.raw.Add(data)
 	a.deltas = a.deltas[:0]
 	if a.size += len(data); a.size > maxAnswerBytes {
 		return nil, &modelhttp.TooLong{What: fmt.Sprintf("an answer of more than %d bytes", maxAnswerBytes)}
@@ -169,14 +167,13 @@ func (a *answer) read(ev *event, data []byte) error {
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		return a.end(ev.Response)
 	case "error":
-		a.fault = ev.Error
-		if !isObject(a.fault) {
-			a.fault = slices.Clone(data)
+		if !isObject(ev.Error) {
+			return modelhttp.ErrorObject(slices.Clone(data))
 		}
+		return modelhttp.ErrorObject(ev.Error)
 	case "":
 		if isObject(ev.Error) {
-			a.fault = ev.Error
-			return nil
+			return modelhttp.ErrorObject(ev.Error)
 		}
 		return a.document(data)
 	}
@@ -386,25 +383,26 @@ func (it *item) thought() string {
 	return strings.Join(texts, paragraph)
 }
 
-// response returns the whole answer. asked is the requested model's name, for
-// servers that do not name the answering one; stored says that the request asked
-// the service to keep the answer.
-func (a *answer) response(asked string, stored bool) *llm.Response {
+// Response implements [modelhttp.Answer]. Some servers do not name the answering model.
+func (a *answer) Response(s *modelhttp.Server) (*llm.Response, *modelhttp.Fault) {
+	if f := a.verdict(s); f != nil {
+		return nil, f
+	}
 	f := a.final
-	r := &llm.Response{ID: f.ID, Model: cmp.Or(f.Model, asked), Parts: a.parts(), Raw: a.raw.JSON()}
+	r := &llm.Response{ID: f.ID, Model: cmp.Or(f.Model, s.Model()), Parts: a.parts()}
 	r.FinishReason = a.finishReason(r.Parts)
 	if u := f.Usage; u != nil {
 		r.Usage = chat.Usage{InputTokens: max(u.Input, 0), OutputTokens: max(u.Output, 0),
 			CachedTokens: max(u.InputDetails.Cached, 0), ReasoningTokens: max(u.OutputDetails.Reasoning, 0)}
 	}
 	switch {
-	case !stored || f.Store != nil && !*f.Store:
+	case !a.stored || f.Store != nil && !*f.Store:
 	case f.Conversation != nil && f.Conversation.ID != "":
 		r.Conversation = f.Conversation.ID
 	default:
 		r.Conversation = f.ID
 	}
-	return r
+	return r, nil
 }
 
 func (a *answer) finishReason(parts []chat.Part) chat.FinishReason {

@@ -2,8 +2,6 @@ package responsesmodel
 
 import (
 	"context"
-	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"strings"
@@ -154,46 +152,5 @@ func (q *question) answer(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.F
 	if m.server.AnswersWhole(q.req) {
 		x.ExpectWhole()
 	}
-	if err := x.Post(responsesPath, q.body, m.headers); err != nil {
-		return x.Fault(err)
-	}
-	got := answer{raw: m.server.NewRaw()}
-	for got.final == nil {
-		event, err := x.Events.Next()
-		if errors.Is(err, io.EOF) {
-			return x.Ended()
-		}
-		if err == nil {
-			err = m.take(c, x, &got, event)
-		}
-		if c.Left() {
-			return nil
-		}
-		if err != nil {
-			return x.Fault(err)
-		}
-	}
-	if f := got.verdict(m.server); f != nil {
-		return f
-	}
-	x.Drain()
-	c.Send(llm.Chunk{Response: got.response(m.name, m.opts.Store)})
-	return nil
-}
-
-// take reads one event of the stream and passes its deltas on.
-func (m *Model) take(c *modelhttp.Call, x *modelhttp.Exchange, got *answer, event []byte) error {
-	deltas, err := got.add(event)
-	switch {
-	case err != nil:
-		return x.LineFault(event, err)
-	case got.fault != nil:
-		return m.server.WireFault(got.fault)
-	}
-	for _, d := range deltas {
-		if !c.Send(d) {
-			return nil
-		}
-	}
-	return nil
+	return x.Relay(c, responsesPath, q.body, m.headers, &answer{stored: m.opts.Store})
 }
