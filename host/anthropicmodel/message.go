@@ -62,7 +62,7 @@ func (w *blockWriter) content(msg *chat.Message) error {
 			}
 		}
 	default:
-		return fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+		return modelhttp.UnknownRole(msg)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (w *blockWriter) user(msg *chat.Message) error {
 			if err := w.media(media); err != nil {
 				return err
 			}
-		} else if text := w.model.server.PartText(w.model.name, p); text != "" {
+		} else if text := w.model.server.PartText(p); text != "" {
 			w.text(text)
 		}
 	}
@@ -192,7 +192,7 @@ func (w *blockWriter) assistant(msg *chat.Message) {
 				w.canMark = false
 			}
 		default:
-			if text := w.model.server.PartText(w.model.name, p); text != "" {
+			if text := w.model.server.PartText(p); text != "" {
 				if i == last {
 					text = trimmed(text)
 				}

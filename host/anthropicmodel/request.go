@@ -1,14 +1,11 @@
 package anthropicmodel
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
@@ -18,9 +15,6 @@ const (
 	roleUser      = "user"
 	roleAssistant = "assistant"
 )
-
-// continued stands before a conversation that begins with an answer.
-const continued = "(The conversation goes on.)"
 
 // draft is a conversation as the protocol has it: ours, and where its messages
 // begin. Ours of one role that follow each other are one message there.
@@ -56,12 +50,16 @@ func (q *question) write() error {
 		return err
 	}
 	format := q.outputFormat()
-	d, err := m.draft(req, q.form, format == nil)
+	inWords := req.Output
+	if format != nil {
+		inWords = nil
+	}
+	d, err := m.draft(req, q.form, inWords)
 	if err != nil {
 		return err
 	}
 	if len(d.turns) == 0 {
-		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return m.server.NoContent()
 	}
 	if d.mark = m.cacheMark(cache); d.mark != "" || d.last().role == roleAssistant {
 		err = m.finish(d)
@@ -117,16 +115,12 @@ func (q *question) outputFormat() []byte {
 	return q.model.outputs.format(o.Schema)
 }
 
-// draft puts messages together as the protocol wants them. With inWords the system prompt
-// has the schema of the output.
-func (m *Model) draft(req *llm.Request, form wireForm, inWords bool) (*draft, error) {
-	d := &draft{form: form, turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
-	var prompt []string
+// draft puts messages together as the protocol wants them. The system prompt has the schema
+// of the output where inWords is that.
+func (m *Model) draft(req *llm.Request, form wireForm, inWords *llm.OutputSpec) (*draft, error) {
+	d := &draft{form: form, system: m.server.SystemText(req.Messages, inWords), turns: make([]turn, 0, len(req.Messages)+1), pieces: make([]piece, 0, len(req.Messages)+1)}
 	for _, msg := range req.Messages {
 		if msg.Role == chat.System {
-			if text := m.server.TextOf(m.name, msg); text != "" {
-				prompt = append(prompt, text)
-			}
 			continue
 		}
 		blocks, err := m.blocks(msg, form)
@@ -137,10 +131,6 @@ func (m *Model) draft(req *llm.Request, form wireForm, inWords bool) (*draft, er
 			d.add(piece{msg, blocks})
 		}
 	}
-	if o := req.Output; o != nil && inWords {
-		prompt = append(prompt, "Answer with nothing but JSON of this schema: "+string(o.Schema))
-	}
-	d.system = strings.Join(prompt, "\n\n")
 	return d, nil
 }
 
@@ -152,7 +142,7 @@ func (d *draft) add(p piece) {
 	}
 	if len(d.turns) == 0 && role == roleAssistant {
 		w := &blockWriter{}
-		w.text(continued)
+		w.text(modelhttp.Continued)
 		d.pieces = append(d.pieces, piece{nil, w.b})
 		d.turns = append(d.turns, turn{role: roleUser, to: 1})
 	}
@@ -249,8 +239,6 @@ func (q *question) head(d *draft, format []byte) []byte {
 	return append(appendTools(b, req, d.mark), `,"messages":[`...)
 }
 
-const noParameters = `{"type":"object","properties":{}}`
-
 // provider is the name by which agents' provider tools are this provider's.
 const provider = "anthropic"
 
@@ -270,11 +258,7 @@ func appendTools(b []byte, req *llm.Request, mark string) []byte {
 		if t.Description != "" {
 			b = chat.AppendJSONString(append(b, `,"description":`...), t.Description)
 		}
-		parameters := bytes.TrimSpace(t.Parameters)
-		if len(parameters) == 0 {
-			parameters = []byte(noParameters)
-		}
-		b = append(append(b, `,"input_schema":`...), parameters...)
+		b = append(append(b, `,"input_schema":`...), modelhttp.ToolSchema(t)...)
 		if i == len(req.Tools)-1 {
 			b = append(b, mark...)
 		}

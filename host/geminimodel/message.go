@@ -60,7 +60,7 @@ func (q *question) writeMessage(msg *chat.Message, form wireForm) ([]byte, error
 			w.result(r, name)
 		}
 	default:
-		return nil, fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+		return nil, modelhttp.UnknownRole(msg)
 	}
 	return w.b, nil
 }
@@ -116,7 +116,7 @@ func (w *partWriter) assistant(msg *chat.Message) {
 				w.inline(p)
 				w.end(w.signature(p.Extra))
 			} else {
-				w.text(w.model.server.PartText(w.model.name, p), "")
+				w.text(w.model.server.PartText(p), "")
 			}
 		case *chat.Unknown:
 			w.foreign(p)
@@ -125,7 +125,7 @@ func (w *partWriter) assistant(msg *chat.Message) {
 				w.text(p.Text, w.signature(p.Extra))
 			}
 		default:
-			if text := w.model.server.PartText(w.model.name, p); text != "" {
+			if text := w.model.server.PartText(p); text != "" {
 				w.text(text, "")
 			}
 		}
@@ -232,7 +232,7 @@ func (w *partWriter) user(msg *chat.Message) error {
 			if err := w.media(media); err != nil {
 				return err
 			}
-		} else if text := w.model.server.PartText(w.model.name, p); text != "" {
+		} else if text := w.model.server.PartText(p); text != "" {
 			w.text(text, "")
 		}
 	}

@@ -173,7 +173,7 @@ type question struct {
 	req     *llm.Request
 	body    modelhttp.Body
 	form    wireForm
-	inWords bool // the schema of the output stands in the instruction
+	inWords *llm.OutputSpec // whose schema stands in the instruction
 }
 
 // try sends the request once. A part that the server refuses is changed for the
@@ -185,8 +185,8 @@ func (q *question) try(c *modelhttp.Call, x *modelhttp.Exchange) *modelhttp.Faul
 	case q.form.signing < signNone && f.Says(aboutSignatures...):
 		q.form.signing = q.resigned(f)
 		f.AtOnce = q.write() == nil
-	case q.req.Output != nil && !q.inWords && f.Says(aboutFormats...):
-		q.inWords = true // the caller checks the answer anyway
+	case q.req.Output != nil && q.inWords == nil && f.Says(aboutFormats...):
+		q.inWords = q.req.Output // the caller checks the answer anyway
 		f.AtOnce = q.write() == nil
 	case !q.form.noMedia && f.AboutMedia() && modelhttp.HasToolMedia(q.req):
 		q.form.noMedia = true

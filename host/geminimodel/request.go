@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
-// continued stands before a conversation that begins with an answer.
-const continued = `{"text":"(The conversation goes on.)"}`
+// continued is modelhttp.Continued as a part.
+const continued = `{"text":"` + modelhttp.Continued + `"}`
 
 // side is where a content comes from. Results are the user's in the protocol, but
 // a content of their own.
@@ -46,18 +44,18 @@ type content struct {
 
 // write writes the request. Each message is written once in its life.
 func (q *question) write() error {
-	contents, instruction, err := q.contents()
+	contents, err := q.contents()
 	if err != nil {
 		return err
 	}
 	if len(contents) == 0 {
-		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", q.model.name).WithHint("say something")
+		return q.model.server.NoContent()
 	}
 	_, parameters, err := q.req.Parameters.PromptCache() // the service caches by itself
 	if err != nil {
 		return err
 	}
-	head, err := modelhttp.AddHeadParameters(q.head(instruction), "contents", parameters, reserved...)
+	head, err := modelhttp.AddHeadParameters(q.head(), "contents", parameters, reserved...)
 	if err != nil {
 		return err
 	}
@@ -80,28 +78,20 @@ func (q *question) write() error {
 }
 
 // contents puts messages together as the protocol wants them.
-func (q *question) contents() (list []content, instruction string, err error) {
-	m := q.model
-	var prompt []string
+func (q *question) contents() (list []content, err error) {
 	for _, msg := range q.req.Messages {
 		if msg.Role == chat.System {
-			if text := m.server.TextOf(m.name, msg); text != "" {
-				prompt = append(prompt, text)
-			}
 			continue
 		}
 		parts, err := q.parts(msg)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(parts) > 0 {
 			list = addContent(list, sideOf(msg), parts)
 		}
 	}
-	if o := q.req.Output; o != nil && q.inWords {
-		prompt = append(prompt, "Answer with nothing but JSON of this schema: "+string(o.Schema))
-	}
-	return list, strings.Join(prompt, "\n\n"), nil
+	return list, nil
 }
 
 func sideOf(msg *chat.Message) side {
@@ -155,9 +145,9 @@ var reserved = []string{"contents", "systemInstruction", "tools", "toolConfig", 
 	"generationConfig/responseMimeType", "generationConfig/responseSchema", "generationConfig/responseJsonSchema"}
 
 // head writes the request up to the first content.
-func (q *question) head(instruction string) []byte {
+func (q *question) head() []byte {
 	b := []byte{'{'}
-	if instruction != "" {
+	if instruction := q.model.server.SystemText(q.req.Messages, q.inWords); instruction != "" {
 		b = chat.AppendJSONString(append(b, `"systemInstruction":{"parts":[{"text":`...), instruction)
 		b = append(b, "}]},"...)
 	}
@@ -177,7 +167,7 @@ func (q *question) config() []byte {
 	if n := q.req.MaxOutputTokens; n > 0 {
 		members = append(members, strconv.AppendInt([]byte(`"maxOutputTokens":`), int64(n), 10))
 	}
-	if o := q.req.Output; o != nil && !q.inWords {
+	if o := q.req.Output; o != nil && q.inWords == nil {
 		members = append(members, append([]byte(`"responseMimeType":"application/json","responseJsonSchema":`), o.Schema...))
 	}
 	if thinking := q.model.opts.thinking(); len(thinking) > 0 {

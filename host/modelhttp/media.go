@@ -1,6 +1,7 @@
 package modelhttp
 
 import (
+	"encoding/base64"
 	"strings"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -22,6 +23,14 @@ func IsRasterImage(m *chat.Media) bool {
 
 // IsPDF reports whether media is a PDF document.
 func IsPDF(m *chat.Media) bool { return m.MediaType == "application/pdf" }
+
+// MediaURL returns where media is: its data as a URL, or its address if it has none.
+func MediaURL(m *chat.Media) string {
+	if len(m.Data) == 0 {
+		return m.URL
+	}
+	return "data:" + m.MediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
+}
 
 // SplitMedia divides the media of a tool's result into those that a model is shown and
 // the sentences for the rest, with a line break before each.

@@ -1,8 +1,6 @@
 package openaimodel
 
 import (
-	"bytes"
-	"encoding/base64"
 	"strings"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -50,14 +48,14 @@ func (m *Model) write(msg *chat.Message, form wireForm) ([]byte, error) {
 	case chat.Assistant:
 		return m.appendAssistant(dst, msg, form), nil
 	case chat.System:
-		if text := m.server.TextOf(m.name, msg); text != "" {
+		if text := m.server.TextOf(msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"system"`...), text), '}')
 		}
 		return dst, nil
 	case chat.User:
 		return m.appendUser(dst, msg)
 	}
-	return nil, fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+	return nil, modelhttp.UnknownRole(msg)
 }
 
 // roomFor guesses how long a message is, to spare its growing.
@@ -148,7 +146,7 @@ func resultText(r *chat.ToolResult) string {
 }
 
 func (m *Model) appendAssistant(dst []byte, msg *chat.Message, form wireForm) []byte {
-	text, calls := m.server.TextOf(m.name, msg), msg.ToolCalls()
+	text, calls := m.server.TextOf(msg), msg.ToolCalls()
 	if text == "" && len(calls) == 0 {
 		return dst
 	}
@@ -174,19 +172,15 @@ func (m *Model) appendAssistant(dst []byte, msg *chat.Message, form wireForm) []
 }
 
 func appendCall(dst []byte, c *chat.ToolCall, model string) []byte {
-	arguments := string(c.Arguments)
-	if len(bytes.TrimSpace(c.Arguments)) == 0 {
-		arguments = "{}"
-	}
 	dst = chat.AppendJSONString(append(dst, `{"id":`...), c.ID)
 	dst = chat.AppendJSONString(append(dst, `,"type":"function","function":{"name":`...), modelhttp.ToolName(c.Name))
-	dst = chat.AppendJSONString(append(dst, `,"arguments":`...), arguments)
+	dst = chat.AppendJSONString(append(dst, `,"arguments":`...), modelhttp.ArgumentsText(c.Arguments))
 	return append(appendUnknown(append(dst, '}'), c, model), '}')
 }
 
 func (m *Model) appendUser(dst []byte, msg *chat.Message) ([]byte, error) {
 	if !hasMedia(msg) {
-		if text := m.server.TextOf(m.name, msg); text != "" {
+		if text := m.server.TextOf(msg); text != "" {
 			dst = append(appendContent(append(dst, `{"role":"user"`...), text), '}')
 		}
 		return dst, nil
@@ -218,7 +212,7 @@ func (m *Model) userPart(p chat.Part) ([]byte, error) {
 		b := chat.AppendJSONString([]byte(`{"type":"image_url","image_url":{"url":`), url)
 		return append(b, '}', '}'), nil
 	}
-	text := m.server.PartText(m.name, p)
+	text := m.server.PartText(p)
 	if text == "" {
 		return nil, nil
 	}
@@ -239,8 +233,5 @@ func imageURL(p *chat.Media) (string, error) {
 		return "", fault.Errorf(fault.InvalidArgument, "the user's message holds media of type %q; chat completion servers take images only", p.MediaType).
 			WithHint("have a processor or a tool turn it into text first")
 	}
-	if len(p.Data) == 0 {
-		return p.URL, nil
-	}
-	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data), nil
+	return modelhttp.MediaURL(p), nil
 }

@@ -73,17 +73,11 @@ func reasons(model string) bool {
 	return oSeries(model) || strings.HasPrefix(model, "gpt-5") || strings.HasPrefix(model, "gpt-6")
 }
 
-const noParameters = `{"type":"object","properties":{}}`
-
 func tools(specs []llm.ToolSpec) []openai.Tool {
 	out := make([]openai.Tool, len(specs))
 	for i, s := range specs {
-		parameters := s.Parameters
-		if len(bytes.TrimSpace(parameters)) == 0 {
-			parameters = json.RawMessage(noParameters)
-		}
 		out[i] = openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
-			Name: s.Name, Description: s.Description, Parameters: parameters,
+			Name: s.Name, Description: s.Description, Parameters: modelhttp.ToolSchema(s),
 		}}
 	}
 	return out
@@ -255,7 +249,7 @@ func (q *question) write() error {
 		return err
 	}
 	if len(q.body) == 1 {
-		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return m.server.NoContent()
 	}
 	q.body = append(q.body, q.envelope.tail)
 	return nil

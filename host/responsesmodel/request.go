@@ -1,8 +1,6 @@
 package responsesmodel
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -32,13 +30,9 @@ var comma = []byte{','}
 func (q *question) write() error {
 	m, req := q.model, q.req
 	q.encrypted = !m.opts.Store && m.reasons() && !m.noEncrypted.Load()
-	var instructions []string
 	items := make([][]byte, 0, len(req.Messages))
 	for _, msg := range req.Messages {
 		if msg.Role == chat.System {
-			if text := m.server.TextOf(m.name, msg); text != "" {
-				instructions = append(instructions, text)
-			}
 			continue
 		}
 		form := wireForm{stored: m.opts.Store, bare: q.bare, noMedia: q.noMedia}
@@ -51,13 +45,13 @@ func (q *question) write() error {
 		}
 	}
 	if len(items) == 0 && req.Conversation == "" {
-		return fault.Errorf(fault.InvalidArgument, "request to model %q has no message with content", m.name).WithHint("say something")
+		return m.server.NoContent()
 	}
 	parameters, err := modelhttp.OpenAICache(req.Parameters)
 	if err != nil {
 		return err
 	}
-	head, err := modelhttp.AddHeadParameters(append(q.head(strings.Join(instructions, "\n\n")), `,"input":[`...), "input", parameters, reserved...)
+	head, err := modelhttp.AddHeadParameters(append(q.head(), `,"input":[`...), "input", parameters, reserved...)
 	if err != nil {
 		return err
 	}
@@ -88,12 +82,12 @@ var reserved = []string{"model", "input", "instructions", "stream", "store", "ba
 	"tools", "tool_choice", "text/format", "max_output_tokens"}
 
 // head writes the request but for its input and its last brace.
-func (q *question) head(instructions string) []byte {
+func (q *question) head() []byte {
 	m, req := q.model, q.req
 	b := chat.AppendJSONString([]byte(`{"model":`), m.name)
 	b = strconv.AppendBool(append(b, `,"stream":`...), !m.server.AnswersWhole(req))
 	b = strconv.AppendBool(append(b, `,"store":`...), m.opts.Store)
-	if instructions != "" {
+	if instructions := m.server.SystemText(req.Messages, nil); instructions != "" {
 		b = chat.AppendJSONString(append(b, `,"instructions":`...), instructions)
 	}
 	switch id := req.Conversation; {
@@ -139,8 +133,6 @@ func reasoning(effort, summary string) []byte {
 // provider is the name by which agents' provider tools are this service's.
 const provider = "responses"
 
-const noParameters = `{"type":"object","properties":{}}`
-
 // appendTools writes the tools that the model may call. The service treats
 // schemas as strict unless the request says that they are not.
 func appendTools(b []byte, req *llm.Request) []byte {
@@ -157,11 +149,7 @@ func appendTools(b []byte, req *llm.Request) []byte {
 		if t.Description != "" {
 			b = chat.AppendJSONString(append(b, `,"description":`...), t.Description)
 		}
-		parameters := bytes.TrimSpace(t.Parameters)
-		if len(parameters) == 0 {
-			parameters = []byte(noParameters)
-		}
-		b = append(append(append(b, `,"parameters":`...), parameters...), `,"strict":false}`...)
+		b = append(append(append(b, `,"parameters":`...), modelhttp.ToolSchema(t)...), `,"strict":false}`...)
 	}
 	for i, d := range declared {
 		if i+len(req.Tools) > 0 {
@@ -205,7 +193,7 @@ func (m *Model) writeMessage(msg *chat.Message, form wireForm) ([]byte, error) {
 		}
 		return w.b, nil
 	}
-	return nil, fault.Errorf(fault.InvalidArgument, "message %q has the role %q, which a model does not know", msg.ID, msg.Role)
+	return nil, modelhttp.UnknownRole(msg)
 }
 
 // writeResult writes a tool's result as an item: its text, or parts where media is shown.
@@ -274,11 +262,7 @@ func (m *Model) writePart(w *itemWriter, p chat.Part) {
 		w.begin(itemCall)
 		w.member("call_id", p.ID)
 		w.member("name", modelhttp.ToolName(p.Name))
-		arguments := string(p.Arguments)
-		if len(bytes.TrimSpace(p.Arguments)) == 0 {
-			arguments = "{}"
-		}
-		w.member("arguments", arguments)
+		w.member("arguments", modelhttp.ArgumentsText(p.Arguments))
 		w.end()
 	case *chat.Unknown:
 		if item := foreignItem(p); item != nil {
@@ -287,7 +271,7 @@ func (m *Model) writePart(w *itemWriter, p chat.Part) {
 		}
 		m.server.Logger().Debug("part not sent to model", "model", m.name, "type", p.Kind)
 	default:
-		text := m.server.PartText(m.name, p)
+		text := m.server.PartText(p)
 		if text == "" {
 			return
 		}
@@ -401,7 +385,7 @@ func (m *Model) userItem(msg *chat.Message) ([]byte, error) {
 func (m *Model) inputPart(p chat.Part) ([]byte, error) {
 	media, ok := p.(*chat.Media)
 	if !ok {
-		text := m.server.PartText(m.name, p)
+		text := m.server.PartText(p)
 		if text == "" {
 			return nil, nil
 		}
@@ -409,20 +393,12 @@ func (m *Model) inputPart(p chat.Part) ([]byte, error) {
 	}
 	switch {
 	case media.MediaType == "application/pdf" && len(media.Data) > 0:
-		return append(chat.AppendJSONString([]byte(`{"type":"input_file","filename":"file.pdf","file_data":`), dataURL(media)), '}'), nil
+		return append(chat.AppendJSONString([]byte(`{"type":"input_file","filename":"file.pdf","file_data":`), modelhttp.MediaURL(media)), '}'), nil
 	case media.MediaType == "application/pdf":
 		return append(chat.AppendJSONString([]byte(`{"type":"input_file","file_url":`), media.URL), '}'), nil
 	case strings.HasPrefix(media.MediaType, "image/") || media.MediaType == "" && len(media.Data) == 0:
-		url := media.URL
-		if len(media.Data) > 0 {
-			url = dataURL(media)
-		}
-		return append(chat.AppendJSONString([]byte(`{"type":"input_image","image_url":`), url), '}'), nil
+		return append(chat.AppendJSONString([]byte(`{"type":"input_image","image_url":`), modelhttp.MediaURL(media)), '}'), nil
 	}
 	return nil, fault.Errorf(fault.InvalidArgument, "the user's message holds media of type %q; the Responses API takes images and PDF only", media.MediaType).
 		WithHint("have a processor or a tool turn it into text first")
-}
-
-func dataURL(p *chat.Media) string {
-	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 }
