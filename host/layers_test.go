@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/callbatch", "host/internal/foreign", "host/internal/hookedit", "host/internal/journalguard", "host/internal/jsondoc", "host/internal/nesting", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/nested", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/agentchoice", "host/internal/callbatch", "host/internal/foreign", "host/internal/hookedit", "host/internal/journalguard", "host/internal/jsondoc", "host/internal/nesting", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/nested", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -64,6 +64,8 @@ var layers = []layer{
 		"calls in, answers out: tools, journals and kits name them without the loop"},
 	{"host/internal/journalguard", []string{"host/fault", "host/internal/foreign", "host/runlimit", "host/runlog"},
 		"a journal in, the same one within limits out; it knows no run"},
+	{"host/internal/agentchoice", []string{"host/chat", "host/internal/jsondoc", "host/llm"},
+		"agents and an answer in, a prompt and a name out: it knows no router and asks no model"},
 	{"host/internal/hookedit", []string{"host/chat", "host/fault"},
 		"instructions and messages in, the same with a hook's changes out: it knows no hook and no run"},
 	{"host/internal/nesting", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/replay", "host/nested"},

@@ -2,12 +2,9 @@ package host
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/agentchoice"
 	"github.com/agenthost/agenthost/host/llm"
 )
 
@@ -53,12 +50,8 @@ func (req *RouteRequest) View() *View {
 	return v
 }
 
-// AgentInfo describes an agent to a router.
-type AgentInfo struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description,omitempty"`
-	Tools       []string `json:"-"`
-}
+// AgentInfo describes an agent to a router: its Name, its Description and its Tools.
+type AgentInfo = agentchoice.Agent
 
 // Route is a router's decision. Next names agents of the network, and those on
 // call; they go to the end of the stack. With none, the run ends when the stack
@@ -203,7 +196,7 @@ func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, err
 		if complaint == "" || err != nil {
 			return route, err
 		}
-		view = appendComplaint(view, resp, complaint)
+		view = agentchoice.Complain(view, resp, complaint)
 	}
 	return nil, Errorf(Unavailable, "model router %q named no agent of the network in %d attempts", r.name, maxRouteAttempts).
 		WithHint("describe the agents better, or route in code")
@@ -213,15 +206,18 @@ func (r *modelRouter) Route(ctx context.Context, req *RouteRequest) (*Route, err
 // model.
 func (r *modelRouter) read(ctx context.Context, resp *llm.Response, req *RouteRequest) (*Route, string, error) {
 	if r.readsItself() {
-		route, complaint := readChoice(resp, req.Agents)
-		return route, complaint, nil
+		choice, complaint := agentchoice.Read(resp, req.Agents)
+		if choice.Agent == "" {
+			return Stop(choice.Reason), complaint, nil
+		}
+		return &Route{Next: []string{choice.Agent}, Reason: choice.Reason}, "", nil
 	}
 	route, err := r.onRoute(ctx, resp, req)
 	if err != nil || route == nil {
 		return route, "", err
 	}
 	if name, ok := req.routing.unknownAgent(route.Next); ok {
-		return nil, noSuchAgent(name, req.Agents), nil
+		return nil, agentchoice.NoSuchAgent(name, req.Agents), nil
 	}
 	return route, "", nil
 }
@@ -244,7 +240,7 @@ func (r *modelRouter) ask(ctx context.Context, req *RouteRequest, view []*Messag
 	}
 	mreq := &llm.Request{Scope: req.Scope, SerialTools: true}
 	if r.readsItself() {
-		mreq.Tools, mreq.ToolChoice = routingTools(req.Agents), ToolChoiceAny
+		mreq.Tools, mreq.ToolChoice = agentchoice.Tools(req.Agents), ToolChoiceAny
 	}
 	return req.routing.askRoutingModel(ctx, r, mreq, instructions, view)
 }
@@ -254,96 +250,12 @@ func (r *modelRouter) instructions(ctx context.Context, req *RouteRequest) (stri
 	case r.opts.InstructionsFunc != nil:
 		return r.opts.InstructionsFunc(ctx, req)
 	case r.opts.Instructions == "":
-		return routingInstructions(req.Agents), nil
+		return agentchoice.Instructions(req.Agents), nil
 	case r.readsItself():
-		return r.opts.Instructions + "\n\n" + AgentList(req.Agents), nil
+		return r.opts.Instructions + "\n\n" + agentchoice.List(req.Agents), nil
 	}
 	return r.opts.Instructions, nil
 }
 
-func routingInstructions(agents []AgentInfo) string {
-	return "You direct a group of agents. Read the conversation and decide: either the user's request is met, then call done; " +
-		"or call select_agent with the agent who should act next. Do not select an agent without need.\n\n" + AgentList(agents)
-}
-
 // AgentList returns the list of agents in a routing model's prompt, a line each.
-func AgentList(agents []AgentInfo) string {
-	var b strings.Builder
-	b.WriteString("The agents:\n")
-	for _, a := range agents {
-		fmt.Fprintf(&b, "- %s: %s", a.Name, a.Description)
-		if len(a.Tools) > 0 {
-			fmt.Fprintf(&b, " (tools: %s)", strings.Join(a.Tools, ", "))
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-func routingTools(agents []AgentInfo) []llm.ToolSpec {
-	names := make([]string, len(agents))
-	for i, a := range agents {
-		names[i] = a.Name
-	}
-	enum, _ := json.Marshal(names)
-	return []llm.ToolSpec{
-		{Name: "select_agent", Description: "Let this agent act next.", Parameters: json.RawMessage(
-			`{"type":"object","properties":{"name":{"type":"string","enum":` + string(enum) + `},"reason":{"type":["string","null"]}},"required":["name","reason"],"additionalProperties":false}`)},
-		{Name: "done", Description: "The request is met.", Parameters: json.RawMessage(
-			`{"type":"object","properties":{"summary":{"type":["string","null"]}},"required":["summary"],"additionalProperties":false}`)},
-	}
-}
-
-// readChoice returns the route that the first call asks for, or a correction to
-// send to the model.
-func readChoice(resp *llm.Response, agents []AgentInfo) (route *Route, complaint string) {
-	m := Message{Parts: resp.Parts}
-	calls := m.ToolCalls()
-	if len(calls) == 0 {
-		return Stop("the model answered without choosing"), ""
-	}
-	var args struct{ Name, Reason, Summary string }
-	raw, err := jsondoc.ReadArguments(calls[0].Arguments)
-	if err == nil {
-		err = json.Unmarshal(raw, &args)
-	}
-	switch {
-	case calls[0].Name == "done":
-		return Stop(args.Summary), ""
-	case calls[0].Name != "select_agent":
-		return nil, fmt.Sprintf("There is no tool %q; call select_agent or done.", calls[0].Name)
-	case err != nil:
-		return nil, "The arguments cannot be read; name must be a string."
-	}
-	for _, a := range agents {
-		if a.Name == args.Name {
-			return &Route{Next: []string{args.Name}, Reason: args.Reason}, ""
-		}
-	}
-	return nil, noSuchAgent(args.Name, agents)
-}
-
-func noSuchAgent(name string, agents []AgentInfo) string {
-	return fmt.Sprintf("There is no agent %q; choose one of: %s.", name, strings.Join(agentNames(agents), ", "))
-}
-
-func agentNames(agents []AgentInfo) []string {
-	names := make([]string, len(agents))
-	for i, a := range agents {
-		names[i] = a.Name
-	}
-	return names
-}
-
-func appendComplaint(view []*Message, resp *llm.Response, complaint string) []*Message {
-	answer := NewMessage(Assistant, resp.Parts...)
-	view = append(view[:len(view):len(view)], answer)
-	calls := answer.ToolCalls()
-	if len(calls) == 0 {
-		return append(view, UserText(complaint))
-	}
-	for _, c := range calls {
-		view = append(view, NewMessage(ToolRole, &ToolResult{ID: c.ID, Name: c.Name, Content: jsondoc.Quote(complaint), IsError: true}))
-	}
-	return view
-}
+func AgentList(agents []AgentInfo) string { return agentchoice.List(agents) }
