@@ -143,9 +143,10 @@ function invoke(name, whole) {
   return called;
 }
 
-// nameOf returns the name of the tool that has a key, undefined if none has it.
+// nameOf returns the name of the tool that has a key, undefined if none has it. The names are the
+// lines of args.tools, and no name is empty or has two lines.
 function nameOf(key) {
-  if (`\n${args.tools}\n`.includes(`\n${key}\n`)) return key;
+  if (key !== "" && !key.includes("\n") && `\n${args.tools}\n`.includes(`\n${key}\n`)) return key;
   return args.keys?.find((pair) => pair[0] === key)?.[1];
 }
 

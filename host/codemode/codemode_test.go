@@ -223,6 +223,22 @@ func TestTheHostHoldsCodeToItsBounds(t *testing.T) {
 	}
 }
 
+// The object tools has a member for each tool and no other.
+func TestToolsHaveTheNamesOfToolsAlone(t *testing.T) {
+	named := func(name string) *host.Tool {
+		return host.NewTool(name, "", func(context.Context, *host.Call, struct{}) (bool, error) { return true, nil }, nil)
+	}
+	const code = `return ["", "\n", "a\nb", "undefined", "a", "b"].filter((name) => name in tools)`
+	for _, row := range []struct {
+		tools []*host.Tool
+		want  string
+	}{{nil, `{"result":[]}`}, {[]*host.Tool{named("a"), named("b")}, `{"result":["a","b"]}`}} {
+		if got, _ := runCodes(t, newMode(t, nil), row.tools, code); !slices.Equal(got, []string{row.want}) {
+			t.Errorf("with %d tools: %q, want %s", len(row.tools), got, row.want)
+		}
+	}
+}
+
 // A tool cannot take the name of another by a name that becomes the same identifier.
 func TestToolsWhoseNamesAreIdentifiersKeepThem(t *testing.T) {
 	named := func(name string) *host.Tool {
