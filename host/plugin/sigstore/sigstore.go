@@ -93,7 +93,7 @@ func New(id share.Identity) (share.BundleVerifier, error) {
 func pattern(what, text, expression string) (string, error) {
 	switch {
 	case (text == "") == (expression == ""):
-		return "", fault.Errorf(fault.InvalidArgument, "the identity has not either of %s and %s_pattern", what, what).
+		return "", fault.Errorf(fault.InvalidArgument, "the identity has both or neither of %s and %s_pattern", what, what).
 			WithHint("say who signs: an exact %s, or a regular expression of it", what)
 	case len(text)+len(expression) > MaxPatternBytes:
 		return "", fault.Errorf(fault.InvalidArgument, "the %s of the identity has more than %d bytes", what, MaxPatternBytes)
@@ -103,7 +103,11 @@ func pattern(what, text, expression string) (string, error) {
 	if _, err := regexp.Compile(expression); err != nil {
 		return "", fault.Errorf(fault.InvalidArgument, "the %s_pattern of the identity is no regular expression: %v", what, err).WithHint(`write a dot as \.`)
 	}
-	return `\A(?:` + expression + `)\z`, nil
+	whole := `\A(?:` + expression + `)\z`
+	if _, err := regexp.Compile(whole); err != nil { // a quotation without an end takes in our bracket
+		return "", fault.Errorf(fault.InvalidArgument, `the %s_pattern of the identity has a \Q that nothing ends`, what).WithHint(`end it with \E, or write a dot as \.`)
+	}
+	return whole, nil
 }
 
 // readRoot reads a trusted root.
