@@ -37,8 +37,8 @@ var _ erasure.Part = (*lateLibrary)(nil)
 func (p *Project) openLibrary(ctx context.Context) error {
 	l := &p.plugins.library
 	l.open = func(ctx context.Context) (*library.Library, error) {
-		trusts := func(tenant string, module []byte, signatures [][]byte) error {
-			return p.tenants.settings().uploads.check(tenant, module, signatures)
+		trusts := func(ctx context.Context, tenant string, module []byte, signatures [][]byte) error {
+			return p.tenants.settings().uploads.check(ctx, tenant, module, signatures)
 		}
 		return library.Open(ctx, p.data.Driver, p.plugins.runtime, &library.Options{Plans: p.tenants.store, Trusts: trusts, Logger: p.logger})
 	}

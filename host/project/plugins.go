@@ -219,7 +219,7 @@ func (s *pluginSet) readFile(ctx context.Context, id, where string, progress fun
 	if strings.HasPrefix(where, configfile.BuiltinPrefix) {
 		return from, nil
 	}
-	return from, s.trusts.checkFile(s.config, id, where, from.Wasm)
+	return from, s.trusts.checkFile(ctx, s.config, id, where, from.Wasm)
 }
 
 // embedded reads a plugin that was built into the binary: the module beside the

@@ -120,19 +120,19 @@ func (s *sharing) checked(ctx context.Context, id string, ref share.Reference) (
 	}
 	within := a.Bundles
 	a.Bundles = append(slices.Clip(within), s.client.KeptBundles(ref.At(a.Digest))...)
-	signer, err = checkSigned(policies, ref, a)
+	signer, err = checkSigned(ctx, policies, ref, a)
 	if host.CodeOf(err) != host.PermissionDenied || !asksForBundles(policies) {
 		return a, signer, err
 	}
 	// Signatures that are newer than the cache are beside the artifact.
-	beside, unknown := s.client.Bundles(ctx, ref.At(a.Digest))
+	beside, unread, unknown := s.client.Bundles(ctx, ref.At(a.Digest))
 	if unknown != nil {
 		e := *fault.AsError(err)
 		e.Message, e.Err = fmt.Sprintf("%s; newer signatures are not known: %v", e.Message, unknown), err
 		return nil, "", &e
 	}
-	a.Bundles = append(slices.Clip(within), beside...)
-	signer, err = checkSigned(policies, ref, a)
+	a.Bundles, a.Unread = append(slices.Clip(within), beside...), unread
+	signer, err = checkSigned(ctx, policies, ref, a)
 	return a, signer, err
 }
 
@@ -148,9 +148,9 @@ func asksForBundles(policies map[string]*trustPolicy) bool {
 
 // checkSigned holds an artifact to the signatures that policies ask for, and returns who has signed
 // it for the last of them that asks.
-func checkSigned(policies map[string]*trustPolicy, ref share.Reference, a *share.Artifact) (signer string, err error) {
+func checkSigned(ctx context.Context, policies map[string]*trustPolicy, ref share.Reference, a *share.Artifact) (signer string, err error) {
 	for _, whose := range slices.Sorted(maps.Keys(policies)) {
-		by, err := policies[whose].CheckSigned(ref, a)
+		by, err := policies[whose].CheckSigned(ctx, ref, a)
 		if err != nil {
 			return "", trustError(whose, err)
 		}

@@ -2,6 +2,7 @@ package project
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"io"
 	"io/fs"
@@ -227,21 +228,22 @@ func trustError(whose string, err error) error {
 
 // checkFile holds the module of a plugin, which has come from a file or a directory, to the trusts
 // that ask files for signatures.
-func (r *trusts) checkFile(c *configfile.Config, id, where string, module []byte) error {
+func (r *trusts) checkFile(ctx context.Context, c *configfile.Config, id, where string, module []byte) error {
 	policies, err := r.of(c, id)
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(policies, func(_ string, p *trustPolicy) bool { return !p.files })
+	var a *share.Artifact
 	for _, whose := range slices.Sorted(maps.Keys(policies)) {
-		p := policies[whose]
-		if !p.files {
-			continue
+		if a == nil {
+			signatures, err := besideFile(where)
+			if err != nil {
+				return trustError(whose, err)
+			}
+			a = signedModule(module, signatures)
 		}
-		signatures, err := besideFile(where)
-		if err == nil {
-			_, err = p.CheckModule(signedModule(module, signatures))
-		}
-		if err != nil {
+		if _, err := policies[whose].CheckModule(ctx, a); err != nil {
 			return trustError(whose, err)
 		}
 	}
@@ -307,11 +309,12 @@ func (r *trusts) uploads(c *configfile.Config) (*uploadTrust, error) {
 
 // check holds the upload of a tenant to the trust of the project and of the tenant; one that is
 // shared with all tenants, which tenant "" makes, to that of the project.
-func (t *uploadTrust) check(tenant string, module []byte, signatures [][]byte) error {
+func (t *uploadTrust) check(ctx context.Context, tenant string, module []byte, signatures [][]byte) error {
 	own, listed := t.tenants[tenant]
 	if !listed && tenant != "" {
 		own = t.any
 	}
+	a := signedModule(module, signatures)
 	for _, held := range []struct {
 		whose string
 		*trustPolicy
@@ -319,7 +322,7 @@ func (t *uploadTrust) check(tenant string, module []byte, signatures [][]byte) e
 		if held.trustPolicy == nil || !held.uploads {
 			continue
 		}
-		if _, err := held.CheckModule(signedModule(module, signatures)); err != nil {
+		if _, err := held.CheckModule(ctx, a); err != nil {
 			return trustError(held.whose, err)
 		}
 	}

@@ -71,7 +71,7 @@ type Options struct {
 	// Trusts, if set, refuses the upload of a tenant, or of the host (tenant ""), that its
 	// signatures are not enough for. It is called before anything of the module is read, and
 	// not for versions that are kept already.
-	Trusts func(tenant string, module []byte, signatures [][]byte) error
+	Trusts func(ctx context.Context, tenant string, module []byte, signatures [][]byte) error
 
 	// Limits are those of every plugin of the library, over those of the runtime.
 	// ModuleBytes bounds an upload.

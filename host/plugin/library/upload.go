@@ -53,7 +53,7 @@ func (l *Library) Upload(ctx context.Context, tenant, id string, module io.Reade
 		return nil, err
 	}
 	if l.opts.Trusts != nil {
-		if err := l.opts.Trusts(tenant, wasm, signatures); err != nil {
+		if err := l.opts.Trusts(ctx, tenant, wasm, signatures); err != nil {
 			return nil, err
 		}
 	}

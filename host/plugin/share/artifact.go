@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -20,6 +21,7 @@ import (
 	"oras.land/oras-go/v2/content"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/plugin/signature"
 )
 
 // The types of what a pushed plugin is made of.
@@ -61,15 +63,60 @@ const (
 	FormImage  = "image"  // a container image, as hyper-mcp has them
 )
 
-// Artifact is a plugin in a registry.
+// Artifact is a plugin in a registry. It is checked by any number of policies, one after another or
+// at once: what one of them has computed of the module and its signatures is kept for the others, so
+// neither changes after the first check. It is not copied.
 type Artifact struct {
 	Module      []byte
 	Signatures  [][]byte          // of the module, as minisign writes them
 	Bundles     []Bundle          // of sigstore: of the module in its layers, and those of [Client.Bundles]
+	Unread      int               // what [Client.Bundles] left out beside the artifact
 	Annotations map[string]string // of the manifest
 
 	Digest string // of the manifest; set by Pull
 	Form   string // set by Pull
+
+	mu           sync.Mutex
+	moduleDigest string
+	comments     map[signedBy]signedComment
+}
+
+// signedBy is one signature of an artifact with a key that may have made it.
+type signedBy struct {
+	key       string
+	signature int
+}
+
+// signedComment is the trusted comment of a signature, or why the signature does not hold.
+type signedComment struct {
+	text    string
+	invalid error
+}
+
+// ModuleDigest returns the digest of the module, sha256: and hexadecimal digits.
+func (a *Artifact) ModuleDigest() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.moduleDigest == "" {
+		a.moduleDigest = digestOf(a.Module)
+	}
+	return a.moduleDigest
+}
+
+// verify verifies the signature of an index by a key, and returns its trusted comment.
+func (a *Artifact) verify(key signature.PublicKey, index int) (comment string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	by := signedBy{key.String(), index}
+	c, known := a.comments[by]
+	if !known {
+		c.text, c.invalid = key.Verify(a.Module, a.Signatures[index])
+		if a.comments == nil {
+			a.comments = map[signedBy]signedComment{}
+		}
+		a.comments[by] = c
+	}
+	return c.text, c.invalid
 }
 
 // check refuses an artifact that Pull would refuse.

@@ -37,8 +37,8 @@ type Bundle struct {
 }
 
 // verify returns who has signed an artifact, and the repository that the signature names, "" if it
-// names none. module returns the digest of its module.
-func (b *Bundle) verify(v BundleVerifier, a *Artifact, module func() string) (who, repository string, err error) {
+// names none.
+func (b *Bundle) verify(v BundleVerifier, a *Artifact) (who, repository string, err error) {
 	if b.Signed != nil {
 		if who, err = v.VerifyBundle(b.Text, digestOf(b.Signed)); err != nil {
 			return "", "", err
@@ -51,7 +51,7 @@ func (b *Bundle) verify(v BundleVerifier, a *Artifact, module func() string) (wh
 			return who, "", nil
 		}
 	}
-	who, err = v.VerifyBundle(b.Text, module())
+	who, err = v.VerifyBundle(b.Text, a.ModuleDigest())
 	return who, "", err
 }
 
@@ -81,9 +81,12 @@ func (r *reader) bundles(ctx context.Context, layers []ocispec.Descriptor) (list
 
 // Bundles returns the first MaxBundles bundles that lie beside an artifact: under the tag
 // sha256-HEX.sig, where cosign put signatures before it wrote bundles, and in manifests that refer
-// to it. A manifest that cannot be read counts for nothing.
-// They are not verified: that is the caller's policy. The cache keeps those of a registry. Codes are those of Pull.
-func (c *Client) Bundles(ctx context.Context, ref Reference) (list []Bundle, err error) {
+// to it. A manifest that cannot be read counts for nothing. unread is how many bundles, and
+// manifests that may have some, are left out: the caller sets [Artifact].Unread to it.
+//
+// The bundles are not verified: that is the caller's policy. The cache keeps those of a registry.
+// Codes are those of Pull.
+func (c *Client) Bundles(ctx context.Context, ref Reference) (list []Bundle, unread int, err error) {
 	err = c.do(ctx, "look for bundles of", ref, func(ctx context.Context) error {
 		from, err := c.source(ctx, ref)
 		if err != nil {
@@ -97,18 +100,19 @@ func (c *Client) Bundles(ctx context.Context, ref Reference) (list []Bundle, err
 		if list, err = signedByTag(ctx, from, r, desc); err != nil {
 			return err
 		}
-		newer, err := referring(ctx, from, r, desc)
+		newer, left, err := referring(ctx, from, r, desc)
 		if err != nil {
 			return err
 		}
 		list = append(list, newer...)
+		unread = left + max(len(list)-MaxBundles, 0)
 		list = list[:min(len(list), MaxBundles)]
 		if ref.Registry != "" {
 			c.cache.keepBundles(desc.Digest, list)
 		}
 		return nil
 	})
-	return list, err
+	return list, unread, err
 }
 
 // KeptBundles returns the bundles of an artifact that the cache has, so that a start needs no
@@ -120,27 +124,27 @@ func (c *Client) KeptBundles(ref Reference) []Bundle {
 	return c.cache.bundles(digest.Digest(ref.Digest))
 }
 
-// referring returns the bundles in manifests that refer to an artifact.
-func referring(ctx context.Context, from source, r *reader, desc ocispec.Descriptor) (list []Bundle, err error) {
+// referring returns the bundles in manifests that refer to an artifact, and how many of the
+// manifests are not read, as there are bundles or manifests enough without them.
+func referring(ctx context.Context, from source, r *reader, desc ocispec.Descriptor) (list []Bundle, unread int, err error) {
 	manifests, err := from.Predecessors(ctx, desc)
 	if err != nil {
-		return nil, wrap(err, "ask what refers to it")
+		return nil, 0, wrap(err, "ask what refers to it")
 	}
-	seen := 0
-	for _, m := range manifests {
-		if m.MediaType != ocispec.MediaTypeImageManifest || !mayHaveBundles(m.ArtifactType) {
-			continue
-		}
-		if seen++; seen > maxReferrers || len(list) >= MaxBundles {
-			break
+	manifests = slices.DeleteFunc(manifests, func(m ocispec.Descriptor) bool {
+		return m.MediaType != ocispec.MediaTypeImageManifest || !mayHaveBundles(m.ArtifactType)
+	})
+	for i, m := range manifests {
+		if i >= maxReferrers || len(list) >= MaxBundles {
+			return list, len(manifests) - i, nil
 		}
 		more, err := r.referrer(ctx, m)
 		if err != nil && !unreadable(err) {
-			return nil, err
+			return nil, 0, err
 		}
 		list = append(list, more...)
 	}
-	return list, nil
+	return list, 0, nil
 }
 
 // unreadable reports whether the content of a registry is at fault, which stays so when the

@@ -187,14 +187,14 @@ func TestBundlesAreFoundWhereCosignPutsThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Bundles, err = c.Bundles(t.Context(), ref); err != nil {
+		if a.Bundles, a.Unread, err = c.Bundles(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
 		p := *policy
 		if scoped {
 			p.Repositories = map[string][]string{"release": {ref.Registry + "/acme"}}
 		}
-		signer, err := p.CheckSigned(ref, a)
+		signer, err := p.CheckSigned(t.Context(), ref, a)
 		if fault.CodeOf(err) != want && (want != "" || err != nil) || err == nil && signer.Who != sigstoretest.Subject+" ("+sigstoretest.Issuer+")" {
 			t.Errorf("CheckSigned with %d bundles = %+v, %v, want code %q", len(a.Bundles), signer, err, want)
 		}
@@ -229,6 +229,40 @@ func TestBundlesAreFoundWhereCosignPutsThem(t *testing.T) {
 			row.attach(t, to, of, "acme/orders")
 			check(t, c, ref, false, row.want)
 		})
+	}
+}
+
+// Bundles beyond the limit are counted, and a refusal says that they are not read.
+func TestBundlesBeyondTheLimitAreCounted(t *testing.T) {
+	instance, stranger := sigstoretest.New(t), sigstoretest.New(t)
+	addr := startRegistry(t, "referrers")
+	c := newClient(t, addr, nil)
+	ref := mustParse(t, "oci://"+addr+"/acme/orders:1")
+	module := []byte("module")
+	of := pushed(t, c, ref, module)
+	to, err := remote.NewRepository(ref.Registry + "/" + ref.Repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.PlainHTTP = true
+	for range share.MaxBundles + 3 {
+		attachBundle(t, to, of, stranger.Sign(t, sigstoretest.Subject, sigstoretest.Issuer, module))
+	}
+	a, err := c.Pull(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Bundles, a.Unread, err = c.Bundles(t.Context(), ref); err != nil || len(a.Bundles) != share.MaxBundles || a.Unread != 3 {
+		t.Fatalf("Bundles = %d bundles, %d unread, %v, want %d and 3", len(a.Bundles), a.Unread, err, share.MaxBundles)
+	}
+	p := &share.Policy{Identities: identities(t, instance)}
+	if _, err := p.CheckSigned(t.Context(), ref, a); fault.CodeOf(err) != fault.PermissionDenied || !strings.Contains(err.Error(), "3 more of the signatures") {
+		t.Errorf("CheckSigned = %v, want code permission_denied that says that 3 are not read", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.CheckSigned(ended, ref, a); !errors.Is(err, context.Canceled) {
+		t.Errorf("CheckSigned with a context that has ended = %v", err)
 	}
 }
 
@@ -275,15 +309,15 @@ func TestABundleCountsInTheRepositoriesOfItsIdentity(t *testing.T) {
 		"a folder":           {nil, "oci-layout:dist:1", ""},
 	} {
 		p := &share.Policy{Identities: identities(t, instance), Repositories: row.scope}
-		if by, err := p.CheckSigned(mustParse(t, row.place), a); fault.CodeOf(err) != row.want && (row.want != "" || err != nil) {
+		if by, err := p.CheckSigned(t.Context(), mustParse(t, row.place), a); fault.CodeOf(err) != row.want && (row.want != "" || err != nil) {
 			t.Errorf("%s: CheckSigned = %+v, %v, want code %q", name, by, err, row.want)
 		}
 	}
 	p := &share.Policy{Identities: identities(t, instance)}
-	if by, err := p.CheckModule(a); err != nil || by.Name != "release" {
+	if by, err := p.CheckModule(t.Context(), a); err != nil || by.Name != "release" {
 		t.Errorf("CheckModule = %+v, %v", by, err)
 	}
-	if by, err := p.CheckModule(&share.Artifact{Module: module}); fault.CodeOf(err) != fault.PermissionDenied || !strings.Contains(err.Error(), "release") {
+	if by, err := p.CheckModule(t.Context(), &share.Artifact{Module: module}); fault.CodeOf(err) != fault.PermissionDenied || !strings.Contains(err.Error(), "release") {
 		t.Errorf("CheckModule of an unsigned module = %+v, %v, want code permission_denied that names the identity", by, err)
 	}
 }
@@ -329,7 +363,7 @@ func TestBundlesAreKeptForAStartWithoutTheRegistry(t *testing.T) {
 	to.PlainHTTP = true
 	text := instance.Sign(t, sigstoretest.Subject, sigstoretest.Issuer, module)
 	attachBundle(t, to, of, text)
-	if _, err := c.Bundles(t.Context(), ref); err != nil {
+	if _, _, err := c.Bundles(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
 	if kept := c.KeptBundles(ref); len(kept) != 1 || !bytes.Equal(kept[0].Text, text) {
@@ -374,7 +408,7 @@ func TestADocumentOfCosignCountsInItsRepositoryAlone(t *testing.T) {
 		ref := mustParse(t, row.reference)
 		p := &share.Policy{Identities: map[string]share.BundleVerifier{"release": everything{}}, Repositories: map[string][]string{"release": {ref.Registry}}}
 		a := &share.Artifact{Module: []byte("module"), Digest: of, Bundles: []share.Bundle{{Text: []byte("{}"), Signed: []byte(document(row.named, of))}}}
-		if _, err := p.CheckSigned(ref, a); fault.CodeOf(err) != row.want && (row.want != "" || err != nil) {
+		if _, err := p.CheckSigned(t.Context(), ref, a); fault.CodeOf(err) != row.want && (row.want != "" || err != nil) {
 			t.Errorf("a document of %s in %s: %v, want code %q", row.named, row.reference, err, row.want)
 		}
 	}

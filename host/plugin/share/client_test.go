@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/share"
@@ -43,7 +44,7 @@ func TestWhatIsPushedIsPulled(t *testing.T) {
 				}
 				want := artifact()
 				want.Digest, want.Form = digest, share.FormPlugin
-				if diff := cmp.Diff(want, got); diff != "" {
+				if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(share.Artifact{})); diff != "" {
 					t.Errorf("Pull(%s) (-want +got):\n%s", at, diff)
 				}
 			}
@@ -140,7 +141,7 @@ func TestAPulledDigestIsKeptAndHeldToItsContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(share.Artifact{})); diff != "" {
 		t.Errorf("the kept plugin (-pulled +kept):\n%s", diff)
 	}
 	damage(t, dir, module())

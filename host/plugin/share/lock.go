@@ -95,12 +95,12 @@ func (l *Lock) WriteTo(w io.Writer) (int64, error) {
 
 // Entry returns the entry of an artifact that was pulled.
 func Entry(a *Artifact, signer string) Locked {
-	return Locked{Digest: a.Digest, Module: digest.FromBytes(a.Module).String(), Size: len(a.Module), Signed: signer}
+	return Locked{Digest: a.Digest, Module: a.ModuleDigest(), Size: len(a.Module), Signed: signer}
 }
 
 // Check refuses an artifact with another module than the locked one, with code data_loss.
 func (l Locked) Check(a *Artifact) error {
-	if got := digest.FromBytes(a.Module).String(); got != l.Module {
+	if got := a.ModuleDigest(); got != l.Module {
 		return fault.Errorf(fault.DataLoss, "the module has the digest %s, and %s has %s", got, LockName, l.Module).
 			WithHint("%s was edited: restore it, or pull the plugin again", LockName)
 	}

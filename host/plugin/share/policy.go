@@ -1,12 +1,12 @@
 package share
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/plugin/signature"
@@ -77,9 +77,10 @@ func isIn(repository string, list []string) bool {
 // for no signature. A signature of minisign is of the module, a bundle of sigstore of the module or
 // of the artifact's digest. Each counts in the repository that it names, and one without that name
 // in the repositories of its key or identity. A plugin in a folder has no repository. Code
-// permission_denied for a plugin without a signature that counts there.
-func (p *Policy) CheckSigned(ref Reference, a *Artifact) (Signer, error) {
-	return p.checkSigned(a, func(name, repository string) error {
+// permission_denied for a plugin without a signature that counts there. The check asks no network,
+// and ends with ctx between two signatures.
+func (p *Policy) CheckSigned(ctx context.Context, ref Reference, a *Artifact) (Signer, error) {
+	return p.checkSigned(ctx, a, func(name, repository string) error {
 		if ref.Dir != "" {
 			return nil
 		}
@@ -89,12 +90,12 @@ func (p *Policy) CheckSigned(ref Reference, a *Artifact) (Signer, error) {
 
 // CheckModule is CheckSigned of a module that has come without a reference: a file, or an upload.
 // Its signatures may be of any repository.
-func (p *Policy) CheckModule(a *Artifact) (Signer, error) {
-	return p.checkSigned(a, func(string, string) error { return nil })
+func (p *Policy) CheckModule(ctx context.Context, a *Artifact) (Signer, error) {
+	return p.checkSigned(ctx, a, func(string, string) error { return nil })
 }
 
 // checkSigned returns who has signed an artifact, in a signature that counts.
-func (p *Policy) checkSigned(a *Artifact, counts func(name, repository string) error) (Signer, error) {
+func (p *Policy) checkSigned(ctx context.Context, a *Artifact, counts func(name, repository string) error) (Signer, error) {
 	if len(p.Keys)+len(p.Identities) == 0 {
 		return Signer{}, nil
 	}
@@ -103,8 +104,11 @@ func (p *Policy) checkSigned(a *Artifact, counts func(name, repository string) e
 		err = errors.New("none of its signatures is by a trusted key")
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Keys)) {
-		for _, s := range a.Signatures {
-			comment, invalid := p.Keys[name].Verify(a.Module, s)
+		for i := range a.Signatures {
+			if ctx.Err() != nil {
+				return Signer{}, fault.ContextError(ctx)
+			}
+			comment, invalid := a.verify(p.Keys[name], i)
 			if invalid != nil {
 				continue
 			}
@@ -113,10 +117,12 @@ func (p *Policy) checkSigned(a *Artifact, counts func(name, repository string) e
 			}
 		}
 	}
-	module := sync.OnceValue(func() string { return digestOf(a.Module) })
 	for _, name := range slices.Sorted(maps.Keys(p.Identities)) {
 		for _, b := range a.Bundles {
-			who, repository, invalid := b.verify(p.Identities[name], a, module)
+			if ctx.Err() != nil {
+				return Signer{}, fault.ContextError(ctx)
+			}
+			who, repository, invalid := b.verify(p.Identities[name], a)
 			if invalid == nil {
 				invalid = counts(name, repository)
 			}
@@ -125,6 +131,9 @@ func (p *Policy) checkSigned(a *Artifact, counts func(name, repository string) e
 			}
 			err = fmt.Errorf("identity %s: %w", name, invalid)
 		}
+	}
+	if a.Unread > 0 {
+		err = fmt.Errorf("%w; %d more of the signatures beside it are not read, as %d bundles are the limit: remove old ones from the registry", err, a.Unread, MaxBundles)
 	}
 	return Signer{}, fault.Errorf(fault.PermissionDenied, "the plugin is not trusted: %w", err).WithHint("%s", p.howToSign())
 }

@@ -57,7 +57,7 @@ func TestASignatureCountsInItsRepositoryAlone(t *testing.T) {
 		"no repository, and the key has one folder": {scope, "oci-layout:dist:1", unnamed, ""},
 	} {
 		p := &share.Policy{Keys: map[string]signature.PublicKey{"acme": public}, Repositories: row.scope}
-		by, err := p.CheckSigned(ref(row.place), row.artifact)
+		by, err := p.CheckSigned(t.Context(), ref(row.place), row.artifact)
 		if fault.CodeOf(err) != row.want || (err == nil) != (by == share.Signer{Name: "acme", Who: public.String()}) {
 			t.Errorf("a signature of %s: CheckSigned = %+v, %v; want code %q", name, by, err, row.want)
 		}

@@ -394,7 +394,7 @@ func (s *sharing) pullFile(ctx context.Context, text, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	beside, err := client.Bundles(ctx, ref.At(a.Digest))
+	beside, unread, err := client.Bundles(ctx, ref.At(a.Digest))
 	if ctx.Err() != nil {
 		return err
 	}
@@ -403,6 +403,9 @@ func (s *sharing) pullFile(ctx context.Context, text, out string) (err error) {
 		beside = client.KeptBundles(ref.At(a.Digest))
 	}
 	bundles := len(a.Bundles) + len(beside)
+	if unread > 0 {
+		fmt.Fprintf(s.term.Err, "%d more of the signatures beside it are not read: a plugin has at most %d bundles\n", unread, share.MaxBundles)
+	}
 	if out == "" {
 		out = path.Base(ref.Repository+ref.Dir) + ".wasm"
 	}

@@ -17,12 +17,6 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/sigstore"
 )
 
-// The names in a policy of the key and the identity that a command line gives.
-const (
-	expectedKey      = "of --key"
-	expectedIdentity = "of --subject"
-)
-
 // verification is the command that verifies who has signed a plugin.
 type verification struct {
 	sharing   *sharing
@@ -66,6 +60,10 @@ signature names it. With a key and an identity, one of them has to have signed.`
 	return c
 }
 
+// identityName returns the name of the identity in the policy: its subject. That of the key is its
+// file.
+func (v *verification) identityName() string { return v.identity.Subject + v.identity.SubjectPattern }
+
 // policy returns the policy that trusts whom a command line expects.
 func (v *verification) policy() (*share.Policy, error) {
 	p := &share.Policy{}
@@ -78,7 +76,7 @@ func (v *verification) policy() (*share.Policy, error) {
 		if err != nil {
 			return nil, host.Errorf(host.CodeOf(err), "%s: %w", v.key, err)
 		}
-		p.Keys = map[string]signature.PublicKey{expectedKey: key}
+		p.Keys = map[string]signature.PublicKey{v.key: key}
 	}
 	if v.root != "" {
 		var err error
@@ -89,7 +87,7 @@ func (v *verification) policy() (*share.Policy, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Identities = map[string]share.BundleVerifier{expectedIdentity: bundles}
+		p.Identities = map[string]share.BundleVerifier{v.identityName(): bundles}
 	}
 	return p, nil
 }
@@ -109,7 +107,7 @@ func (v *verification) verify(ctx context.Context, rt *plugin.Runtime, where str
 	if err != nil {
 		return host.Errorf(host.CodeOf(err), "%s: %w", where, err)
 	}
-	module := share.Entry(a, by.Who).Module
+	module := a.ModuleDigest()
 	if v.sharing.asJSON {
 		return ui.PrintJSON(v.sharing.term.Out, map[string]string{"plugin": where, "signed": by.Who, "digest": a.Digest, "module": module})
 	}
@@ -131,14 +129,14 @@ func (v *verification) verifyReference(ctx context.Context, text string, p *shar
 		return nil, by, err
 	}
 	if len(p.Identities) > 0 {
-		beside, err := client.Bundles(ctx, ref.At(a.Digest))
+		beside, unread, err := client.Bundles(ctx, ref.At(a.Digest))
 		if err != nil {
 			return nil, by, err
 		}
-		a.Bundles = append(a.Bundles, beside...)
-		p.Repositories = map[string][]string{expectedIdentity: {ref.Registry + "/" + ref.Repository}}
+		a.Bundles, a.Unread = append(a.Bundles, beside...), unread
+		p.Repositories = map[string][]string{v.identityName(): {ref.Registry + "/" + ref.Repository}}
 	}
-	by, err = p.CheckSigned(ref, a)
+	by, err = p.CheckSigned(ctx, ref, a)
 	return a, by, err
 }
 
@@ -154,6 +152,6 @@ func (v *verification) verifyFile(ctx context.Context, rt *plugin.Runtime, file 
 	if a.Bundles, err = bundleBeside(file); err != nil {
 		return nil, by, err
 	}
-	by, err = p.CheckModule(a)
+	by, err = p.CheckModule(ctx, a)
 	return a, by, err
 }
