@@ -158,7 +158,8 @@ func (l log) entries(ctx context.Context, p view.Part) iter.Seq2[logEntry, error
 		if next >= p.To {
 			return
 		}
-		for e, err := range l.from.part.all(ctx, kv.Range{Prefix: c.log(), From: c.logAt(next)}) {
+		limit := int(min(p.To-next, kv.MaxScanLimit)) // behind the part may lie megabytes
+		for e, err := range l.from.part.all(ctx, kv.Range{Prefix: c.log(), From: c.logAt(next), Limit: limit}) {
 			if err != nil {
 				yield(logEntry{}, wrap(err, "read thread %q", l.from.thread))
 				return
