@@ -40,6 +40,7 @@ func allocated(b []byte) []byte { return append(b, make([]byte, logAllocation-le
 func TestLogWithoutAWholeCommitIsNotUsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "00007.mem")
 	begun := appendRecord(make([]byte, logHeaderBytes), recordOfCommit, "key", "value")
+	long := appendRecord(bytes.Clone(begun), recordOfCommit, "key", strings.Repeat("v", 20*logBeginning))
 	for _, c := range []struct {
 		what string
 		log  []byte
@@ -48,6 +49,8 @@ func TestLogWithoutAWholeCommitIsNotUsed(t *testing.T) {
 		{"empty", make([]byte, logHeaderBytes), false},
 		{"begun", begun, false},
 		{"whole", appendCommitEnd(bytes.Clone(begun), "5"), true},
+		{"begun and long", long, false},
+		{"whole and long", appendCommitEnd(bytes.Clone(long), "5"), true},
 	} {
 		if err := os.WriteFile(path, allocated(c.log), 0o600); err != nil {
 			t.Fatal(err)

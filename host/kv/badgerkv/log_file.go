@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,21 +121,42 @@ func checkFlushed(dir string, inv *inventory, created int) error {
 // logUsed reports whether a log has a whole commit, which Badger makes a table of. When
 // it opens, Badger removes a log with no commit or only the beginning of one.
 func logUsed(path string) (bool, error) {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return false, fileError(err)
 	}
+	defer f.Close()
+	for size := int64(logBeginning); ; size *= 8 {
+		b, err := io.ReadAll(io.NewSectionReader(f, 0, size))
+		if err != nil {
+			return false, fileError(err)
+		}
+		used, undecided := holdsCommit(b)
+		if used || !undecided || int64(len(b)) < size {
+			return used, nil
+		}
+	}
+}
+
+// logBeginning is how much of a log is read first to find its first commit. Most commits
+// are smaller, and the log is megabytes.
+const logBeginning = 64 << 10
+
+// holdsCommit reports whether the beginning of a log has a whole commit, and if not,
+// whether a longer beginning may have one.
+func holdsCommit(b []byte) (used, undecided bool) {
 	for at := logHeaderBytes; at < len(b); {
 		r, ok := readRecord(b, at)
 		if !ok {
-			return false, nil
+			keyLengthAt := at + 2
+			return false, len(b) <= keyLengthAt || b[keyLengthAt] != 0 // no record has a key of no bytes
 		}
 		if r.endsCommit() {
-			return true, nil
+			return true, false
 		}
 		at = r.end
 	}
-	return false, nil
+	return false, true
 }
 
 // checkLog detects whole commits behind a damaged record, and a log that was cut:
@@ -163,8 +185,12 @@ func checkLog(b, key []byte) error {
 	// Bytes within a value may look like a record: callers choose values, and in a
 	// store without a key the log has them unencrypted.
 	commits := 0
-	for at := skipTorn(b, next); at+2 < len(b); at++ {
-		if b[at] != recordEndsCommit || b[at+1] != 0 {
+	for at := skipTorn(b, next); ; at++ {
+		n := bytes.IndexByte(b[min(at, len(b)):], recordEndsCommit)
+		if at += n; n < 0 || at+2 >= len(b) {
+			break
+		}
+		if b[at+1] != 0 {
 			continue
 		}
 		r, ok := readRecord(b, at)
