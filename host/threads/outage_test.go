@@ -166,7 +166,7 @@ func TestAnyCommitMayFail(t *testing.T) {
 		"it is written and not said": {err: kv.ErrInDoubt, written: true, for_: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			every := longtest.Alone(11, testdriver.Rounds(longtest.Rounds(3, 1), 13))
+			every := longtest.Alone(11, testdriver.Rounds(longtest.Rounds(6, 1), 13))
 			for at := 1 + rand.IntN(every); at <= clean.n; at += every {
 				o := o
 				o.Driver, o.at = testdriver.New(t), at

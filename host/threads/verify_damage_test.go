@@ -184,7 +184,7 @@ func TestAChangedByteIsFoundByReads(t *testing.T) {
 			keys = append(keys, e.Key)
 		}
 	}
-	changes, met, silent := longtest.Alone(60, testdriver.Rounds(longtest.Rounds(600, 3000), 100)), 0, 0
+	changes, met, silent := longtest.Alone(60, testdriver.Rounds(longtest.Rounds(250, 3000), 100)), 0, 0
 	for range changes {
 		d.key, d.damage, d.met = keys[rand.IntN(len(keys))], flip, false
 		if rand.IntN(8) == 0 {
