@@ -452,9 +452,9 @@ func TestHostileCorpus(t *testing.T) {
 	for _, e := range hostileEngines {
 		t.Run(e.name, func(t *testing.T) {
 			r, ran := newHostileRun(t), 0
-			for _, c := range cases {
-				if !slices.Contains(c.engines, e.name) {
-					continue
+			for i, c := range cases {
+				if !slices.Contains(c.engines, e.name) || c.engines[0] != e.name && i%longtest.Rounds(3, 1) != 0 {
+					continue // most cases of both engines are of their compiler, which is one
 				}
 				ran++
 				t.Run(c.name, func(t *testing.T) {

@@ -133,7 +133,7 @@ const space = " \t\r\n"
 
 // Fields splits a line, keeping quoted strings whole, and drops comments.
 func Fields(line string) []string {
-	var out []string
+	out := make([]string, 0, 8) // modules of a million lines are assembled
 	for line = strings.TrimLeft(line, space); line != "" && !strings.HasPrefix(line, "//"); line = strings.TrimLeft(line, space) {
 		if line[0] == '"' {
 			q, err := strconv.QuotedPrefix(line)
