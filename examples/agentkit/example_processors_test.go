@@ -11,9 +11,13 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/tokens"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
+
+// compiled is a directory that outlives the process: a plugin is compiled once.
+var compiled = testcode.Dir()
 
 // toolHistory is a conversation in which two tools were called.
 func toolHistory() []*host.Message {
@@ -85,7 +89,7 @@ func (letters) CountTokens(_ context.Context, text string) (int, error) { return
 // conversation.
 func withProcessor(wasm []byte, configs []string, show func(config string, view []*host.Message, err error)) {
 	ctx := context.Background()
-	sandbox := must(plugin.NewRuntime(ctx, nil))
+	sandbox := must(plugin.NewRuntime(ctx, &plugin.Options{CacheDir: compiled}))
 	defer sandbox.Close(ctx)
 	p := must(sandbox.Load(ctx, "p", wasm, nil))
 	counter := must(tokens.New(&tokens.Options{Tokenizers: map[string]tokens.Tokenizer{"letters": letters{}}}))

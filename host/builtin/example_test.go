@@ -10,7 +10,11 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
+
+// compiled is a directory that outlives the process: a plugin is compiled once.
+var compiled = testcode.Dir()
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -106,7 +110,7 @@ func ExampleNew() {
 // With a sandbox the same processor is a plugin, and what it costs is metered.
 func ExampleNewToolCallFilter_sandbox() {
 	ctx := context.Background()
-	rt := must(plugin.NewRuntime(ctx, nil))
+	rt := must(plugin.NewRuntime(ctx, &plugin.Options{CacheDir: compiled}))
 	defer rt.Close(ctx)
 	filter := must(builtin.NewToolCallFilter(&builtin.ToolCallFilterOptions{PersistResults: true, Sandbox: rt}))
 	view := llm.NewView([]*host.Message{

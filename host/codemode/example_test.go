@@ -8,13 +8,17 @@ import (
 	"github.com/agenthost/agenthost/host/codemode"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
+
+// compiled is a directory that outlives the process: a plugin is compiled once.
+var compiled = testcode.Dir()
 
 // An agent sums what twenty calls of a tool return: its model is asked twice, and reads one
 // number.
 func Example() {
 	ctx := context.Background()
-	rt, err := plugin.NewRuntime(ctx, nil)
+	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: compiled})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,13 +6,17 @@ import (
 	"log"
 
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 	"github.com/agenthost/agenthost/plugins/toolcallfilter"
 )
 
+// compiled is a directory that outlives the process: a plugin is compiled once.
+var compiled = testcode.Dir()
+
 func ExampleSlot() {
 	ctx := context.Background()
-	rt, err := plugin.NewRuntime(ctx, nil)
+	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: compiled})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -67,7 +71,7 @@ func ExampleSlot() {
 
 func ExampleRuntime_UsageReport() {
 	ctx := context.Background()
-	rt, err := plugin.NewRuntime(ctx, nil)
+	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: compiled})
 	if err != nil {
 		log.Fatal(err)
 	}

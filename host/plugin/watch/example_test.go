@@ -11,13 +11,17 @@ import (
 
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/watch"
+	"github.com/agenthost/agenthost/internal/testcode"
 	"github.com/agenthost/agenthost/plugins/tokenlimiter"
 )
+
+// compiled is a directory that outlives the process: a plugin is compiled once.
+var compiled = testcode.Dir()
 
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	rt, err := plugin.NewRuntime(ctx, nil)
+	rt, err := plugin.NewRuntime(ctx, &plugin.Options{CacheDir: compiled})
 	if err != nil {
 		log.Fatal(err)
 	}
