@@ -37,7 +37,7 @@ type goCode struct {
 func compileGuest(t testing.TB, wasm []byte, metered bool) *goCode {
 	t.Helper()
 	ctx := context.Background()
-	c := &goCode{metered: metered, runtime: newRuntime(t, func(_ context.Context, stack []uint64) {
+	c := &goCode{metered: metered, runtime: newRuntimeOf(t, cachedCode(), func(_ context.Context, stack []uint64) {
 		if int64(stack[1]) < 0 {
 			panic(errDepth)
 		}

@@ -81,8 +81,13 @@ func (g *meteredGuest) call(name string, args ...uint64) (results []uint64, spen
 // newRuntime returns a runtime with the meter and a few functions to import.
 func newRuntime(t testing.TB, tick func(context.Context, []uint64)) wazero.Runtime {
 	t.Helper()
+	return newRuntimeOf(t, wazero.NewRuntimeConfig(), tick)
+}
+
+func newRuntimeOf(t testing.TB, config wazero.RuntimeConfig, tick func(context.Context, []uint64)) wazero.Runtime {
+	t.Helper()
 	ctx := context.Background()
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig())
+	r := wazero.NewRuntimeWithConfig(ctx, config)
 	t.Cleanup(func() {
 		if err := r.Close(ctx); err != nil {
 			t.Errorf("close the runtime: %v", err)

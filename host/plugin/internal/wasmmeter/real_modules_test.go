@@ -21,6 +21,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmtest"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testcode"
 )
 
 // realModules are the plugins that the repository holds as they were built.
@@ -53,6 +54,27 @@ type realGuest struct {
 
 type realKey struct{}
 
+// cachedCode keeps what is compiled in a directory for later processes, where there can be
+// one: a module of megabytes takes a second.
+func cachedCode() wazero.RuntimeConfig {
+	config := wazero.NewRuntimeConfig()
+	if cache := codeCache(); cache != nil {
+		config = config.WithCompilationCache(cache)
+	}
+	return config
+}
+
+var codeCache = sync.OnceValue(func() wazero.CompilationCache {
+	if testcode.Dir() == "" {
+		return nil
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(filepath.Join(testcode.Dir(), "metered"))
+	if err != nil {
+		return nil
+	}
+	return cache
+})
+
 // realCodes are the modules that were compiled so far, for all tests: that takes
 // a second each.
 var realCodes sync.Map
@@ -78,7 +100,7 @@ func compileReal(t testing.TB, path string) *realCode {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	c := &realCode{runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(coreFeatures))}
+	c := &realCode{runtime: wazero.NewRuntimeWithConfig(ctx, cachedCode().WithCoreFeatures(coreFeatures))}
 	wasi_snapshot_preview1.MustInstantiate(ctx, c.runtime)
 	if err := linkReal(ctx, c.runtime); err != nil {
 		t.Fatal(err)
