@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -21,7 +22,7 @@ func repeated(n int, text, sep string) string {
 		if i > 0 {
 			b.WriteString(sep)
 		}
-		b.WriteString(strings.NewReplacer("{n}", fmt.Sprint(i), "{n+1}", fmt.Sprint(i+1)).Replace(text))
+		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(text, "{n}", strconv.Itoa(i)), "{n+1}", strconv.Itoa(i+1)))
 	}
 	return b.String()
 }
