@@ -280,7 +280,7 @@ var layers = []layer{
 		"what tenants use is records over the one driver interface; who uses it is elsewhere"},
 	{"host/modelhttp", []string{"host/chat", "host/fault", "host/internal/retry", "host/llm"},
 		"what every model behind HTTP needs: retries, silences, faults; no protocol of its own"},
-	{"host/internal/modeltest", []string{"host/chat", "host/fault", "host/llm", "internal/longtest"},
+	{"host/internal/modeltest", []string{"host/chat", "host/fault", "host/llm", "host/modelhttp", "internal/longtest"},
 		"the tests of models share a question and the servers that answer it; no protocol is known"},
 	{"host/openaimodel", []string{"host/chat", "host/fault", "host/llm", "host/modelhttp"},
 		"one way to ask a model; knows nothing of who asks"},

@@ -72,21 +72,11 @@ func TestOutputsKeepTheOrderOfTheirMembers(t *testing.T) {
 		modeltest.Replay(t, "search")(w, r)
 	}))
 	defer srv.Close()
-	m := outputModel(t, srv.URL)
+	m := newModel(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1})
 	modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi")}, Output: &llm.OutputSpec{Schema: json.RawMessage(`{"type":"object","properties":{"why":{"type":"string"},"answer":{"type":"string"}}}`)}})
 	if want := `"properties":{"why":{"type":"string"},"answer":{"type":"string"}}`; !strings.Contains(string(raw), want) {
 		t.Errorf("request %s, want it to have %s", raw, want)
 	}
-}
-
-func outputModel(t *testing.T, baseURL string) *anthropicmodel.Model {
-	t.Helper()
-	m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: baseURL, MaxRetries: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.CloseIdleConnections)
-	return m
 }
 
 // A refused schema stands in words at once, and in the next requests; the words of the
@@ -112,7 +102,7 @@ func TestRefusedOutputsStandInWords(t *testing.T) {
 			p := &modeltest.Service{Answers: []http.HandlerFunc{refusal(c.says), answer}}
 			srv := httptest.NewServer(p)
 			defer srv.Close()
-			m := outputModel(t, srv.URL)
+			m := newModel(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1})
 			for i, output := range []*llm.OutputSpec{one, one, two} {
 				if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi")}, Output: output}); o.Err != nil || len(o.Retries) > 0 {
 					t.Fatalf("question %d: %v, retried %v", i, o.Err, o.Retries)

@@ -2,11 +2,8 @@ package anthropicmodel_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/anthropicmodel"
@@ -17,32 +14,12 @@ import (
 )
 
 // sent returns what a model sends for a request.
-func sent(t *testing.T, opts anthropicmodel.Options, req *llm.Request) (map[string]any, http.Header, error) {
+func sent(t *testing.T, opts anthropicmodel.Options, req *llm.Request) (map[string]any, *http.Request, error) {
 	t.Helper()
-	var raw []byte
-	var header http.Header
-	opts.Server.HTTPClient = &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
-		raw, _ = io.ReadAll(r.Body)
-		header = r.Header
-		if r.URL.String() != "https://api.anthropic.com/v1/messages" || r.Method != http.MethodPost {
-			t.Errorf("%s %s", r.Method, r.URL)
-		}
-		return nil, io.EOF
-	})}
-	opts.Server.MaxRetries = -1
-	m, err := anthropicmodel.New("m1", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := modeltest.Ask(t.Context(), m, req)
-	if raw == nil {
-		return nil, nil, o.Err
-	}
-	var got map[string]any
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatalf("request %s: %v", raw, err)
-	}
-	return got, header, nil
+	return modeltest.Sent(t, req, func(client *http.Client) llm.Model {
+		opts.Server.HTTPClient, opts.Server.MaxRetries = client, -1
+		return modelWith(t, opts)
+	})
 }
 
 func call(id, name, arguments string) host.Part {
@@ -112,16 +89,8 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(modeltest.Parse(t, tt.want), got["messages"]); diff != "" {
-				t.Errorf("messages (-want +got):\n%s", diff)
-			}
-			var want any
-			if tt.system != "" {
-				want = modeltest.Parse(t, tt.system)
-			}
-			if diff := cmp.Diff(want, got["system"]); diff != "" {
-				t.Errorf("system (-want +got):\n%s", diff)
-			}
+			modeltest.CheckMember(t, got, "messages", tt.want)
+			modeltest.CheckMember(t, got, "system", tt.system)
 		})
 	}
 }
@@ -182,14 +151,17 @@ func TestRequestFields(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	_, header, err := sent(t, anthropicmodel.Options{Server: modelhttp.Options{APIKey: testKey, Headers: http.Header{"anthropic-beta": {"tomorrow"}}}}, modeltest.Question("hi"))
+	_, r, err := sent(t, anthropicmodel.Options{Server: modelhttp.Options{APIKey: modeltest.Key, Headers: http.Header{"anthropic-beta": {"tomorrow"}}}}, modeltest.Question("hi"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r.URL.String() != "https://api.anthropic.com/v1/messages" || r.Method != http.MethodPost {
+		t.Errorf("%s %s", r.Method, r.URL)
+	}
 	for name, want := range map[string]string{
-		"X-Api-Key": testKey, "Anthropic-Version": "2023-06-01", "Anthropic-Beta": "tomorrow", "Content-Type": "application/json", "Authorization": "",
+		"X-Api-Key": modeltest.Key, "Anthropic-Version": "2023-06-01", "Anthropic-Beta": "tomorrow", "Content-Type": "application/json", "Authorization": "",
 	} {
-		if got := header.Get(name); got != want {
+		if got := r.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}

@@ -18,11 +18,7 @@ import (
 func newEmbedder(t *testing.T, baseURL string, dimensions int) *geminimodel.Embedder {
 	t.Helper()
 	e, err := geminimodel.NewEmbedder("gemini-embedding-001", &geminimodel.EmbedderOptions{Server: modelhttp.Options{BaseURL: baseURL, APIKey: "k", MaxRetries: -1}, Dimensions: dimensions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.CloseIdleConnections)
-	return e
+	return modeltest.Close(t, e, err)
 }
 
 // The form is that of Google's documentation of batchEmbedContents.

@@ -2,11 +2,8 @@ package geminimodel_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
@@ -19,27 +16,10 @@ import (
 // sent returns what a model sends for a request.
 func sent(t *testing.T, opts geminimodel.Options, req *llm.Request) (map[string]any, *http.Request, error) {
 	t.Helper()
-	var raw []byte
-	var request *http.Request
-	opts.Server.HTTPClient = &http.Client{Transport: modeltest.RoundTrip(func(r *http.Request) (*http.Response, error) {
-		raw, _ = io.ReadAll(r.Body)
-		request = r
-		return nil, io.EOF
-	})}
-	opts.Server.MaxRetries = -1
-	m, err := geminimodel.New("models/gemini-x", &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := modeltest.Ask(t.Context(), m, req)
-	if raw == nil {
-		return nil, nil, o.Err
-	}
-	var got map[string]any
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatalf("request %s: %v", raw, err)
-	}
-	return got, request, nil
+	return modeltest.Sent(t, req, func(client *http.Client) llm.Model {
+		opts.Server.HTTPClient, opts.Server.MaxRetries = client, -1
+		return modelWith(t, "models/gemini-x", opts)
+	})
 }
 
 func call(id, name, arguments string) *host.ToolCall {
@@ -105,16 +85,8 @@ func TestContents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(modeltest.Parse(t, tt.want), got["contents"]); diff != "" {
-				t.Errorf("contents (-want +got):\n%s", diff)
-			}
-			var want any
-			if tt.system != "" {
-				want = modeltest.Parse(t, tt.system)
-			}
-			if diff := cmp.Diff(want, got["systemInstruction"]); diff != "" {
-				t.Errorf("systemInstruction (-want +got):\n%s", diff)
-			}
+			modeltest.CheckMember(t, got, "contents", tt.want)
+			modeltest.CheckMember(t, got, "systemInstruction", tt.system)
 		})
 	}
 }
@@ -170,14 +142,14 @@ func TestAddressAndHeaders(t *testing.T) {
 		"":                                    "https://generativelanguage.googleapis.com/v1beta/models/gemini-x:streamGenerateContent?alt=sse",
 		"http://gateway.example/a%2Fb?team=7": "http://gateway.example/a%2Fb/models/gemini-x:streamGenerateContent?team=7&alt=sse",
 	} {
-		_, r, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: base, APIKey: testKey, Headers: http.Header{"x-team": {"blue"}}}}, modeltest.Question("hi"))
+		_, r, err := sent(t, geminimodel.Options{Server: modelhttp.Options{BaseURL: base, APIKey: modeltest.Key, Headers: http.Header{"x-team": {"blue"}}}}, modeltest.Question("hi"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.URL.String() != want || r.Method != http.MethodPost {
 			t.Errorf("%s %s, want a POST to %s", r.Method, r.URL, want)
 		}
-		for name, want := range map[string]string{"X-Goog-Api-Key": testKey, "X-Team": "blue", "Content-Type": "application/json", "Authorization": ""} {
+		for name, want := range map[string]string{"X-Goog-Api-Key": modeltest.Key, "X-Team": "blue", "Content-Type": "application/json", "Authorization": ""} {
 			if got := r.Header.Get(name); got != want {
 				t.Errorf("%s is %q, want %q", name, got, want)
 			}

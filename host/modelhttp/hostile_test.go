@@ -3,7 +3,6 @@ package modelhttp_test
 // Scenario: servers break the protocol, fall silent or send too much.
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,11 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
@@ -23,6 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/geminimodel"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -36,24 +36,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // wire is one protocol: how it is asked, and how it says things.
 type wire struct {
 	name  string
-	model func(t *testing.T, url string, client *http.Client, retries int) host.Model
+	model modeltest.New
 	hello []string                   // the events of an answer that says "Hello."
 	calls func(ids ...string) string // an answer that calls a tool that nobody offered, under these ids
 	fault string                     // an event in the middle of an answer: overloaded
-}
-
-type closer interface {
-	host.Model
-	CloseIdleConnections()
-}
-
-func made(t *testing.T, m closer, err error) host.Model {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.CloseIdleConnections)
-	return m
 }
 
 func wires() []wire {
@@ -67,9 +53,9 @@ func wires() []wire {
 	return []wire{
 		{
 			name: "chat completions",
-			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
-				return made(t, m, err)
+			model: func(t testing.TB, server modelhttp.Options) llm.Model {
+				m, err := openaimodel.New("m1", &openaimodel.Options{Server: server})
+				return modeltest.Close(t, m, err)
 			},
 			hello: []string{
 				`{"id":"c","model":"m1","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`,
@@ -83,9 +69,9 @@ func wires() []wire {
 		},
 		{
 			name: "responses",
-			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := responsesmodel.New("m1", &responsesmodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
-				return made(t, m, err)
+			model: func(t testing.TB, server modelhttp.Options) llm.Model {
+				m, err := responsesmodel.New("m1", &responsesmodel.Options{Server: server})
+				return modeltest.Close(t, m, err)
 			},
 			hello: []string{
 				`{"type":"response.created","response":{"id":"r"}}`,
@@ -98,9 +84,9 @@ func wires() []wire {
 		},
 		{
 			name: "messages",
-			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
-				return made(t, m, err)
+			model: func(t testing.TB, server modelhttp.Options) llm.Model {
+				m, err := anthropicmodel.New("m1", &anthropicmodel.Options{Server: server})
+				return modeltest.Close(t, m, err)
 			},
 			hello: []string{
 				`{"type":"message_start","message":{"id":"m","model":"m1"}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
@@ -113,9 +99,9 @@ func wires() []wire {
 		},
 		{
 			name: "generate content",
-			model: func(t *testing.T, url string, client *http.Client, retries int) host.Model {
-				m, err := geminimodel.New("m1", &geminimodel.Options{Server: modelhttp.Options{BaseURL: url, HTTPClient: client, Timeout: patience, MaxRetries: retries}})
-				return made(t, m, err)
+			model: func(t testing.TB, server modelhttp.Options) llm.Model {
+				m, err := geminimodel.New("m1", &geminimodel.Options{Server: server})
+				return modeltest.Close(t, m, err)
 			},
 			hello: []string{
 				`{"candidates":[{"content":{"role":"model","parts":[{"text":"Hel"}]}}],"modelVersion":"m1"}`,
@@ -166,30 +152,6 @@ func status(code int, header ...string) http.HandlerFunc {
 	}
 }
 
-// outcome is what came of one question.
-type outcome struct {
-	text     string
-	retries  int
-	response *llm.Response
-	err      error
-}
-
-func ask(ctx context.Context, m host.Model) (o outcome) {
-	for chunk, err := range m.Generate(ctx, &llm.Request{Messages: []*host.Message{host.UserText("hi")}}) {
-		o.text += chunk.Text
-		if chunk.Retry != nil {
-			o.retries++
-		}
-		if chunk.Response != nil {
-			o.response = chunk.Response
-		}
-		if err != nil {
-			o.err = err
-		}
-	}
-	return o
-}
-
 func TestHostileServers(t *testing.T) {
 	for _, w := range wires() {
 		t.Run(w.name, func(t *testing.T) {
@@ -230,15 +192,17 @@ func TestHostileServers(t *testing.T) {
 			} {
 				t.Run(tt.name, func(t *testing.T) {
 					t.Parallel()
-					var n atomic.Int32
-					srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-						_, _ = io.Copy(io.Discard, r.Body)
-						tt.answers[min(int(n.Add(1)), len(tt.answers))-1](rw, r)
-					}))
+					p := &modeltest.Service{Answers: tt.answers}
+					srv := httptest.NewServer(p)
 					defer srv.Close()
-					o := ask(t.Context(), w.model(t, srv.URL, nil, 1))
-					if tt.text != "*" && o.text != tt.text || o.retries != tt.retries {
-						t.Errorf("%q and %d retries, want %q and %d", o.text, o.retries, tt.text, tt.retries)
+					o := modeltest.Ask(t.Context(), w.model(t, modelhttp.Options{BaseURL: srv.URL, Timeout: patience, MaxRetries: 1}), modeltest.Question("hi"))
+					if tt.text != "*" && o.Text != tt.text || len(o.Retries) != tt.retries {
+						t.Errorf("%q and %d retries, want %q and %d", o.Text, len(o.Retries), tt.text, tt.retries)
+					}
+					for _, again := range p.Sent {
+						if diff := cmp.Diff(p.Sent[0], again); diff != "" || again == nil {
+							t.Errorf("the request is another one at the next attempt: %s", diff)
+						}
 					}
 					checkOutcome(t, o, tt.code, tt.says)
 				})
@@ -277,9 +241,9 @@ func TestSilentServers(t *testing.T) {
 			t.Run(w.name+" after "+strconv.Quote(name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					began := time.Now()
-					o := ask(t.Context(), w.model(t, "http://nowhere.invalid", &http.Client{Transport: silent{first}}, 1))
-					if o.text != name || o.retries > 0 || time.Since(began) != patience {
-						t.Errorf("%q and %d retries after %s, want %q and none after %s", o.text, o.retries, time.Since(began), name, patience)
+					o := modeltest.Ask(t.Context(), w.model(t, modelhttp.Options{BaseURL: "http://nowhere.invalid", HTTPClient: &http.Client{Transport: silent{first}}, Timeout: patience, MaxRetries: 1}), modeltest.Question("hi"))
+					if o.Text != name || len(o.Retries) > 0 || time.Since(began) != patience {
+						t.Errorf("%q and %d retries after %s, want %q and none after %s", o.Text, len(o.Retries), time.Since(began), name, patience)
 					}
 					checkOutcome(t, o, host.DeadlineExceeded, "nothing came")
 				})
@@ -288,22 +252,57 @@ func TestSilentServers(t *testing.T) {
 	}
 }
 
-func checkOutcome(t *testing.T, o outcome, code host.Code, says string) {
+func checkOutcome(t *testing.T, o modeltest.Outcome, code host.Code, says string) {
 	t.Helper()
 	switch {
 	case code == "":
-		if o.err != nil || o.response == nil || o.response.FinishReason != chat.FinishStop {
-			t.Errorf("%+v, %v; want an answer", o.response, o.err)
+		if o.Err != nil || o.Response == nil || o.Response.FinishReason != chat.FinishStop {
+			t.Errorf("%+v, %v; want an answer", o.Response, o.Err)
 		}
 		return
-	case o.response != nil || o.err == nil:
-		t.Fatalf("%+v, want an error of code %s", o.response, code)
-	case code != "*" && host.CodeOf(o.err) != code:
-		t.Errorf("%v (%s), want code %s", o.err, host.CodeOf(o.err), code)
+	case o.Response != nil || o.Err == nil:
+		t.Fatalf("%+v, want an error of code %s", o.Response, code)
+	case code != "*" && host.CodeOf(o.Err) != code:
+		t.Errorf("%v (%s), want code %s", o.Err, host.CodeOf(o.Err), code)
 	}
-	e := fault.AsError(o.err)
+	e := fault.AsError(o.Err)
 	if full := e.Error() + e.Hint; !strings.Contains(full, says) || len(full) > 1500 {
 		t.Errorf("%d bytes of error %q, want %q in it", len(full), full, says)
+	}
+}
+
+func TestLeavingEndsTheRequest(t *testing.T) {
+	for _, w := range wires() {
+		t.Run(w.name, func(t *testing.T) {
+			gone := make(chan struct{})
+			m := w.model.Serve(t, func(rw http.ResponseWriter, r *http.Request) {
+				text(w.halfway())(rw, r)
+				_ = http.NewResponseController(rw).Flush()
+				<-r.Context().Done()
+				close(gone)
+			})
+			for chunk, err := range m.Generate(t.Context(), modeltest.Question("hi")) {
+				if err != nil || chunk.Text != "Hel" {
+					t.Fatalf("%+v, %v", chunk, err)
+				}
+				break
+			}
+			<-gone
+		})
+	}
+}
+
+func TestRawHasTheEvents(t *testing.T) {
+	for _, w := range wires() {
+		t.Run(w.name, func(t *testing.T) {
+			srv := httptest.NewServer(text(events(w.hello...)))
+			defer srv.Close()
+			o := modeltest.Ask(t.Context(), w.model(t, modelhttp.Options{BaseURL: srv.URL, KeepRaw: true}), modeltest.Question("hi"))
+			want := "[" + strings.TrimSuffix(strings.Join(w.hello, ","), ",[DONE]") + "]"
+			if o.Err != nil || string(o.Response.Raw) != want {
+				t.Errorf("raw %s, %v, want %s", o.Response.Raw, o.Err, want)
+			}
+		})
 	}
 }
 
@@ -312,16 +311,9 @@ func checkOutcome(t *testing.T, o outcome, code host.Code, says string) {
 func TestHostileCalls(t *testing.T) {
 	for _, w := range wires() {
 		t.Run(w.name, func(t *testing.T) {
-			asked := 0
-			srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-				if asked++; asked == 1 {
-					text(w.calls("a", "a", "", "b"))(rw, nil)
-					return
-				}
-				text(events(w.hello...))(rw, nil)
-			}))
+			srv := httptest.NewServer(&modeltest.Service{Answers: []http.HandlerFunc{text(w.calls("a", "a", "", "b")), text(events(w.hello...))}})
 			defer srv.Close()
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, srv.URL, nil, -1)})
+			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1})})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/agenthost/agenthost/host/internal/modeltest"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // The connections of many runs at once are there for their next rounds. A
@@ -36,13 +39,13 @@ func TestABurstKeepsItsConnections(t *testing.T) {
 			}
 			srv.Start()
 			defer srv.Close()
-			m := w.model(t, srv.URL, nil, -1)
+			m := w.model(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1})
 			for range 3 {
 				var wg sync.WaitGroup
 				for range atOnce {
 					wg.Go(func() {
-						if o := ask(t.Context(), m); o.err != nil {
-							t.Error(o.err)
+						if o := modeltest.Ask(t.Context(), m, modeltest.Question("hi")); o.Err != nil {
+							t.Error(o.Err)
 						}
 					})
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // What a model thought before it called a tool is in the next request of the run,
@@ -49,7 +50,7 @@ func TestThoughtsSurviveARun(t *testing.T) {
 			}))
 			defer srv.Close()
 			look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "found", nil }, nil)
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, srv.URL, nil, -1), Tools: []*host.Tool{look}})
+			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1}), Tools: []*host.Tool{look}})
 			if err != nil {
 				t.Fatal(err)
 			}

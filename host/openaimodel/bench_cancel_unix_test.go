@@ -10,6 +10,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 )
@@ -19,7 +20,7 @@ import (
 // cancel is not counted.
 func BenchmarkCancel(b *testing.B) {
 	const pause = 5 * time.Millisecond // the request is on its way, the answer is not
-	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: startFakeModel(b) + "/1/2/v1?every=1m", APIKey: testKey}})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: startFakeModel(b) + "/1/2/v1?every=1m", APIKey: modeltest.Key}})
 	if err != nil {
 		b.Fatal(err)
 	}

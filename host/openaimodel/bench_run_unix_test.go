@@ -25,6 +25,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
@@ -169,7 +170,7 @@ func said(i int) string {
 }
 
 func (w work) onHost(b *testing.B, url string) func(context.Context) error {
-	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, APIKey: testKey, Whole: w.whole}})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, APIKey: modeltest.Key, Whole: w.whole}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func (eachOnce) Route(_ context.Context, req *host.RouteRequest) (*host.Route, e
 }
 
 func (w work) onGoOpenAI(url string, client *http.Client) func(context.Context) error {
-	config := openai.DefaultConfig(testKey)
+	config := openai.DefaultConfig(modeltest.Key)
 	config.BaseURL, config.HTTPClient = url, client
 	c := openai.NewClientWithConfig(config)
 	tools := []openai.Tool{{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
@@ -500,7 +501,7 @@ func (w work) onPlain(url string, client *http.Client) func(context.Context) err
 			return plainMessage{}, err
 		}
 		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+testKey)
+		req.Header.Set("Authorization", "Bearer "+modeltest.Key)
 		resp, err := client.Do(req)
 		if err != nil {
 			return plainMessage{}, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/runevent"
@@ -35,7 +36,7 @@ func BenchmarkStreams(b *testing.B) {
 		every   = 20 * time.Millisecond
 	)
 	url := startFakeModel(b) + fmt.Sprintf("/1/%d/v1?every=%s", tokens, every)
-	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, APIKey: testKey}})
+	m, err := openaimodel.New("m1", &openaimodel.Options{Server: modelhttp.Options{BaseURL: url, APIKey: modeltest.Key}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -21,11 +21,7 @@ func newEmbedder(t *testing.T, baseURL string, dimensions int) *openaimodel.Embe
 	t.Helper()
 	e, err := openaimodel.NewEmbedder("text-embedding-3-small", &openaimodel.EmbedderOptions{
 		Server: modelhttp.Options{BaseURL: baseURL, APIKey: "secret-key", MaxRetries: -1}, Dimensions: dimensions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.CloseIdleConnections)
-	return e
+	return modeltest.Close(t, e, err)
 }
 
 // The answer has the form of OpenAI's documentation; its order is another one.

@@ -35,15 +35,7 @@ func (r *recorder) handle(w http.ResponseWriter, req *http.Request) {
 // stored is a message as it comes back from a history.
 func stored(t *testing.T, parts []host.Part) *host.Message {
 	t.Helper()
-	raw, err := json.Marshal(host.NewMessage(host.Assistant, parts...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &host.Message{}
-	if err := json.Unmarshal(raw, m); err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return modeltest.Stored(t, host.NewMessage(host.Assistant, parts...))
 }
 
 func result(id string) *host.Message {

@@ -3,15 +3,12 @@ package openaimodel_test
 // Scenario: a model asks for its answers in one piece.
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/internal/modeltest"
@@ -28,51 +25,6 @@ func wholeQuestion(text string) *llm.Request {
 	req := modeltest.Question(text)
 	req.Whole = true
 	return req
-}
-
-// The server is asked for a stream unless both the model and the caller want none.
-func TestAnswersAreWholeWhereModelAndCallerSaySo(t *testing.T) {
-	var asked, accept string
-	serveBoth := func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		asked, accept = string(b), r.Header.Get("Accept")
-		if strings.Contains(asked, `"stream":true`) {
-			stream(delta(`{"content":"Hi","tool_calls":[{"index":0,"id":"t1","type":"function","function":{"name":"look","arguments":"{}"}}]}`),
-				finish("tool_calls"), `data: {"id":"c1","model":"m1-2026","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`, done)(w, r)
-			return
-		}
-		modeltest.Answer(200, "application/json", wholeDocument)(w, r)
-	}
-	whole := serve(t, serveBoth, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1, Whole: true}})
-	streaming := serve(t, serveBoth, nil)
-	var outcomes []modeltest.Outcome
-	for _, c := range []struct {
-		name   string
-		model  host.Model
-		req    *llm.Request
-		stream bool
-	}{
-		{"both", whole, wholeQuestion("hi"), false},
-		{"the model alone", whole, modeltest.Question("hi"), true},
-		{"the caller alone", streaming, wholeQuestion("hi"), true},
-		{"both, after a stream", whole, wholeQuestion("hi"), false},
-	} {
-		o := modeltest.Ask(t.Context(), c.model, c.req)
-		if o.Err != nil {
-			t.Fatalf("%s: %v", c.name, o.Err)
-		}
-		outcomes = append(outcomes, o)
-		streamed, options := strings.Contains(asked, `"stream":true`), strings.Contains(asked, "stream_options")
-		want := map[bool]string{true: "text/event-stream", false: "application/json"}[c.stream]
-		if streamed != c.stream || options != c.stream || accept != want {
-			t.Errorf("%s: asked for a stream: %t, with options: %t, accept %q", c.name, streamed, options, accept)
-		}
-	}
-	for _, o := range outcomes[1:] {
-		if diff := cmp.Diff(outcomes[0], o, cmp.AllowUnexported(modeltest.Outcome{})); diff != "" {
-			t.Errorf("a whole answer differs from a streamed one (-whole +streamed):\n%s", diff)
-		}
-	}
 }
 
 // slowly is a server that answers after a time.
@@ -125,48 +77,4 @@ func codeOf(err error) host.Code {
 		return ""
 	}
 	return host.CodeOf(err)
-}
-
-// Nothing of a whole answer is passed on before its end, so one that is cut can be
-// asked for again.
-func TestAWholeAnswerThatIsCutIsAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &replies{list: []reply{
-			{200, nil, strings.NewReader(wholeDocument[:100])},
-			{200, nil, io.MultiReader(strings.NewReader(wholeDocument[:50]), brokenPipe{})},
-			{200, nil, strings.NewReader(wholeDocument)},
-		}}
-		m := modelAt(t, "http://model.test/v1", &openaimodel.Options{Server: modelhttp.Options{Whole: true, HTTPClient: &http.Client{Transport: server}}})
-		o := modeltest.Ask(t.Context(), m, wholeQuestion("hi"))
-		if o.Err != nil || len(o.Retries) != 2 || o.Text != "Hi" {
-			t.Errorf("text %q after %d retries, %v; want Hi after 2", o.Text, len(o.Retries), o.Err)
-		}
-	})
-}
-
-type brokenPipe struct{}
-
-func (brokenPipe) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// A caller that leaves while the server is silent has its error at once.
-func TestAWholeAnswerIsCanceled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		m := modelAt(t, "http://model.test/v1", &openaimodel.Options{Server: modelhttp.Options{Whole: true, HTTPClient: &http.Client{Transport: slowly{time.Hour, ""}}}})
-		began := time.Now()
-		o := modeltest.Ask(ctx, m, wholeQuestion("hi"))
-		if took := time.Since(began); codeOf(o.Err) != host.DeadlineExceeded || took != time.Second || len(o.Retries) > 0 {
-			t.Errorf("%v after %s and %d retries, want deadline_exceeded after 1s", o.Err, took, len(o.Retries))
-		}
-	})
-}
-
-// A server that streams although it was asked not to is read all the same.
-func TestAStreamInPlaceOfAWholeAnswerIsRead(t *testing.T) {
-	m := serve(t, stream(delta(`{"content":"Hel"}`), delta(`{"content":"lo"}`), finish("stop"), usage, done),
-		&openaimodel.Options{Server: modelhttp.Options{MaxRetries: -1, Whole: true}})
-	if o := modeltest.Ask(t.Context(), m, wholeQuestion("hi")); o.Err != nil || o.Text != "Hello" || o.Response == nil {
-		t.Errorf("text %q, %v; want Hello", o.Text, o.Err)
-	}
 }

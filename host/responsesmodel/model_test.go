@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
@@ -19,10 +18,6 @@ import (
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const testKey = "sk-test-1234567890"
 
 // start serves the answers.
 func start(t *testing.T, opts *responsesmodel.Options, answers ...http.HandlerFunc) (*modeltest.Service, *responsesmodel.Model) {
@@ -34,13 +29,8 @@ func start(t *testing.T, opts *responsesmodel.Options, answers ...http.HandlerFu
 	if opts != nil {
 		o = *opts
 	}
-	o.Server.BaseURL, o.Server.APIKey = srv.URL+"/v1", testKey
-	m, err := responsesmodel.New("gpt-5-mini", &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.CloseIdleConnections)
-	return s, m
+	o.Server.BaseURL, o.Server.APIKey = srv.URL+"/v1", modeltest.Key
+	return s, modelWith(t, o)
 }
 
 var reasoningItem = `{"id":"rs_1","type":"reasoning","encrypted_content":"gAAAA-secret","summary":[{"type":"summary_text","text":"An order is asked for."},{"type":"summary_text","text":"Two, in fact."}]}`
@@ -166,34 +156,17 @@ func TestWhatTheServiceSaidGoesBack(t *testing.T) {
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			raw, err := json.Marshal(host.NewMessage(host.Assistant, o.Response.Parts...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			stored := &host.Message{}
-			if err := json.Unmarshal(raw, stored); err != nil {
-				t.Fatal(err)
-			}
-			messages = append(messages, stored, host.NewMessage(host.ToolRole,
+			messages = append(messages, modeltest.Stored(t, host.NewMessage(host.Assistant, o.Response.Parts...)), host.NewMessage(host.ToolRole,
 				&host.ToolResult{ID: "call_1", Name: "lookup_order", Content: json.RawMessage(`"shipped"`)},
 				&host.ToolResult{ID: "call_2", Name: "lookup_order", Content: json.RawMessage(`"There is no order 1043."`), IsError: true}))
 			if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: messages}); o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			if diff := cmp.Diff(parse(t, tt.want), s.Sent[1]["input"].([]any)[1:]); diff != "" {
+			if diff := cmp.Diff(modeltest.Parse(t, tt.want), any(s.Sent[1]["input"].([]any)[1:])); diff != "" {
 				t.Errorf("input (-want +got):\n%s", diff)
 			}
 		})
 	}
-}
-
-func parse(t *testing.T, text string) []any {
-	t.Helper()
-	var v []any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return v
 }
 
 // A conversation that the service keeps: each request has what is new.
@@ -297,7 +270,7 @@ func TestHeadersAndRaw(t *testing.T) {
 	if err := json.Unmarshal(o.Response.Raw, &events); err != nil || len(events) != 12 {
 		t.Errorf("Raw has %d events (%v), want 12", len(events), err)
 	}
-	if s.Path != "/v1/responses" || s.Header.Get("Authorization") != "Bearer "+testKey || s.Header.Get("Openai-Organization") != "org-1" {
+	if s.Path != "/v1/responses" || s.Header.Get("Authorization") != "Bearer "+modeltest.Key || s.Header.Get("Openai-Organization") != "org-1" {
 		t.Errorf("path %s, headers %v", s.Path, s.Header)
 	}
 }

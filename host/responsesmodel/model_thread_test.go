@@ -117,12 +117,7 @@ func startStoring(t testing.TB, store bool) (*storingService, *responsesmodel.Mo
 	s := &storingService{kept: map[string][]string{}, calls: map[string][]string{}}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	m, err := responsesmodel.New("gpt-5-mini", &responsesmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL + "/v1", APIKey: testKey, MaxRetries: -1}, Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.CloseIdleConnections)
-	return s, m
+	return s, modelWith(t, responsesmodel.Options{Server: modelhttp.Options{BaseURL: srv.URL + "/v1", MaxRetries: -1}, Store: store})
 }
 
 func looker(t testing.TB, m host.Model) *host.Agent {

@@ -116,7 +116,7 @@ func checkTools(t *testing.T, got any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(any(parse(t, string(raw))), got); diff != "" {
+	if diff := cmp.Diff(modeltest.Parse(t, string(raw)), got); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 }

@@ -68,9 +68,7 @@ func TestInput(t *testing.T) {
 				}
 			}
 			for i := range s.Sent {
-				if diff := cmp.Diff(parse(t, tt.want), s.Sent[i]["input"]); diff != "" {
-					t.Errorf("input of request %d (-want +got):\n%s", i, diff)
-				}
+				modeltest.CheckMember(t, s.Sent[i], "input", tt.want)
 			}
 		})
 	}
@@ -84,7 +82,7 @@ func TestStoredReasoningGoesBackByID(t *testing.T) {
 	if o := modeltest.Ask(t.Context(), m, &llm.Request{Messages: []*host.Message{host.UserText("hi"), msg}}); o.Err != nil {
 		t.Fatal(o.Err)
 	}
-	if diff := cmp.Diff(parse(t, "["+item+"]")[0], s.Sent[0]["input"].([]any)[1]); diff != "" {
+	if diff := cmp.Diff(modeltest.Parse(t, item), s.Sent[0]["input"].([]any)[1]); diff != "" {
 		t.Errorf("input (-want +got):\n%s", diff)
 	}
 }
@@ -141,20 +139,7 @@ func TestFields(t *testing.T) {
 			if o := modeltest.Ask(t.Context(), m, &tt.req); o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			var want map[string]any
-			if err := json.Unmarshal([]byte(tt.want), &want); err != nil {
-				t.Fatal(err)
-			}
-			for name, v := range want {
-				if diff := cmp.Diff(v, s.Sent[0][name]); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", name, diff)
-				}
-			}
-			for _, name := range tt.none {
-				if v, there := s.Sent[0][name]; there {
-					t.Errorf("%s is %v, want none", name, v)
-				}
-			}
+			modeltest.CheckFields(t, s.Sent[0], tt.want, tt.none)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 
 // ToolMedia is what CheckToolMedia needs of a kind of models.
 type ToolMedia struct {
-	New     func(t *testing.T, baseURL string) llm.Model
+	New     New
 	Stream  string // an answer as a stream of events
 	Refusal string // the service's body of status 400 for an image that it does not take
 	Shown   string // how a request shows the PNG image with the bytes "PNG"
@@ -26,7 +25,7 @@ type ToolMedia struct {
 func CheckToolMedia(t *testing.T, k ToolMedia) {
 	t.Helper()
 	var bodies []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	m := k.New.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -37,13 +36,12 @@ func CheckToolMedia(t *testing.T, k ToolMedia) {
 			return
 		}
 		Answer(http.StatusOK, "text/event-stream", k.Stream)(w, r)
-	}))
-	defer server.Close()
+	})
 	call := chat.NewMessage(chat.Assistant, &chat.ToolCall{ID: "a", Name: "look", Arguments: json.RawMessage(`{}`)}, &chat.ToolCall{ID: "b", Name: "look", Arguments: json.RawMessage(`{}`)})
 	result := chat.NewMessage(chat.ToolRole, &chat.ToolResult{ID: "a", Name: "look", Content: json.RawMessage(`"seen"`),
 		Media: []*chat.Media{{MediaType: "image/png", Data: []byte("PNG")}, {MediaType: "application/x-odd", Data: []byte("ODD")}}})
 	other := chat.NewMessage(chat.ToolRole, &chat.ToolResult{ID: "b", Name: "look", Content: json.RawMessage(`"nothing"`)})
-	o := Ask(t.Context(), k.New(t, server.URL), &llm.Request{Messages: []*chat.Message{chat.UserText("look"), call, result, other}})
+	o := Ask(t.Context(), m, &llm.Request{Messages: []*chat.Message{chat.UserText("look"), call, result, other}})
 	if o.Err != nil || len(bodies) != 2 || len(o.Retries) > 0 {
 		t.Fatalf("asked %d times, retried %v: %v", len(bodies), o.Retries, o.Err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/internal/longtest"
 )
 
@@ -37,12 +37,11 @@ func Line(begin, element, end string) string {
 }
 
 // CheckLines reports each answer whose reading allocates more than a fixed multiple
-// of its length. Answers come in pieces of 4 kB. newModel makes a model that asks with
-// client and does not repeat a question; the answers are whole streams by the name of
+// of its length. Answers come in pieces of 4 kB. They are whole streams by the name of
 // their long part. Unless tests do all of their work one answer in three is read, and under
 // the race detector one in four: one goroutine reads each of them, and the detector makes
 // 4 MiB take seconds.
-func CheckLines(t *testing.T, newModel func(client *http.Client) llm.Model, answers map[string]string) {
+func (n New) CheckLines(t *testing.T, answers map[string]string) {
 	t.Helper()
 	every := longtest.Alone(4, longtest.Rounds(3, 1))
 	for i, name := range slices.Sorted(maps.Keys(answers)) {
@@ -51,7 +50,7 @@ func CheckLines(t *testing.T, newModel func(client *http.Client) llm.Model, answ
 		}
 		answer := answers[name]
 		t.Run(name, func(t *testing.T) {
-			m := newModel(&http.Client{Transport: &streamer{answer: []byte(answer)}})
+			m := n(t, modelhttp.Options{HTTPClient: &http.Client{Transport: &streamer{answer: []byte(answer)}}, MaxRetries: -1})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range m.Generate(t.Context(), Question("hi")) {

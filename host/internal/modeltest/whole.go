@@ -14,14 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agenthost/agenthost/host/llm"
+	"github.com/agenthost/agenthost/host/modelhttp"
 )
 
 // Whole is what CheckWhole needs of a kind of models that can be asked for an answer in
 // one piece.
 type Whole struct {
-	// New returns a model at a server, with modelhttp.Options.Whole as given. The client is
-	// its HTTPClient if it is not nil.
-	New func(t *testing.T, baseURL string, whole bool, client *http.Client) llm.Model
+	New New
 
 	// Streams reports whether a request asks for a stream.
 	Streams func(path, body string) bool
@@ -58,7 +57,7 @@ func (w Whole) checkAsking(t *testing.T) {
 		Answer(http.StatusOK, "application/json", w.Document)(rw, r)
 	}))
 	defer server.Close()
-	streaming := w.ask(t, w.New(t, server.URL, false, nil), false)
+	streaming := w.ask(t, w.at(t, server.URL, false), false)
 	if !streamed || accept != "text/event-stream" {
 		t.Errorf("without Whole: asked for a stream: %t, accept %q", streamed, accept)
 	}
@@ -68,7 +67,7 @@ func (w Whole) checkAsking(t *testing.T) {
 	}{
 		{"both", true, true}, {"the model alone", true, false}, {"the caller alone", false, true},
 	} {
-		o := w.ask(t, w.New(t, server.URL, c.model, nil), c.caller)
+		o := w.ask(t, w.at(t, server.URL, c.model), c.caller)
 		want := "text/event-stream"
 		if c.model && c.caller {
 			want = "application/json"
@@ -78,6 +77,10 @@ func (w Whole) checkAsking(t *testing.T) {
 		}
 		w.checkSame(t, c.name, streaming, o)
 	}
+}
+
+func (w Whole) at(t *testing.T, baseURL string, whole bool) llm.Model {
+	return w.New(t, modelhttp.Options{BaseURL: baseURL, Whole: whole})
 }
 
 func (w Whole) ask(t *testing.T, m llm.Model, whole bool) Outcome {
@@ -101,7 +104,7 @@ func (w Whole) checkSame(t *testing.T, name string, streamed, o Outcome) {
 func (w Whole) checkStreamInItsPlace(t *testing.T) {
 	server := httptest.NewServer(Answer(http.StatusOK, "text/event-stream", w.Stream))
 	defer server.Close()
-	w.checkSame(t, "a stream", w.ask(t, w.New(t, server.URL, false, nil), false), w.ask(t, w.New(t, server.URL, true, nil), true))
+	w.checkSame(t, "a stream", w.ask(t, w.at(t, server.URL, false), false), w.ask(t, w.at(t, server.URL, true), true))
 }
 
 // Nothing of a whole answer is passed on before its end.
@@ -109,11 +112,11 @@ func (w Whole) checkCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		half := w.Document[:len(w.Document)/2]
 		bodies := []io.Reader{strings.NewReader(half), io.MultiReader(strings.NewReader(half), brokenPipe{}), strings.NewReader(w.Document)}
-		m := w.New(t, "http://model.test", true, &http.Client{Transport: RoundTrip(func(r *http.Request) (*http.Response, error) {
+		m := w.New(t, modelhttp.Options{BaseURL: "http://model.test", Whole: true, HTTPClient: &http.Client{Transport: RoundTrip(func(r *http.Request) (*http.Response, error) {
 			body := bodies[0]
 			bodies = bodies[1:]
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body), Request: r}, nil
-		})})
+		})}})
 		if o := w.ask(t, m, true); len(o.Retries) != 2 {
 			t.Errorf("%d retries, want 2", len(o.Retries))
 		}
@@ -130,10 +133,10 @@ func (w Whole) checkCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		m := w.New(t, "http://model.test", true, &http.Client{Transport: RoundTrip(func(r *http.Request) (*http.Response, error) {
+		m := w.New(t, modelhttp.Options{BaseURL: "http://model.test", Whole: true, HTTPClient: &http.Client{Transport: RoundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		})})
+		})}})
 		began := time.Now()
 		o := Ask(ctx, m, wholeQuestion(true))
 		if took := time.Since(began); !errors.Is(o.Err, context.DeadlineExceeded) || took != 5*time.Minute || len(o.Retries) > 0 {
