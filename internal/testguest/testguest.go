@@ -35,6 +35,7 @@ func Modules() map[string][]byte {
 		"result": says(`{"content":{}}`, 0),
 		"media":  says(`{"content":"a chart","media":[{"type":"media","media_type":"image/png","data":"AQI="}]}`, 0),
 		"open":   module{manifest: `{"abi":1,"name":"guest","tools":[{"name":"t","parameters":{"type":"object","properties":{"amount":{"type":"number"}}}}]}`, data: `{"content":{}}`, exports: []function{{"agenthost_tool", true, writeData(len(`{"content":{}}`), 0)}}}.bytes(),
+		"desk":   module{manifest: `{"abi":1,"name":"desk","tools":[{"name":"lookup_order","description":"Looks up an order.","parameters":{"type":"object","properties":{"id":{"type":"integer","description":"The number of the order."}},"required":["id"]}}]}`, data: `{"content":{"status":"shipped"}}`, exports: []function{{"agenthost_tool", true, writeData(len(`{"content":{"status":"shipped"}}`), 0)}}}.bytes(),
 		"deep":   tool(0x20, 0, 0x10, importCount),
 		// Grow by a page until that fails, then trap.
 		"grow": tool(0x03, 0x40, 0x41, 1, 0x40, 0, 0x41, 0x7f, 0x47, 0x0d, 0, 0x0b, 0x00),
