@@ -64,7 +64,7 @@ type Options struct {
 // A vocabulary is loaded when its encoding is first asked for, and stays; the
 // package documentation gives the cost. So a program wants one Counter.
 type Counter struct {
-	encodings map[string]func() (*Encoding, error)
+	encodings map[string]func() *Encoding
 	custom    map[string]customTokenizer
 	cache     *cache.Cache[cacheKey, int] // nil to remember nothing
 }
@@ -120,7 +120,7 @@ func (c *Counter) Names() []string {
 	return append(EncodingNames(), slices.Sorted(maps.Keys(c.custom))...)
 }
 
-// Encoding returns the encoding of a name, loading its vocabulary if this is
+// Encoding returns the encoding of a name, unpacking its vocabulary if this is
 // the first time; an empty name means [DefaultEncoding]. The error for
 // another name is an [ErrUnknown].
 func (c *Counter) Encoding(name string) (*Encoding, error) {
@@ -131,7 +131,7 @@ func (c *Counter) Encoding(name string) (*Encoding, error) {
 	if !ok {
 		return nil, fmt.Errorf("encoding %q: %w, known are %s", name, ErrUnknown, strings.Join(EncodingNames(), ", "))
 	}
-	return load()
+	return load(), nil
 }
 
 // Tokenizer returns the encoding or the custom tokenizer of a name, with

@@ -1,7 +1,7 @@
 package tokens
 
 import (
-	"fmt"
+	_ "embed" // the tables
 	"sync"
 )
 
@@ -17,11 +17,22 @@ const (
 	DefaultEncoding = O200kBase
 )
 
+// The packed tables of the vocabularies.
+var (
+	//go:embed tables/o200k_base.table
+	o200kTable []byte
+	//go:embed tables/cl100k_base.table
+	cl100kTable []byte
+	//go:embed tables/p50k_base.table
+	p50kTable []byte
+	//go:embed tables/r50k_base.table
+	r50kTable []byte
+)
+
 // An encodingSpec describes an encoding.
 type encodingSpec struct {
 	name    string
-	file    string  // of the vocabulary
-	nodes   int     // beginnings, of two bytes and more, that its tokens have
+	table   []byte  // of its vocabulary, packed
 	pattern pattern // cuts a text into pieces
 	density int     // tenths of UTF-16 units a token, when approximating
 }
@@ -29,11 +40,11 @@ type encodingSpec struct {
 // encodingSpecs lists the encodings, the default one first.
 func encodingSpecs() []encodingSpec {
 	return []encodingSpec{
-		{O200kBase, "o200k_base.tiktoken", 421_404, o200k, 42},
-		{Cl100kBase, "cl100k_base.tiktoken", 216_493, cl100k, 40},
-		{P50kBase, "p50k_base.tiktoken", 97_791, gpt2, 38},
-		{R50kBase, "r50k_base.tiktoken", 97_767, gpt2, 35},
-		{GPT2, "r50k_base.tiktoken", 97_767, gpt2, 32},
+		{O200kBase, o200kTable, o200k, 42},
+		{Cl100kBase, cl100kTable, cl100k, 40},
+		{P50kBase, p50kTable, gpt2, 38},
+		{R50kBase, r50kTable, gpt2, 35},
+		{GPT2, r50kTable, gpt2, 32},
 	}
 }
 
@@ -48,22 +59,18 @@ func EncodingNames() []string {
 
 // newEncodings returns the constructor of each encoding, which the first use
 // calls. Encodings of one vocabulary share its table.
-func newEncodings() map[string]func() (*Encoding, error) {
+func newEncodings() map[string]func() *Encoding {
 	class := sync.OnceValue(newClasses)
-	tables := map[string]func() (*table, error){}
-	encodings := map[string]func() (*Encoding, error){}
+	tables := map[*byte]func() *table{}
+	encodings := map[string]func() *Encoding{}
 	for _, s := range encodingSpecs() {
-		load, ok := tables[s.file]
+		unpacked, ok := tables[&s.table[0]]
 		if !ok {
-			load = sync.OnceValues(func() (*table, error) { return loadTable(s.file, s.nodes) })
-			tables[s.file] = load
+			unpacked = sync.OnceValue(func() *table { return unpackTable(s.table) })
+			tables[&s.table[0]] = unpacked
 		}
-		encodings[s.name] = sync.OnceValues(func() (*Encoding, error) {
-			t, err := load()
-			if err != nil {
-				return nil, fmt.Errorf("load encoding %q: %w", s.name, err)
-			}
-			return &Encoding{name: s.name, table: t, class: class(), pattern: s.pattern}, nil
+		encodings[s.name] = sync.OnceValue(func() *Encoding {
+			return &Encoding{name: s.name, table: unpacked(), class: class(), pattern: s.pattern}
 		})
 	}
 	return encodings
