@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -76,10 +77,9 @@ func (t *turn) branch() *run {
 	n := *t.run
 	n.ledger.around = t.run.ledger.madeBefore()
 	n.conv.results, n.ledger.artifacts, n.routes.stack, n.conv.past = nil, nil, nil, nil
-	n.ledger.usage, n.ledger.cost, n.routes.iterations, n.events.seq = Usage{}, Cost{}, 0, 0
+	n.ledger.usage, n.ledger.cost, n.routes.iterations, n.events = Usage{}, Cost{}, 0, t.run.events.Branch()
 	n.conv.inputInHistory = false
 	n.service.id, n.service.storedIDs = "", nil // the conversation of the run's service is not the branch's
-	n.events.depth++
 	return &n
 }
 
@@ -91,7 +91,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	if c.branch == nil {
 		return nil, Errorf(FailedPrecondition, "The agent %s can only be called within a run.", agent.name)
 	}
-	if c.branch.events.depth > MaxAgentDepth {
+	if c.branch.events.Depth > MaxAgentDepth {
 		return nil, Errorf(ResourceExhausted, "Agents call agents more than %d deep.", MaxAgentDepth)
 	}
 	if c.branch.models.forAgent(agent) == nil {
@@ -107,7 +107,7 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	defer cancel()
 	n := *c.branch // one for each attempt
 	n.connect()    // the copy holds parts of its own
-	n.conv.input, n.keyPrefix, n.events.cancel, n.events.yield, n.events.caller = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, c
+	n.conv.input, n.keyPrefix, n.events.Cancel, n.events.Yield, n.events.Around = UserText(in.Request), c.IdempotencyKey, cancel, c.forward, aroundAgent{c}
 	n.journal.openCalls = nil
 	saved := &replay.SavedTurn{Agent: agent.name}
 	if began := n.journal.branches.Take(n.keyPrefix); began != nil {
@@ -137,6 +137,17 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 	}
 	return out, err
 }
+
+// aroundAgent is the call that an agent used as a tool works for.
+type aroundAgent struct{ call *Call }
+
+var _ report.Around = aroundAgent{}
+
+// Changed implements report.Around.
+func (a aroundAgent) Changed(revision int64) { a.call.tellChange(revision) }
+
+// Made implements report.Around.
+func (a aroundAgent) Made(made Artifact) { a.call.tellArtifact(made) }
 
 // resultContent returns the answer of an agent as the result of a tool.
 func resultContent(r *Result) json.RawMessage {

@@ -58,7 +58,7 @@ func (tc *toolCalls) askPersons(ctx context.Context, calls []*toolCall) {
 			c.question = ask
 			c.output = &ToolOutput{}
 		}
-		c.ensureOutput(tc.events.scope.Run)
+		c.ensureOutput(tc.events.Scope.Run)
 	}
 }
 
@@ -69,7 +69,7 @@ func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall
 		return nil, err
 	}
 	c.checked = true
-	if tool.client && (tc.events.depth > 0 || c.caller != nil) && tc.clientAnswers {
+	if tool.client && (tc.events.Depth > 0 || c.caller != nil) && tc.clientAnswers {
 		return nil, Errorf(FailedPrecondition, "The tool %s is executed by the client, which cannot be asked here.", tool.Name)
 	}
 	if tool.client {
@@ -84,7 +84,7 @@ func (tc *toolCalls) questionBefore(ctx context.Context, tool *Tool, c *toolCall
 			return nil, wrapError(err, "whether %s may run cannot be decided", tool.Name)
 		}
 		if reason != "" && tc.clientAnswers {
-			tc.events.log(ctx, slog.LevelWarn, "nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name)
+			tc.events.Log(ctx, slog.LevelWarn, "nobody can be asked for an approval: seal what clients keep, or give the host a journal", "tool", tool.Name)
 			return nil, Errorf(PermissionDenied, "A person must agree to this call, and cannot be asked here.")
 		}
 		if reason != "" {

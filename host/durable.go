@@ -82,7 +82,7 @@ func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
 		Finish: t.result.FinishReason, Usage: t.result.Usage, Output: t.result.Output, Misfit: fault.AsError(t.misfit),
 		Cost: t.run.ledger.cost, Tokens: t.run.ledger.spent.tokens.Load(),
 	}
-	if t.run.events.depth == 0 {
+	if t.run.events.Depth == 0 {
 		step.Stack, step.Service = t.run.routes.stack, t.run.service.id
 	}
 	t.recorded = true
@@ -165,7 +165,7 @@ func (tc *toolCalls) recordCallDone(ctx context.Context, c *toolCall) {
 
 // recordEnd notes the end of an agent's run.
 func (t *turn) recordEnd(failure error) {
-	if t.run.journal.recorder == nil || t.run.events.depth > 0 || failure != nil {
+	if t.run.journal.recorder == nil || t.run.events.Depth > 0 || failure != nil {
 		return
 	}
 	step := &replay.AgentStep{Finish: t.result.FinishReason}

@@ -171,7 +171,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	if err := hook(ctx, at); err != nil {
 		return nil, false, t.agent.hookError(err, "start")
 	}
-	t.run.events.sendState(t.run.state)
+	t.run.events.SendState(t.run.state.view())
 	if at.Stop {
 		t.result.FinishReason = chat.FinishStop
 		return nil, true, nil
@@ -210,7 +210,7 @@ func (t *turn) hookResponse(ctx context.Context, resp *llm.Response) error {
 	if err := hook(ctx, at); err != nil {
 		return t.agent.hookError(err, "response")
 	}
-	t.run.events.sendState(t.run.state)
+	t.run.events.SendState(t.run.state.view())
 	own := *resp
 	own.Parts, own.FinishReason = at.Parts, at.FinishReason
 	checked, err := llm.Normalize(&llm.Request{}, &own, t.run.limits.ResponseBytes)
@@ -292,7 +292,7 @@ func (tc *toolCalls) hookToolEnd(ctx context.Context, c *toolCall, started time.
 func (tc *toolCalls) guardCall(ctx context.Context, tool string, hook func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			tc.events.log(ctx, slog.LevelError, "panic around a tool", "tool", tool, "panic", p, "stack", string(debug.Stack()))
+			tc.events.Log(ctx, slog.LevelError, "panic around a tool", "tool", tool, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(Internal, "The tool %s failed.", tool)
 		}
 	}()

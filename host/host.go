@@ -252,8 +252,8 @@ func (h *Host) stream(ctx context.Context, target Target, req *Request, whole bo
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, r.limits.RunTimeout, runTimeout(r.limits.RunTimeout))
 		defer cancel()
-		r.events.yield, r.events.cancel, r.events.whole = yield, cancel, whole
-		if err := h.perform(ctx, r); err != nil && !r.events.broken {
+		r.events.Yield, r.events.Cancel, r.events.Whole = yield, cancel, whole
+		if err := h.perform(ctx, r); err != nil && !r.events.Broken {
 			yield(Event{}, err)
 		}
 	}

@@ -34,7 +34,7 @@ func (h *Host) perform(ctx context.Context, r *run) error {
 		return h.answerOrRefuse(ctx, r)
 	}
 	op := &instrument.Run{Scope: r.scope, Agent: r.net.solo, Resumes: r.resume.run}
-	r.events.operation = op
+	r.operation = op
 	_, err := instrument.Do(g.NewContext(ctx), g, op, func(ctx context.Context) (struct{}, error) {
 		defer func() { op.Scope.Run, op.Scope.Thread = r.scope.Run, r.scope.Thread }()
 		return struct{}{}, h.answerOrRefuse(ctx, r)
@@ -45,11 +45,11 @@ func (h *Host) perform(ctx context.Context, r *run) error {
 // runAgent runs an agent; saved has the part of its run that is done.
 func (r *run) runAgent(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*Result, error) {
 	r.scope.Agent = a.name
-	g := r.events.instrument
+	g := r.host.instrument
 	if g == nil {
 		return r.runTurn(ctx, a, saved)
 	}
-	op := &instrument.Agent{Scope: r.scope, Description: a.opts.Description, Model: r.models.forAgent(a).Name(), AsTool: r.events.depth > 0}
+	op := &instrument.Agent{Scope: r.scope, Description: a.opts.Description, Model: r.models.forAgent(a).Name(), AsTool: r.events.Depth > 0}
 	return instrument.Do(ctx, g, op, func(ctx context.Context) (*Result, error) {
 		result, err := r.runTurn(ctx, a, saved)
 		if result != nil {
@@ -61,7 +61,7 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *replay.SavedTurn) (
 
 // provide asks a context provider.
 func (t *turn) provide(ctx context.Context, p ownedProvider) (*Provided, error) {
-	g := t.run.events.instrument
+	g := t.run.host.instrument
 	if g == nil {
 		return p.Provide(ctx, t.provideRequest(p))
 	}
@@ -78,7 +78,7 @@ func (t *turn) provide(ctx context.Context, p ownedProvider) (*Provided, error) 
 // tellOutcome tells a context provider how the agent's work went.
 func (t *turn) tellOutcome(ctx context.Context, o Observer, p ownedProvider, failure error) (*Cost, error) {
 	req := &ObserveRequest{ProvideRequest: *t.provideRequest(p), Responses: t.responses(), Err: failure}
-	g := t.run.events.instrument
+	g := t.run.host.instrument
 	if g == nil {
 		return o.Observe(ctx, req)
 	}
@@ -88,7 +88,7 @@ func (t *turn) tellOutcome(ctx context.Context, o Observer, p ownedProvider, fai
 
 // ask asks a model. Agents show their answers, routers do not.
 func (c *modelCalls) ask(ctx context.Context, model Model, req *llm.Request, call *ModelCall, show bool) (*llm.Response, error) {
-	g := c.events.instrument
+	g := c.instrument
 	if g == nil {
 		resp, _, err := c.listenAndBook(ctx, model, req, call, show, nil)
 		return resp, err
@@ -106,11 +106,11 @@ func (c *modelCalls) ask(ctx context.Context, model Model, req *llm.Request, cal
 // applyProcessor applies one processor and sends the event of it.
 func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level string, v viewSource) ([]*Message, error) {
 	ev := &runevent.ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(v.messages)}
-	g := c.events.instrument
+	g := c.instrument
 	if g == nil {
 		return c.processView(ctx, p, v, ev)
 	}
-	op := &instrument.Processor{Scope: *c.events.scope, Name: p.Name(), Level: level}
+	op := &instrument.Processor{Scope: *c.events.Scope, Name: p.Name(), Level: level}
 	return instrument.Do(ctx, g, op, func(ctx context.Context) ([]*Message, error) {
 		out, err := c.processView(ctx, p, v, ev)
 		op.MessagesBefore, op.MessagesAfter, op.TokensBefore, op.TokensAfter = ev.MessagesBefore, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter
@@ -123,7 +123,7 @@ func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level stri
 
 // askRouter asks one router.
 func (r *routing) askRouter(ctx context.Context, router Router, req *RouteRequest) (*Route, error) {
-	g := r.events.instrument
+	g := r.asks.instrument
 	if g == nil {
 		return router.Route(ctx, req)
 	}
@@ -139,7 +139,7 @@ func (r *routing) askRouter(ctx context.Context, router Router, req *RouteReques
 
 // callToOutput runs a call and gives it an output, also of a failure.
 func (tc *toolCalls) callToOutput(ctx context.Context, c *toolCall) {
-	g := tc.events.instrument
+	g := tc.host.instrument
 	if g == nil {
 		tc.runToOutput(ctx, c)
 		return

@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/agentchoice", "host/internal/callbatch", "host/internal/foreign", "host/internal/hookedit", "host/internal/journalguard", "host/internal/jsondoc", "host/internal/nesting", "host/internal/redact", "host/internal/replay", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/nested", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/agentchoice", "host/internal/callbatch", "host/internal/foreign", "host/internal/hookedit", "host/internal/journalguard", "host/internal/jsondoc", "host/internal/nesting", "host/internal/redact", "host/internal/replay", "host/internal/report", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/nested", "host/providerstate", "host/runevent", "host/runlimit", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -74,6 +74,8 @@ var layers = []layer{
 		"reports in, reports out, in order and within bounds: it knows no tool, run or event"},
 	{"host/internal/toolfault", []string{"host/fault", "host/internal/redact", "host/llm"},
 		"an error, or a name beside those of tools, in, a sentence for a model out; it knows nothing of tools and runs"},
+	{"host/internal/report", []string{"host/chat", "host/fault", "host/internal/jsondoc", "host/internal/redact", "host/internal/statedoc", "host/llm", "host/runevent"},
+		"data of events in, numbered events out: it knows no network and no tool"},
 	{"host/internal/redact", nil,
 		"text in, text without paths and addresses out"},
 	{"host/fallbackmodel", []string{"host", "host/fault", "host/llm"},

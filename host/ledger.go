@@ -116,5 +116,5 @@ func (l *runLedger) closeRecord(rides bool) []TurnEntry {
 		return nil
 	}
 	l.bookTime()
-	return l.record.Close(l.events.scope.Thread, rides)
+	return l.record.Close(l.events.Scope.Thread, rides)
 }

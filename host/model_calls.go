@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/instrument"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -17,10 +18,11 @@ import (
 // modelCalls asks models for a run: within its limits and its tenant's, with the
 // conversation as processors leave it, and with events of the answer.
 type modelCalls struct {
-	events *runEvents
-	ledger *runLedger
-	limits *Limits
-	tokens TokenCounter
+	events     *report.Reporter
+	ledger     *runLedger
+	limits     *Limits
+	tokens     TokenCounter
+	instrument *instrument.Guard // nil is none
 }
 
 type levels []struct {
@@ -55,7 +57,7 @@ func (c *modelCalls) process(ctx context.Context, v viewSource, levels levels) (
 func (c *modelCalls) processView(ctx context.Context, p Processor, v viewSource, ev *runevent.ProcessorRan) ([]*Message, error) {
 	messages := v.messages
 	view := llm.NewView(messages, v.model, c.tokens)
-	view.Scope, view.Own = *c.events.scope, llm.CountOwn(messages, v.own)
+	view.Scope, view.Own = *c.events.Scope, llm.CountOwn(messages, v.own)
 	if v.input != nil {
 		view.Input = v.input.ID
 	}
@@ -63,10 +65,10 @@ func (c *modelCalls) processView(ctx context.Context, p Processor, v viewSource,
 	if err != nil {
 		if !llm.IsOptional(p) || ctx.Err() != nil {
 			ev.Error, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter = fault.AsError(err), len(messages), -1, -1
-			c.events.emit(ev)
+			c.events.Emit(ev)
 			return nil, wrapError(err, "processor %q", p.Name())
 		}
-		c.events.logMasked(ctx, "processor failed", err, "processor", p.Name())
+		c.events.LogMasked(ctx, "processor failed", err, "processor", p.Name())
 		out, done, ev.Skipped = messages, &llm.Processed{}, fault.AsError(err)
 	}
 	c.ledger.addCost(done.Cost)
@@ -77,7 +79,7 @@ func (c *modelCalls) processView(ctx context.Context, p Processor, v viewSource,
 	if ev.Changed {
 		ev.TokensAfter, _ = llm.CountMessages(ctx, c.tokens, v.model, out)
 	}
-	c.events.emit(ev)
+	c.events.Emit(ev)
 	return out, nil
 }
 
@@ -89,8 +91,8 @@ func (c *modelCalls) generate(ctx context.Context, model Model, req *llm.Request
 	if err != nil {
 		return nil, err
 	}
-	req.Whole = c.events.whole || !show
-	c.events.emit(&runevent.ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
+	req.Whole = c.events.Whole || !show
+	c.events.Emit(&runevent.ModelCalled{Model: model.Name(), Round: round, Messages: len(req.Messages), Tools: len(req.Tools)})
 	return c.ask(ctx, model, req, call, show)
 }
 
@@ -139,12 +141,12 @@ func (c *modelCalls) listen(ctx context.Context, model Model, req *llm.Request, 
 func (c *modelCalls) pass(ctx context.Context, chunk *llm.Chunk, show bool) int {
 	n := len(chunk.Text) + len(chunk.Reasoning)
 	if chunk.Retry != nil {
-		c.events.log(ctx, slog.LevelWarn, "model retried", "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
-		c.events.emit(&runevent.ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
+		c.events.Log(ctx, slog.LevelWarn, "model retried", "attempt", chunk.Retry.Attempt, "code", chunk.Retry.Code, "reason", chunk.Retry.Reason)
+		c.events.Emit(&runevent.ModelRetried{Attempt: chunk.Retry.Attempt, Code: chunk.Retry.Code, Reason: chunk.Retry.Reason})
 	}
 	if f := chunk.Fallback; f != nil {
-		c.events.log(ctx, slog.LevelWarn, "model fell back", "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
-		c.events.emit(&runevent.ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
+		c.events.Log(ctx, slog.LevelWarn, "model fell back", "from", f.From, "to", f.To, "code", f.Code, "reason", f.Reason)
+		c.events.Emit(&runevent.ModelFellBack{From: f.From, To: f.To, Code: f.Code, Reason: f.Reason})
 	}
 	if chunk.ToolCall != nil {
 		n += len(chunk.ToolCall.Arguments)
@@ -153,13 +155,13 @@ func (c *modelCalls) pass(ctx context.Context, chunk *llm.Chunk, show bool) int 
 		return n
 	}
 	if chunk.Reasoning != "" {
-		c.events.emit(&runevent.ReasoningDelta{Text: chunk.Reasoning})
+		c.events.Emit(&runevent.ReasoningDelta{Text: chunk.Reasoning})
 	}
 	if chunk.Text != "" {
-		c.events.emit(&runevent.TextDelta{Text: chunk.Text})
+		c.events.Emit(&runevent.TextDelta{Text: chunk.Text})
 	}
 	if chunk.ToolCall != nil {
-		c.events.emit(chunk.ToolCall)
+		c.events.Emit(chunk.ToolCall)
 	}
 	return n
 }
@@ -188,7 +190,7 @@ func withSystem(system *Message, view []*Message) []*Message {
 func (c *modelCalls) withoutOrphans(ctx context.Context, messages []*Message) []*Message {
 	out, dropped := chat.WithoutOrphans(messages)
 	if dropped > 0 {
-		c.events.log(ctx, slog.LevelWarn, "tool results without a call are left out of a request to a model", "results", dropped)
+		c.events.Log(ctx, slog.LevelWarn, "tool results without a call are left out of a request to a model", "results", dropped)
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func (r *run) hookNetworkStart(ctx context.Context) error {
 		return nil
 	}
 	at := &NetworkStartHook{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil)}
-	err := r.events.guard(ctx, "it", func() error { return hook(ctx, at) })
+	err := r.events.Guard(ctx, "it", func() error { return hook(ctx, at) })
 	r.stoppedAtStart = at.Stop
 	return wrapError(err, "hook start of network %q", r.net.name)
 }
@@ -65,7 +65,7 @@ func (r *run) hookNetworkFinish(ctx context.Context, reason FinishReason) error 
 	}
 	r.scope.Agent = ""
 	at := &NetworkFinishHook{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil), FinishReason: reason, Usage: r.ledger.usage}
-	err := r.events.guard(ctx, "it", func() error { return hook(ctx, at) })
-	r.events.sendState(r.state)
+	err := r.events.Guard(ctx, "it", func() error { return hook(ctx, at) })
+	r.events.SendState(r.state.view())
 	return wrapError(err, "hook finish of network %q", r.net.name)
 }

@@ -83,7 +83,7 @@ func (t *turn) takeOutput(ctx context.Context, req *llm.Request, resp *llm.Respo
 		t.result.Output = out
 		return nil
 	}
-	t.run.events.emit(&runevent.ModelRetried{Attempt: 1, Code: CodeOf(err), Reason: err.Error()})
+	t.run.events.Emit(&runevent.ModelRetried{Attempt: 1, Code: CodeOf(err), Reason: err.Error()})
 	better, err := t.repairOutput(ctx, req, resp, err)
 	if err != nil {
 		return err

@@ -97,7 +97,7 @@ func (r *run) reopen(ctx context.Context) error {
 		return err
 	}
 	r.sendStarted()
-	r.events.sendState(r.state)
+	r.events.SendState(r.state.view())
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -18,7 +19,7 @@ type routing struct {
 	chosen  Router // of the request; nil if it names none
 	models  *modelChoice
 	asks    *modelCalls
-	events  *runEvents
+	events  *report.Reporter
 	ledger  *runLedger
 	conv    *conversation
 	journal *runJournal
@@ -67,7 +68,7 @@ func (r *routing) maxIterations() int {
 
 // askRouters asks the router and puts the agents that it names on the stack.
 func (r *routing) askRouters(ctx context.Context, state *State) error {
-	r.events.scope.Agent = ""
+	r.events.Scope.Agent = ""
 	if r.isAlone() {
 		if r.iterations == 0 {
 			r.stack = append(r.stack, r.net.agents[0].name)
@@ -83,9 +84,9 @@ func (r *routing) askRouters(ctx context.Context, state *State) error {
 	if err != nil {
 		return err
 	}
-	r.events.emit(&runevent.RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
+	r.events.Emit(&runevent.RouteChosen{Router: router.Name(), Call: r.iterations, Next: next, Reason: route.Reason, Cost: route.Cost})
 	r.stack = append(r.stack, next...)
-	r.events.sendState(state)
+	r.events.SendState(state.view())
 	return r.recordRoute(ctx, next)
 }
 
@@ -139,7 +140,7 @@ func (r *routing) decide(ctx context.Context, state *State, router Router) (*Rou
 	}
 	for range maxDelegations {
 		var route *Route
-		err := r.events.guard(ctx, "it", func() (err error) {
+		err := r.events.Guard(ctx, "it", func() (err error) {
 			route, err = r.askRouter(ctx, router, req)
 			return err
 		})
@@ -169,7 +170,7 @@ func (r *routing) routeRequest(ctx context.Context, state *State) (*RouteRequest
 	}
 	results := slices.Concat(r.conv.earlier, r.conv.results)
 	req := &RouteRequest{
-		Scope: *r.events.scope, Input: r.conv.input, CallCount: r.iterations, Stack: slices.Clone(r.stack),
+		Scope: *r.events.Scope, Input: r.conv.input, CallCount: r.iterations, Stack: slices.Clone(r.stack),
 		Agents: agents, State: state, Results: results,
 		Messages: r.conv.messages(), routing: r,
 	}
@@ -184,8 +185,8 @@ func (r *routing) enabledAgents(ctx context.Context, state *State) ([]AgentInfo,
 	infos := make([]AgentInfo, 0, len(r.net.agents))
 	for _, a := range r.net.agents {
 		var ok bool
-		err := r.events.guard(ctx, "it", func() (err error) {
-			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: *r.events.scope, State: state, Input: r.conv.input, SoFar: r.conv.soFar(nil, r.iterations, r.net.agents, state)})
+		err := r.events.Guard(ctx, "it", func() (err error) {
+			ok, err = a.enabled(ctx, &InstructionsRequest{Scope: *r.events.Scope, State: state, Input: r.conv.input, SoFar: r.conv.soFar(nil, r.iterations, r.net.agents, state)})
 			return err
 		})
 		if err != nil {

@@ -10,9 +10,11 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/providerstate"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -29,7 +31,7 @@ type run struct {
 	scope   Scope // Agent is the agent at work
 	started time.Time
 
-	events  runEvents
+	events  report.Reporter
 	ledger  runLedger
 	conv    conversation
 	thread  runThread
@@ -39,11 +41,12 @@ type run struct {
 	models  modelChoice
 	asks    modelCalls
 
-	state         *State
-	sentState     any    // the request's state, as JSON from its first use on
-	keyPrefix     string // of the idempotency keys of tool calls
-	services      *services
-	clientAnswers bool // answers to questions come with a checkpoint that a client had
+	state     *State
+	sentState any    // the request's state, as JSON from its first use on
+	keyPrefix string // of the idempotency keys of tool calls
+	services  *services
+	operation *instrument.Run // nil without an instrument
+	opened    bool            // RunStarted is sent
 
 	stoppedAtStart bool  // by the Start hook of the network
 	startFailure   error // the failure of that hook
@@ -114,7 +117,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 	if r.conv.input == nil && len(req.Messages) == 0 && resume.run == "" && (r.thread.history == nil || r.scope.Thread == "") {
 		return nil, errNothingSaid()
 	}
-	r.clientAnswers = (req.ClientCheckpoint || resume.fromClient() && r.service.thread == nil) && r.journal.store() == nil
+	r.journal.clientAnswers = (req.ClientCheckpoint || resume.fromClient() && r.service.thread == nil) && r.journal.store() == nil
 	if r.durable() && r.journal.store() == nil {
 		return nil, errNoJournal()
 	}
@@ -128,10 +131,10 @@ func (r *run) connect() {
 	opts := &r.host.opts
 	r.models = modelsOf(r.host, r.net, r.req)
 	e := &r.events
-	e.scope, e.meter, e.tracer, e.logger, e.instrument = &r.scope, opts.Meter, opts.Trace, opts.Logger, r.host.instrument
+	e.Scope, e.Meter, e.Tracer, e.Logger = &r.scope, opts.Meter, opts.Trace, opts.Logger
 	l := &r.ledger
 	l.events, l.limits, l.counter = e, r.limits, opts.Tokens
-	r.asks = modelCalls{events: e, ledger: l, limits: r.limits, tokens: opts.Tokens}
+	r.asks = modelCalls{events: e, instrument: r.host.instrument, ledger: l, limits: r.limits, tokens: opts.Tokens}
 	t := &r.thread
 	t.scope, t.limits, t.logger, t.req, t.content, t.resume = &r.scope, r.limits, opts.Logger, r.req, &r.content, &r.resume
 	t.conv, t.requests = &r.conv, r
@@ -328,7 +331,7 @@ func (r *run) finish(ctx context.Context, reason FinishReason, err error) error 
 	}
 	result := &RunResult{
 		Run: r.scope.Run, Thread: r.scope.Thread, Branch: r.thread.branch, FinishReason: reason, Results: append([]*Result{}, r.conv.results...), Artifacts: r.ledger.artifacts,
-		Usage: r.ledger.usage, Cost: r.ledger.cost, Error: fault.AsError(err), Replayed: r.events.replayed,
+		Usage: r.ledger.usage, Cost: r.ledger.cost, Error: fault.AsError(err), Replayed: r.events.Replayed,
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()
@@ -339,12 +342,12 @@ func (r *run) finish(ctx context.Context, reason FinishReason, err error) error 
 	if reason == chat.FinishInterrupted {
 		result.Questions, result.Checkpoint = replay.QuestionsOf(r.journal.openCalls), r.journal.checkpoint
 	}
-	if op := r.events.operation; op != nil {
-		op.FinishReason, op.Usage, op.Cost, op.Replayed = reason, r.ledger.usage, r.ledger.cost, r.events.replayed
+	if op := r.operation; op != nil {
+		op.FinishReason, op.Usage, op.Cost, op.Replayed = reason, r.ledger.usage, r.ledger.cost, r.events.Replayed
 	}
 	r.sendStarted()
-	r.events.logMasked(ctx, "run failed", err)
-	r.events.emit(&runevent.RunFinished{
+	r.events.LogMasked(ctx, "run failed", err)
+	r.events.Emit(&runevent.RunFinished{
 		FinishReason: reason, Thread: r.scope.Thread, Usage: r.ledger.usage, Cost: r.ledger.cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,
 	})
@@ -356,13 +359,13 @@ func (r *run) finish(ctx context.Context, reason FinishReason, err error) error 
 
 // sendStarted sends the first event, once.
 func (r *run) sendStarted() {
-	if r.events.opened {
+	if r.opened {
 		return
 	}
-	r.events.opened = true
-	started := &runevent.RunStarted{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Resumes: r.journal.resumes, Replayed: r.events.replayed}
+	r.opened = true
+	started := &runevent.RunStarted{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Resumes: r.journal.resumes, Replayed: r.events.Replayed}
 	if r.conv.input != nil {
 		started.Message = r.conv.input.ID
 	}
-	r.events.emit(started)
+	r.events.Emit(started)
 }

@@ -18,6 +18,7 @@ type runJournal struct {
 	resume  *resumption
 	guarded journalguard.Guard // without a journal if the host has none
 
+	clientAnswers bool // answers to questions come with a checkpoint that a client had
 	storesResults bool // the run's results are stored in a thread after its end is written down
 
 	recorder   *replay.Recorder // nil if the run is not in the journal

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // runLedger counts a run's usage and artifacts.
 type runLedger struct {
-	events  *runEvents
+	events  *report.Reporter
 	limits  *Limits
 	counter TokenCounter // may be nil
 	record  UsageRecord  // nil without a ledger, and before the run works
@@ -29,7 +30,7 @@ type runLedger struct {
 // bookTime books the time since it was booked last. The time of an agent used as a
 // tool is the time of the call.
 func (l *runLedger) bookTime() {
-	if l.record == nil || l.events.depth > 0 || l.bookedUntil.IsZero() {
+	if l.record == nil || l.events.Depth > 0 || l.bookedUntil.IsZero() {
 		return
 	}
 	now := time.Now()
@@ -55,7 +56,7 @@ func (l *runLedger) reserveModelCall(ctx context.Context, model Model, req *llm.
 	}
 	if call.Waited > 0 {
 		l.bookedUntil = l.bookedUntil.Add(call.Waited)
-		l.events.emit(&runevent.ModelThrottled{Model: call.Model, WaitUS: call.Waited.Microseconds()})
+		l.events.Emit(&runevent.ModelThrottled{Model: call.Model, WaitUS: call.Waited.Microseconds()})
 	}
 	if err == nil && req.MaxOutputTokens == 0 && call.MaxOutput > 0 {
 		own := *req

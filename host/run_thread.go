@@ -66,7 +66,7 @@ func (r *run) open(ctx context.Context) error {
 		}
 	}
 	r.sendStarted()
-	r.events.sendState(r.state)
+	r.events.SendState(r.state.view())
 	return nil
 }
 
@@ -289,7 +289,7 @@ func layeredState(layers []any, thread string, limit int, schema *Schema) (*Stat
 // already, and a run that is resumed wants the thread as it left it.
 func (t *turn) storeRound(ctx context.Context) error {
 	thread := &t.run.thread
-	if thread.history == nil || !thread.history.eachRound || t.run.events.depth > 0 || t.run.journal.recorder != nil {
+	if thread.history == nil || !thread.history.eachRound || t.run.events.Depth > 0 || t.run.journal.recorder != nil {
 		return nil
 	}
 	return thread.storeRound(ctx, t.result)

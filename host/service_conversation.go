@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -80,7 +81,7 @@ func (s *serviceConversation) takeReplay(loaded *Loaded, said []*Message, p *rep
 // conversation.
 func (t *turn) noteConversation(ctx context.Context, resp *llm.Response) error {
 	thread := t.run.service.thread
-	if thread == nil || t.run.events.depth > 0 {
+	if thread == nil || t.run.events.Depth > 0 {
 		return nil
 	}
 	switch {
@@ -110,7 +111,7 @@ func (t *turn) noteConversation(ctx context.Context, resp *llm.Response) error {
 // chooseKeeper decides between a message store and a service that keeps the
 // conversation as well. The service wins where nothing is stored yet; a
 // conversation in a store stays there.
-func (s *serviceConversation) chooseKeeper(ctx context.Context, events *runEvents, model string) (service bool, err error) {
+func (s *serviceConversation) chooseKeeper(ctx context.Context, events *report.Reporter, model string) (service bool, err error) {
 	k := s.thread.Access().Keepers()
 	service = k.Kind != ThreadStore
 	if service && !k.Chosen {
@@ -127,8 +128,8 @@ func (s *serviceConversation) chooseKeeper(ctx context.Context, events *runEvent
 	if service {
 		ev.Kind = ThreadService
 	}
-	events.log(ctx, slog.LevelWarn, "two keep one conversation: a message store, and the model's service", "store", ev.Store, "kept", string(ev.Kind))
-	events.emit(ev)
+	events.Log(ctx, slog.LevelWarn, "two keep one conversation: a message store, and the model's service", "store", ev.Store, "kept", string(ev.Kind))
+	events.Emit(ev)
 	return service, nil
 }
 

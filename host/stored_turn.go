@@ -67,7 +67,7 @@ func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 // replay answers with a stored turn, under the id of its run. Neither the meter nor
 // the tracer has its events: they had them when the turn ran.
 func (r *run) replay(ctx context.Context, stored *StoredTurn) error {
-	r.events.replayed, r.scope.Run, r.conv.results, r.ledger.artifacts = true, stored.Run, stored.Results, stored.Artifacts
+	r.events.Replayed, r.scope.Run, r.conv.results, r.ledger.artifacts = true, stored.Run, stored.Results, stored.Artifacts
 	var err error
 	if r.state, err = newState(nil, r.limits.StateBytes, nil); err == nil && len(stored.State) > 0 {
 		var members map[string]any
@@ -79,40 +79,40 @@ func (r *run) replay(ctx context.Context, stored *StoredTurn) error {
 		return Errorf(DataLoss, "state of turn %q of thread %q: %w", stored.Run, r.scope.Thread, err)
 	}
 	r.sendStarted()
-	r.events.sendState(r.state)
+	r.events.SendState(r.state.view())
 	for _, result := range stored.Results {
-		r.events.sendStored(result, r.routes.agentNamed(result.Agent))
+		r.sendStored(result)
 	}
 	for i := range stored.Artifacts {
-		r.events.emit(&runevent.ArtifactMade{Artifact: &stored.Artifacts[i]})
+		r.events.Emit(&runevent.ArtifactMade{Artifact: &stored.Artifacts[i]})
 	}
 	return r.finish(ctx, stored.Status, nil)
 }
 
-// sendStored sends a stored result of an agent, which may be nil: an answer in one piece.
-func (e *runEvents) sendStored(result *Result, a *Agent) {
-	e.scope.Agent = result.Agent
-	defer func() { e.scope.Agent = "" }()
-	if a != nil && a.opts.Output != nil && result.Output == nil {
+// sendStored sends a stored result: an answer in one piece. Its agent may be gone.
+func (r *run) sendStored(result *Result) {
+	r.scope.Agent = result.Agent
+	defer func() { r.scope.Agent = "" }()
+	if a := r.routes.agentNamed(result.Agent); a != nil && a.opts.Output != nil && result.Output == nil {
 		if out, err := a.opts.Output.readOutput(result.Text()); err == nil {
 			result.Output = out
 		}
 	}
-	e.emit(&runevent.AgentStarted{Result: result.ID})
+	r.events.Emit(&runevent.AgentStarted{Result: result.ID})
 	for _, m := range result.Messages {
 		for _, part := range m.Parts {
 			switch p := part.(type) {
 			case *Reasoning:
-				e.emit(&runevent.ReasoningDelta{Text: p.Text})
+				r.events.Emit(&runevent.ReasoningDelta{Text: p.Text})
 			case *Text:
 				if m.Role == Assistant {
-					e.emit(&runevent.TextDelta{Text: p.Text})
+					r.events.Emit(&runevent.TextDelta{Text: p.Text})
 				}
 			case *ToolResult:
-				e.emit(&runevent.ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
+				r.events.Emit(&runevent.ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
 			}
 		}
-		e.emit(&runevent.MessageDone{Message: m})
+		r.events.Emit(&runevent.MessageDone{Message: m})
 	}
-	e.emit(&runevent.AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
+	r.events.Emit(&runevent.AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
 }

@@ -40,7 +40,7 @@ func (tc *toolCalls) awaitHandler(ctx context.Context, tool *Tool, c *toolCall) 
 			defer grace.Stop()
 			late = grace.C
 		case <-late:
-			tc.events.log(ctx, slog.LevelError, "tool goes on after its context has ended", "tool", tool.Name)
+			tc.events.Log(ctx, slog.LevelError, "tool goes on after its context has ended", "tool", tool.Name)
 			return nil, ctx.Err()
 		}
 	}
@@ -74,7 +74,7 @@ func (tc *toolCalls) runHandler(ctx context.Context, tool *Tool, call *Call, ans
 			a.err = fault.Disclose(Errorf(Internal, "The tool %s failed.", tool.Name))
 		}
 		if p := recover(); p != nil {
-			tc.events.log(ctx, slog.LevelError, "tool panicked", "tool", tool.Name, "panic", p, "stack", string(debug.Stack()))
+			tc.events.Log(ctx, slog.LevelError, "tool panicked", "tool", tool.Name, "panic", p, "stack", string(debug.Stack()))
 		}
 		answer <- a
 	}()

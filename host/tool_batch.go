@@ -31,7 +31,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 		t.addResult(c)
 	}
 	t.addJoined()
-	t.run.events.sendState(t.run.state)
+	t.run.events.SendState(t.run.state.view())
 	if ctx.Err() != nil {
 		return fault.ContextError(ctx)
 	}
@@ -112,19 +112,19 @@ func (tc *toolCalls) callsOthers(c *toolCall) bool {
 func (tc *toolCalls) deliver(b *callbatch.Batch, said any) {
 	switch said := said.(type) {
 	case callbatch.Changed:
-		tc.sendChanges(said.Revision)
+		tc.events.SendChanges(tc.state.view(), said.Revision)
 	case made:
-		tc.sendArtifacts(said.call)
+		tc.events.SendArtifacts(said.call.takeUntold())
 	case finished:
-		tc.sendChanges(math.MaxInt64)
-		tc.sendArtifacts(said.call.attempt)
+		tc.events.SendChanges(tc.state.view(), math.MaxInt64)
+		tc.events.SendArtifacts(said.call.attempt.takeUntold())
 		if said.call.open == nil {
-			tc.events.emit(said.call.finished())
+			tc.events.Emit(said.call.finished())
 		}
 	case *callbatch.Job:
 		said.Run()
 	case EventData:
-		tc.events.emit(said)
+		tc.events.Emit(said)
 	}
 	if len(b.Events()) == 0 {
 		for _, what := range b.TakeMissed() {
@@ -138,28 +138,6 @@ type (
 	made     struct{ call *Call } // an artifact
 	finished struct{ call *toolCall }
 )
-
-// sendChanges sends the changes of the state up to a revision, an event each. Those
-// in an agent used as a tool are for the run around it to send.
-func (tc *toolCalls) sendChanges(revision int64) {
-	if tc.events.caller != nil {
-		tc.events.caller.tellChange(revision)
-		return
-	}
-	for _, ops := range tc.state.view().TakeChanges(revision) {
-		tc.events.emit(&runevent.StatePatched{Ops: ops})
-	}
-}
-
-// sendArtifacts sends the artifacts of a call that have not been sent.
-func (tc *toolCalls) sendArtifacts(c *Call) {
-	for _, a := range c.takeUntold() {
-		tc.events.emit(&runevent.ArtifactMade{Artifact: &a})
-		if tc.events.caller != nil {
-			tc.events.caller.tellArtifact(a)
-		}
-	}
-}
 
 // runsHere reports whether a call that is alone in its batch runs in the run's own
 // goroutine, which passes on the events while the handler runs in another: with one
@@ -184,7 +162,7 @@ func (tc *toolCalls) runHere(ctx context.Context, b *callbatch.Batch, c *toolCal
 // beginCall tells the call where its events go, and the reader that it begins.
 func (tc *toolCalls) beginCall(ctx context.Context, b *callbatch.Batch, c *toolCall) {
 	c.connect(reportsTo(ctx, b))
-	tc.events.emit(c.started(tc.providerOf(c.part.Name)))
+	tc.events.Emit(c.started(tc.providerOf(c.part.Name)))
 }
 
 // reports are where the events and notices of calls go.
@@ -219,7 +197,7 @@ func (tc *toolCalls) answerCall(ctx context.Context, c *toolCall) {
 func (tc *toolCalls) runToOutput(ctx context.Context, c *toolCall) {
 	c.output, c.err = tc.callTool(ctx, c)
 	tc.logWithheld(ctx, c.part.Name, c.err)
-	c.ensureOutput(tc.events.scope.Run)
+	c.ensureOutput(tc.events.Scope.Run)
 }
 
 // startCall runs the call in a goroutine of its own, which says on done that it has ended.
@@ -236,7 +214,7 @@ func (tc *toolCalls) runAside(ctx context.Context, c *toolCall, ended func()) {
 	defer func() {
 		if c.output == nil { // a hook left by runtime.Goexit
 			c.err = fault.Disclose(Errorf(Internal, "The tool %s failed.", c.part.Name))
-			c.ensureOutput(tc.events.scope.Run)
+			c.ensureOutput(tc.events.Scope.Run)
 			tc.concludeCall(ctx, c)
 		}
 		ended()

@@ -25,8 +25,8 @@ func (tc *toolCalls) logWithheld(ctx context.Context, tool string, err error) {
 	if errors.As(err, &own) && own.Err != nil && !strings.Contains(text, own.Err.Error()) {
 		text += ": " + own.Err.Error()
 	}
-	if told := toolfault.Sentence(err, tc.events.scope.Run); told != text {
+	if told := toolfault.Sentence(err, tc.events.Scope.Run); told != text {
 		text = strings.ToValidUTF8(text[:min(len(text), maxFailureRead)], "")
-		tc.events.log(ctx, slog.LevelWarn, "tool failed", "tool", tool, "told", told, "error", text)
+		tc.events.Log(ctx, slog.LevelWarn, "tool failed", "tool", tool, "told", told, "error", text)
 	}
 }

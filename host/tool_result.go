@@ -36,7 +36,7 @@ func (tc *toolCalls) applyOutput(c *toolCall, out *ToolOutput) error {
 	} else if jsondoc.Check(out.Content) != nil {
 		return Errorf(Internal, "The result of %s is not JSON.", c.part.Name)
 	}
-	if out.Interrupt != nil && tc.clientAnswers && (tc.events.depth > 0 || c.caller != nil || c.attempt.lists().HasCalled()) {
+	if out.Interrupt != nil && tc.clientAnswers && (tc.events.Depth > 0 || c.caller != nil || c.attempt.lists().HasCalled()) {
 		return Errorf(FailedPrecondition, "The tool %s cannot ask a person here.", c.part.Name)
 	}
 	if ask := out.Interrupt; ask != nil && len(ask.Data) > 0 && jsondoc.Check(ask.Data) != nil {
@@ -104,20 +104,20 @@ func (t *turn) addResult(c *toolCall) {
 		t.run.ledger.artifacts = chat.PutArtifact(t.run.ledger.artifacts, a)
 	}
 	c.attempt.release()
-	t.calls.sendArtifacts(c.attempt)
+	t.run.events.SendArtifacts(c.attempt.takeUntold())
 	if c.open != nil {
 		t.interrupt(c)
 		return
 	}
 	if c.settled && !c.replayed {
-		t.run.events.emit(c.finished())
+		t.run.events.Emit(c.finished())
 	}
 	if t.agent.opts.JoinResults {
 		t.joined = chat.JoinResults(t.joined, c.message)
 		return
 	}
 	t.result.Messages = append(t.result.Messages, c.message)
-	t.run.events.emit(&runevent.MessageDone{Message: c.message})
+	t.run.events.Emit(&runevent.MessageDone{Message: c.message})
 }
 
 // addJoined joins the results of a batch to the conversation, where they are one
@@ -127,7 +127,7 @@ func (t *turn) addJoined() {
 		return
 	}
 	t.result.Messages = append(t.result.Messages, t.joined)
-	t.run.events.emit(&runevent.MessageDone{Message: t.joined})
+	t.run.events.Emit(&runevent.MessageDone{Message: t.joined})
 	t.joined = nil
 }
 
@@ -140,7 +140,7 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 		if err := tc.setTerms(ctx, c); err != nil {
 			c.question, c.settled, c.err = nil, true, err
 			c.attempt.State.view().TakeBack()
-			c.ensureOutput(tc.events.scope.Run)
+			c.ensureOutput(tc.events.Scope.Run)
 		}
 	}
 	switch {
@@ -171,6 +171,6 @@ func (t *turn) interrupt(c *toolCall) {
 	t.interrupted = true
 	t.run.journal.openCalls = append(t.run.journal.openCalls, c.open)
 	for _, q := range replay.QuestionsOf([]*replay.OpenCall{c.open}) {
-		t.run.events.emit(&runevent.Interrupted{Question: q, Key: c.clientKey()})
+		t.run.events.Emit(&runevent.Interrupted{Question: q, Key: c.clientKey()})
 	}
 }

@@ -28,7 +28,7 @@ func (tc *toolCalls) runAttempts(ctx context.Context, tool *Tool, c *toolCall) (
 			return out, err
 		}
 		tc.logWithheld(ctx, tool.Name, err)
-		c.batch.Send(&runevent.ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolfault.Sentence(err, tc.events.scope.Run)})
+		c.batch.Send(&runevent.ToolRetried{ID: c.part.ID, Name: tool.Name, Attempt: c.attempt.Attempt, Code: CodeOf(err), Reason: toolfault.Sentence(err, tc.events.Scope.Run)})
 		c.attempt.State.view().TakeBack()
 		timer := time.NewTimer(wait)
 		select {

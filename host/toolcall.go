@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/nested"
 )
@@ -21,7 +22,7 @@ type toolCalls struct {
 	net    *Network
 	state  *State
 	limits *Limits
-	events *runEvents
+	events *report.Reporter
 	routes *routing
 	ledger *runLedger
 	turn   callMaker

@@ -48,31 +48,31 @@ func (r *run) resultID() string { return fmt.Sprintf("%s/%d", r.keyPrefix, r.rou
 // runTurn is the run of an agent.
 func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*Result, error) {
 	stepsIn := "" // the run's own
-	if r.events.depth > 0 {
+	if r.events.Depth > 0 {
 		stepsIn = r.keyPrefix
 	}
-	t := &turn{run: r, agent: a, client: r.content.clientTermsAt(r.events.depth), model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
+	t := &turn{run: r, agent: a, client: r.content.clientTermsAt(r.events.Depth), model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
-			routes: &r.routes, ledger: &r.ledger, recorder: r.journal.recorder, nested: r.journal.nested, stepsIn: stepsIn, clientAnswers: r.clientAnswers, unstored: r.content.client.unstored()}}
+			routes: &r.routes, ledger: &r.ledger, recorder: r.journal.recorder, nested: r.journal.nested, stepsIn: stepsIn, clientAnswers: r.journal.clientAnswers, unstored: r.content.client.unstored()}}
 	t.calls.turn = t
 	if t.result == nil {
 		t.result = &Result{ID: r.resultID(), Agent: a.name, CreatedAt: time.Now().UTC(), FinishReason: chat.FinishStop}
 	}
 	ctx = context.WithValue(ctx, modelKey{}, t.model)
-	r.events.emit(&runevent.AgentStarted{Model: t.model.Name(), Result: r.resultID()})
-	err := r.events.guard(ctx, "agent "+strconv.Quote(a.name), func() error {
+	r.events.Emit(&runevent.AgentStarted{Model: t.model.Name(), Result: r.resultID()})
+	err := r.events.Guard(ctx, "agent "+strconv.Quote(a.name), func() error {
 		if err := t.prepare(ctx, saved); err != nil {
 			return err
 		}
 		return t.continueTurn(ctx, saved)
 	})
 	t.observe(ctx, err)
-	r.events.sendState(r.state)
+	r.events.SendState(r.state.view())
 	if err != nil {
 		t.result.FinishReason = statusOf(err)
 	}
 	t.recordEnd(err)
-	r.events.emit(&runevent.AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
+	r.events.Emit(&runevent.AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) <= t.providerMessages {
 		r.ledger.usage = r.ledger.usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
@@ -116,7 +116,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 		for _, tool := range got.Tools {
 			tools = append(tools, tool.of(p.Name()))
 		}
-		t.run.events.emit(&runevent.ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
+		t.run.events.Emit(&runevent.ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
 	}
 	if saved.Result == nil || t.run.journal.continuesRun() { // otherwise they are stored already
 		t.result.Messages = append(stored, t.result.Messages...)
@@ -132,7 +132,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 	if extra := t.run.content.instructions; extra != "" {
 		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")
 	}
-	t.run.events.sendState(t.run.state)
+	t.run.events.SendState(t.run.state.view())
 	return t.agent.checkToolChoice(t.calls.tools)
 }
 
@@ -162,15 +162,15 @@ func (t *turn) observe(ctx context.Context, failure error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.run.limits.ToolTimeout)
 		var cost *Cost
-		err := t.run.events.guard(ctx, "it", func() (err error) {
+		err := t.run.events.Guard(ctx, "it", func() (err error) {
 			cost, err = t.tellOutcome(ctx, o, p, failure)
 			return err
 		})
 		cancel()
 		t.run.ledger.addCost(cost)
 		if err != nil {
-			t.run.events.logMasked(ctx, "provider failed", err, "provider", p.Name())
-			t.run.events.emit(&runevent.ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
+			t.run.events.LogMasked(ctx, "provider failed", err, "provider", p.Name())
+			t.run.events.Emit(&runevent.ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
 		}
 	}
 }
@@ -316,7 +316,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	answer := NewMessage(Assistant, resp.Parts...)
 	answer.Agent = t.agent.name
 	t.result.Messages = append(t.result.Messages, answer)
-	if t.run.events.depth == 0 {
+	if t.run.events.Depth == 0 {
 		t.run.service.noteStored(answer)
 	}
 	if err := t.recordAnswer(ctx, answer); err != nil {
@@ -325,7 +325,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	if len(resp.Raw) > 0 {
 		t.result.Raw = append(t.result.Raw, resp.Raw)
 	}
-	t.run.events.emit(&runevent.MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
+	t.run.events.Emit(&runevent.MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
 		if err := t.run.ledger.admitToolCalls(ctx, len(calls)); err != nil {
 			return answer, err
@@ -333,7 +333,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 		return answer, t.runCalls(ctx, t.newCalls(calls))
 	}
 	if len(answer.Parts) == 0 {
-		t.run.events.log(ctx, slog.LevelWarn, "model answered nothing", "model", t.model.Name(), "agent", t.agent.name)
+		t.run.events.Log(ctx, slog.LevelWarn, "model answered nothing", "model", t.model.Name(), "agent", t.agent.name)
 	}
 	return answer, t.misfit
 }
