@@ -75,9 +75,8 @@ const MaxAgentDepth = replay.MaxAgentDepth
 // goroutine, before the call begins, and serves one call.
 func (t *turn) branch() *run {
 	n := *t.run
-	n.ledger.around = t.run.ledger.madeBefore()
-	n.conv.results, n.ledger.artifacts, n.routes.stack, n.conv.past = nil, nil, nil, nil
-	n.ledger.usage, n.ledger.cost, n.routes.iterations, n.events = Usage{}, Cost{}, 0, t.run.events.Branch()
+	n.events, n.ledger = t.run.events.Branch(), t.run.ledger.Branch()
+	n.conv.results, n.conv.past, n.routes.stack, n.routes.iterations = nil, nil, nil, 0
 	n.conv.inputInHistory = false
 	n.service.id, n.service.storedIDs = "", nil // the conversation of the run's service is not the branch's
 	return &n
@@ -115,20 +114,20 @@ func (c *Call) runAgent(ctx context.Context, agent *Agent) (*ToolOutput, error) 
 		if saved.Input != nil {
 			n.conv.input = saved.Input
 		}
-		n.routes.stack, n.ledger.artifacts, n.ledger.cost = saved.Stack, saved.Artifacts, saved.Cost
+		n.routes.stack, n.ledger.Artifacts, n.ledger.Cost = saved.Stack, saved.Artifacts, saved.Cost
 	}
-	fromBefore := len(n.ledger.artifacts)
+	fromBefore := len(n.ledger.Artifacts)
 	result, err := n.runAgent(ctx, agent, saved)
-	for i, a := range n.ledger.artifacts {
+	for i, a := range n.ledger.Artifacts {
 		if i < fromBefore { // another process made it, and may have sent its event
 			c.putArtifact(a)
 		} else {
 			c.keepArtifact(a)
 		}
 	}
-	out := &ToolOutput{Cost: &n.ledger.cost, Schedule: n.routes.stack, Usage: &n.ledger.usage}
+	out := &ToolOutput{Cost: &n.ledger.Cost, Schedule: n.routes.stack, Usage: &n.ledger.Usage}
 	if result != nil {
-		n.ledger.usage = n.ledger.usage.Add(result.Usage)
+		n.ledger.Usage = n.ledger.Usage.Add(result.Usage)
 		out.Content = resultContent(result)
 	}
 	if err == nil && result.FinishReason == chat.FinishInterrupted {

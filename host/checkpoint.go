@@ -13,8 +13,8 @@ func (r *run) checkpoint() *replay.Checkpoint {
 	c := &replay.Checkpoint{
 		V: replay.Version, Input: r.conv.input, Branch: r.thread.branch, State: r.state.JSON(), Instructions: r.content.instructions, Parameters: r.content.parameters, Client: r.content.client.terms,
 		Results: before, Iterations: r.routes.iterations - 1, Stack: r.routes.stack,
-		Tokens: r.ledger.spent.tokens.Load(), ToolCalls: r.ledger.spent.toolCalls.Load(), Executed: r.ledger.spent.instructions.Load(),
-		Artifacts: r.ledger.spent.artifacts.Load(), Stored: r.ledger.spent.artifactBytes.Load(),
+		Tokens: r.ledger.Total.Tokens.Load(), ToolCalls: r.ledger.Total.ToolCalls.Load(), Executed: r.ledger.Total.Instructions.Load(),
+		Artifacts: r.ledger.Total.Artifacts.Load(), Stored: r.ledger.Total.ArtifactBytes.Load(),
 		Agent: interrupted.Agent, Rounds: interrupted.Rounds, Calls: r.journal.openCalls,
 	}
 	messages := r.conv.messages()

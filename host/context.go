@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
+	"github.com/agenthost/agenthost/host/internal/runusage"
 	"github.com/agenthost/agenthost/host/internal/schema"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -34,9 +35,9 @@ type Call struct {
 	mention func(any)  // says that something changed or was made; nil outside a batch
 	before  []Artifact // of the run
 	steps   replay.CallSteps
-	spent   *spent       // of the run
-	branch  *run         // for a tool that is an agent
-	nest    *nestedCalls // of the attempt; nil for a tool that calls no others
+	spent   *runusage.Total // of the run
+	branch  *run            // for a tool that is an agent
+	nest    *nestedCalls    // of the attempt; nil for a tool that calls no others
 
 	earlier *earlierArtifacts // nil outside a run
 
@@ -75,7 +76,7 @@ func NewCall(tool string, arguments json.RawMessage, state *State) *Call {
 	limits := Limits{}.WithDefaults()
 	return &Call{
 		ID: NewID(), Tool: tool, Attempt: 1, Arguments: arguments, State: state,
-		limits: &limits, emit: func(EventData) error { return nil }, steps: replay.CallSteps{Of: replay.NewSteps(), Tool: tool}, spent: &spent{},
+		limits: &limits, emit: func(EventData) error { return nil }, steps: replay.CallSteps{Of: replay.NewSteps(), Tool: tool}, spent: &runusage.Total{},
 	}
 }
 
@@ -159,7 +160,7 @@ func (c *Call) checkArtifact(a *Artifact) error {
 	if err := jsondoc.Check(raw); err != nil {
 		return Errorf(InvalidArgument, "artifact %q: %w", a.Name, err)
 	}
-	return c.spent.countArtifact(len(raw), c.limits)
+	return c.spent.CountArtifact(len(raw), c.limits)
 }
 
 func (c *Call) putArtifact(a Artifact) {

@@ -80,7 +80,7 @@ func (t *turn) recordAnswer(ctx context.Context, answer *Message) error {
 	step := &replay.AnswerStep{
 		Agent: t.agent.name, First: !t.recorded, CreatedAt: t.result.CreatedAt, Round: t.result.Rounds, Message: answer,
 		Finish: t.result.FinishReason, Usage: t.result.Usage, Output: t.result.Output, Misfit: fault.AsError(t.misfit),
-		Cost: t.run.ledger.cost, Tokens: t.run.ledger.spent.tokens.Load(),
+		Cost: t.run.ledger.Cost, Tokens: t.run.ledger.Total.Tokens.Load(),
 	}
 	if t.run.events.Depth == 0 {
 		step.Stack, step.Service = t.run.routes.stack, t.run.service.id

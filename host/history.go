@@ -211,19 +211,6 @@ type Turn struct {
 	known        map[string]bool
 }
 
-// TurnEntry is a record of another part of the program, such as the usage of the run,
-// that is stored in the commit of a turn: one commit then does for both. Its part stores
-// it by a commit of its own if Stored is not called.
-type TurnEntry struct {
-	Store any    // the store, such as a kv.Driver; an adapter compares it with its own by ==
-	Key   string // in the tenant's partition of the store, where no other entry has it
-	Value []byte // as the store keeps it; not to be changed
-
-	// Stored is called after the commit that the entry was in. It is not called if the
-	// commit failed, or may have failed. It must not wait.
-	Stored func()
-}
-
 // Completed reports whether the turn was completed, without a question.
 func (t *Turn) Completed() bool {
 	switch t.Status {

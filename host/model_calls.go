@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/internal/report"
+	"github.com/agenthost/agenthost/host/internal/runusage"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -19,7 +20,7 @@ import (
 // conversation as processors leave it, and with events of the answer.
 type modelCalls struct {
 	events     *report.Reporter
-	ledger     *runLedger
+	ledger     *runusage.Counter
 	limits     *Limits
 	tokens     TokenCounter
 	instrument *instrument.Guard // nil is none
@@ -71,7 +72,7 @@ func (c *modelCalls) processView(ctx context.Context, p Processor, v viewSource,
 		c.events.LogMasked(ctx, "processor failed", err, "processor", p.Name())
 		out, done, ev.Skipped = messages, &llm.Processed{}, fault.AsError(err)
 	}
-	c.ledger.addCost(done.Cost)
+	c.ledger.AddCost(done.Cost)
 	ev.MessagesAfter, ev.Report, ev.Cost = len(out), done.Report, done.Cost
 	ev.Changed = !slices.Equal(messages, out)
 	ev.TokensBefore, ev.Approximate = llm.CountMessages(ctx, c.tokens, v.model, messages)
@@ -87,7 +88,7 @@ func (c *modelCalls) processView(ctx context.Context, p Processor, v viewSource,
 // reader of its deltas may come whole. The request gets a maximum of output
 // from the ledger if it has none.
 func (c *modelCalls) generate(ctx context.Context, model Model, req *llm.Request, round int, show bool) (*llm.Response, error) {
-	req, call, err := c.ledger.reserveModelCall(ctx, model, req)
+	req, call, err := c.ledger.ReserveModel(ctx, model, req)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +102,9 @@ func (c *modelCalls) generate(ctx context.Context, model Model, req *llm.Request
 func (c *modelCalls) listenAndBook(ctx context.Context, model Model, req *llm.Request, call *ModelCall, show bool, op *instrument.Model) (*llm.Response, Usage, error) {
 	resp, shown, err := c.listen(ctx, model, req, show, op)
 	if err != nil {
-		return nil, c.ledger.bookUnfinished(ctx, call, req, resp, shown), err
+		return nil, c.ledger.BookUnfinished(ctx, call, req, resp, shown), err
 	}
-	c.ledger.bookTokens(call, resp.Usage)
+	c.ledger.BookTokens(call, resp.Usage)
 	return resp, resp.Usage, nil
 }
 

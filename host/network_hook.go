@@ -64,7 +64,7 @@ func (r *run) hookNetworkFinish(ctx context.Context, reason FinishReason) error 
 		return nil
 	}
 	r.scope.Agent = ""
-	at := &NetworkFinishHook{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil), FinishReason: reason, Usage: r.ledger.usage}
+	at := &NetworkFinishHook{Scope: r.scope, State: r.state, Input: r.conv.input, SoFar: r.soFar(nil), FinishReason: reason, Usage: r.ledger.Usage}
 	err := r.events.Guard(ctx, "it", func() error { return hook(ctx, at) })
 	r.events.SendState(r.state.view())
 	return wrapError(err, "hook finish of network %q", r.net.name)

@@ -100,7 +100,7 @@ func (t *turn) takeOutput(ctx context.Context, req *llm.Request, resp *llm.Respo
 
 // repairOutput tells the model the fault of its answer and asks again.
 func (t *turn) repairOutput(ctx context.Context, req *llm.Request, resp *llm.Response, fault error) (*llm.Response, error) {
-	if err := t.run.ledger.checkLeft(); err != nil {
+	if err := t.run.ledger.CheckLeft(); err != nil {
 		return nil, err
 	}
 	again := *req

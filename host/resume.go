@@ -222,15 +222,15 @@ func (r *run) applyReplay(p *replay.Run) error {
 		}
 	}
 	r.state.view().TakeAllChanges()
-	r.conv.results, r.routes.stack, r.routes.iterations, r.ledger.usage, r.ledger.cost = p.Results, p.Stack, p.Iterations, p.Usage, p.Cost
-	r.ledger.artifacts = p.Artifacts
+	r.conv.results, r.routes.stack, r.routes.iterations, r.ledger.Usage, r.ledger.Cost = p.Results, p.Stack, p.Iterations, p.Usage, p.Cost
+	r.ledger.Artifacts = p.Artifacts
 	r.journal.saved, r.journal.ended, r.journal.openCalls = p.Current, p.End, p.Waiting
-	r.ledger.spent.tokens.Store(p.Tokens)
-	r.ledger.spent.toolCalls.Store(p.ToolCalls)
-	r.ledger.spent.instructions.Add(p.Cost.Instructions)
+	r.ledger.Total.Tokens.Store(p.Tokens)
+	r.ledger.Total.ToolCalls.Store(p.ToolCalls)
+	r.ledger.Total.Instructions.Add(p.Cost.Instructions)
 	for i := range p.Made {
-		r.ledger.spent.artifacts.Add(1)
-		r.ledger.spent.artifactBytes.Add(int64(len(p.Made[i].AppendJSON(nil))))
+		r.ledger.Total.Artifacts.Add(1)
+		r.ledger.Total.ArtifactBytes.Add(int64(len(p.Made[i].AppendJSON(nil))))
 	}
 	r.journal.steps.Restore(p.Named)
 	r.journal.nested.Restore(p.Nested)
@@ -343,11 +343,11 @@ func (r *run) restoreCheckpoint(c *replay.Checkpoint) error {
 	if err := r.restoreContent(c.Instructions, c.Parameters, c.Client); err != nil {
 		return err
 	}
-	r.ledger.spent.tokens.Store(c.Tokens)
-	r.ledger.spent.toolCalls.Store(c.ToolCalls)
-	r.ledger.spent.instructions.Store(c.Executed)
-	r.ledger.spent.artifacts.Store(c.Artifacts)
-	r.ledger.spent.artifactBytes.Store(c.Stored)
+	r.ledger.Total.Tokens.Store(c.Tokens)
+	r.ledger.Total.ToolCalls.Store(c.ToolCalls)
+	r.ledger.Total.Instructions.Store(c.Executed)
+	r.ledger.Total.Artifacts.Store(c.Artifacts)
+	r.ledger.Total.ArtifactBytes.Store(c.Stored)
 	if r.resume.fromClient() {
 		loaded := &Loaded{}
 		if r.service.thread != nil {

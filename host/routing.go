@@ -7,6 +7,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/report"
+	"github.com/agenthost/agenthost/host/internal/runusage"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -20,7 +21,7 @@ type routing struct {
 	models  *modelChoice
 	asks    *modelCalls
 	events  *report.Reporter
-	ledger  *runLedger
+	ledger  *runusage.Counter
 	conv    *conversation
 	journal *runJournal
 	limits  *Limits
@@ -79,7 +80,7 @@ func (r *routing) askRouters(ctx context.Context, state *State) error {
 	if err != nil {
 		return wrapError(err, "router %q", router.Name())
 	}
-	r.ledger.addCost(route.Cost)
+	r.ledger.AddCost(route.Cost)
 	next, err := r.addAgents(router, route)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (r *routing) decide(ctx context.Context, state *State, router Router) (*Rou
 		if route.Delegate == "" {
 			return route, router, nil
 		}
-		r.ledger.addCost(route.Cost)
+		r.ledger.AddCost(route.Cost)
 		next, err := r.net.delegate(router.Name(), route.Delegate)
 		if err != nil {
 			return nil, router, err
@@ -224,7 +225,7 @@ func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *llm.
 	if model == nil {
 		return nil, errNoRoutingModel(m.name)
 	}
-	if err := r.ledger.checkLeft(); err != nil {
+	if err := r.ledger.CheckLeft(); err != nil {
 		return nil, err
 	}
 	view, err := r.asks.process(ctx, viewSource{model: model.Name(), input: r.conv.input, messages: view}, levels{{"router", m.opts.Processors}})
@@ -236,7 +237,7 @@ func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *llm.
 	if err != nil {
 		return nil, wrapError(err, "model %q", model.Name())
 	}
-	r.ledger.usage = r.ledger.usage.Add(resp.Usage)
+	r.ledger.Usage = r.ledger.Usage.Add(resp.Usage)
 	r.modelAsked = true
 	return resp, nil
 }
@@ -262,7 +263,7 @@ func (r *routing) unknownAgent(names []string) (string, bool) {
 
 // recordRoute writes a decision down: at once if it was paid for.
 func (r *routing) recordRoute(ctx context.Context, next []string) error {
-	step := replay.Entry{Route: &replay.RouteStep{Next: next, Usage: r.ledger.usage, Cost: r.ledger.cost, Tokens: r.ledger.spent.tokens.Load()}}
+	step := replay.Entry{Route: &replay.RouteStep{Next: next, Usage: r.ledger.Usage, Cost: r.ledger.Cost, Tokens: r.ledger.Total.Tokens.Load()}}
 	if r.modelAsked {
 		r.modelAsked = false
 		return r.journal.recorder.Commit(ctx, step)

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/report"
+	"github.com/agenthost/agenthost/host/internal/runusage"
 	"github.com/agenthost/agenthost/host/providerstate"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -32,7 +33,7 @@ type run struct {
 	started time.Time
 
 	events  report.Reporter
-	ledger  runLedger
+	ledger  runusage.Counter
 	conv    conversation
 	thread  runThread
 	service serviceConversation
@@ -69,7 +70,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		scope:   Scope{Tenant: tenant, Thread: req.Thread, Run: cmp.Or(req.Run, NewID()), Network: n.name},
 		thread:  runThread{history: h.historyOf(n), branch: req.Branch},
 		journal: runJournal{steps: replay.NewSteps(), nested: replay.NewNested()},
-		ledger:  runLedger{spent: &spent{}},
+		ledger:  runusage.Counter{Total: &runusage.Total{}},
 	}
 	r.connect()
 	r.keyPrefix = r.scope.Run
@@ -133,7 +134,7 @@ func (r *run) connect() {
 	e := &r.events
 	e.Scope, e.Meter, e.Tracer, e.Logger = &r.scope, opts.Meter, opts.Trace, opts.Logger
 	l := &r.ledger
-	l.events, l.limits, l.counter = e, r.limits, opts.Tokens
+	l.Events, l.Limits, l.Tokens = e, r.limits, opts.Tokens
 	r.asks = modelCalls{events: e, instrument: r.host.instrument, ledger: l, limits: r.limits, tokens: opts.Tokens}
 	t := &r.thread
 	t.scope, t.limits, t.logger, t.req, t.content, t.resume = &r.scope, r.limits, opts.Logger, r.req, &r.content, &r.resume
@@ -223,9 +224,8 @@ func (r *run) execute(ctx context.Context) error {
 			return wrapError(err, "wait for thread %q", r.scope.Thread)
 		}
 	}
-	r.ledger.openRecord(r.host.opts.Ledger, cmp.Or(r.req.Key, replay.KeyOf(rec)), r.services)
-	r.ledger.bookedUntil = time.Now()
-	defer r.ledger.closeRecord(false)
+	r.services.usage = r.ledger.Open(r.host.opts.Ledger, r.ownScope(), cmp.Or(r.req.Key, replay.KeyOf(rec)))
+	defer r.ledger.Close(false)
 	if rec != nil {
 		if err := r.reopen(ctx); err != nil {
 			return withContextCode(ctx, err)
@@ -270,7 +270,7 @@ func (r *run) loop(ctx context.Context) (FinishReason, error) {
 		r.routes.iterations++
 		if result != nil {
 			r.conv.results = append(r.conv.results, result)
-			r.ledger.usage = r.ledger.usage.Add(result.Usage)
+			r.ledger.Usage = r.ledger.Usage.Add(result.Usage)
 		}
 		if err != nil {
 			return "", err
@@ -330,8 +330,8 @@ func (r *run) finish(ctx context.Context, reason FinishReason, err error) error 
 		reason = statusOf(err)
 	}
 	result := &RunResult{
-		Run: r.scope.Run, Thread: r.scope.Thread, Branch: r.thread.branch, FinishReason: reason, Results: append([]*Result{}, r.conv.results...), Artifacts: r.ledger.artifacts,
-		Usage: r.ledger.usage, Cost: r.ledger.cost, Error: fault.AsError(err), Replayed: r.events.Replayed,
+		Run: r.scope.Run, Thread: r.scope.Thread, Branch: r.thread.branch, FinishReason: reason, Results: append([]*Result{}, r.conv.results...), Artifacts: r.ledger.Artifacts,
+		Usage: r.ledger.Usage, Cost: r.ledger.Cost, Error: fault.AsError(err), Replayed: r.events.Replayed,
 	}
 	if r.state != nil {
 		result.State = r.state.JSON()
@@ -343,12 +343,12 @@ func (r *run) finish(ctx context.Context, reason FinishReason, err error) error 
 		result.Questions, result.Checkpoint = replay.QuestionsOf(r.journal.openCalls), r.journal.checkpoint
 	}
 	if op := r.operation; op != nil {
-		op.FinishReason, op.Usage, op.Cost, op.Replayed = reason, r.ledger.usage, r.ledger.cost, r.events.Replayed
+		op.FinishReason, op.Usage, op.Cost, op.Replayed = reason, r.ledger.Usage, r.ledger.Cost, r.events.Replayed
 	}
 	r.sendStarted()
 	r.events.LogMasked(ctx, "run failed", err)
 	r.events.Emit(&runevent.RunFinished{
-		FinishReason: reason, Thread: r.scope.Thread, Usage: r.ledger.usage, Cost: r.ledger.cost,
+		FinishReason: reason, Thread: r.scope.Thread, Usage: r.ledger.Usage, Cost: r.ledger.Cost,
 		DurationUS: time.Since(r.started).Microseconds(), Error: result.Error, Result: result,
 	})
 	if err == nil {

@@ -336,7 +336,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 	if r.thread.history == nil || r.thread.history.appendResult == nil || r.routes.iterations == 0 && failure == nil {
 		return nil
 	}
-	turn := &Turn{Head: r.thread.head, Results: r.conv.results, Artifacts: r.ledger.artifacts, Status: reason, Usage: r.ledger.usage,
+	turn := &Turn{Head: r.thread.head, Results: r.conv.results, Artifacts: r.ledger.Artifacts, Status: reason, Usage: r.ledger.Usage,
 		inputKept: r.thread.inputStored, inputNamed: r.req.Input != nil && r.req.Input.ID != "", answered: r.service.answered, conversation: r.service.id, known: r.service.storedIDs}
 	if !r.net.opts.StateOfRun && !r.thread.clientOwned {
 		turn.State = r.state.JSON()
@@ -350,7 +350,7 @@ func (r *run) commit(ctx context.Context, reason FinishReason, failure error) er
 			turn.Results, turn.State, turn.Artifacts, turn.Providers = nil, nil, nil, nil
 		}
 	}
-	turn.Entries = r.ledger.closeRecord(true)
+	turn.Entries = r.ledger.Close(true)
 	return r.thread.storeTurn(ctx, turn)
 }
 

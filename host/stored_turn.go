@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/internal/statedoc"
 	"github.com/agenthost/agenthost/host/runevent"
 )
@@ -67,7 +68,7 @@ func (t *runThread) readStoredTurn(ctx context.Context) (*StoredTurn, error) {
 // replay answers with a stored turn, under the id of its run. Neither the meter nor
 // the tracer has its events: they had them when the turn ran.
 func (r *run) replay(ctx context.Context, stored *StoredTurn) error {
-	r.events.Replayed, r.scope.Run, r.conv.results, r.ledger.artifacts = true, stored.Run, stored.Results, stored.Artifacts
+	r.events.Replayed, r.scope.Run, r.conv.results, r.ledger.Artifacts = true, stored.Run, stored.Results, stored.Artifacts
 	var err error
 	if r.state, err = newState(nil, r.limits.StateBytes, nil); err == nil && len(stored.State) > 0 {
 		var members map[string]any
@@ -81,7 +82,7 @@ func (r *run) replay(ctx context.Context, stored *StoredTurn) error {
 	r.sendStarted()
 	r.events.SendState(r.state.view())
 	for _, result := range stored.Results {
-		r.sendStored(result)
+		sendStored(&r.events, result, r.routes.agentNamed(result.Agent))
 	}
 	for i := range stored.Artifacts {
 		r.events.Emit(&runevent.ArtifactMade{Artifact: &stored.Artifacts[i]})
@@ -89,30 +90,30 @@ func (r *run) replay(ctx context.Context, stored *StoredTurn) error {
 	return r.finish(ctx, stored.Status, nil)
 }
 
-// sendStored sends a stored result: an answer in one piece. Its agent may be gone.
-func (r *run) sendStored(result *Result) {
-	r.scope.Agent = result.Agent
-	defer func() { r.scope.Agent = "" }()
-	if a := r.routes.agentNamed(result.Agent); a != nil && a.opts.Output != nil && result.Output == nil {
+// sendStored sends a stored result of an agent, which may be nil: an answer in one piece.
+func sendStored(events *report.Reporter, result *Result, a *Agent) {
+	events.Scope.Agent = result.Agent
+	defer func() { events.Scope.Agent = "" }()
+	if a != nil && a.opts.Output != nil && result.Output == nil {
 		if out, err := a.opts.Output.readOutput(result.Text()); err == nil {
 			result.Output = out
 		}
 	}
-	r.events.Emit(&runevent.AgentStarted{Result: result.ID})
+	events.Emit(&runevent.AgentStarted{Result: result.ID})
 	for _, m := range result.Messages {
 		for _, part := range m.Parts {
 			switch p := part.(type) {
 			case *Reasoning:
-				r.events.Emit(&runevent.ReasoningDelta{Text: p.Text})
+				events.Emit(&runevent.ReasoningDelta{Text: p.Text})
 			case *Text:
 				if m.Role == Assistant {
-					r.events.Emit(&runevent.TextDelta{Text: p.Text})
+					events.Emit(&runevent.TextDelta{Text: p.Text})
 				}
 			case *ToolResult:
-				r.events.Emit(&runevent.ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
+				events.Emit(&runevent.ToolFinished{ID: p.ID, Name: p.Name, Content: slices.Clone(p.Content), IsError: p.IsError})
 			}
 		}
-		r.events.Emit(&runevent.MessageDone{Message: m})
+		events.Emit(&runevent.MessageDone{Message: m})
 	}
-	r.events.Emit(&runevent.AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
+	events.Emit(&runevent.AgentFinished{FinishReason: result.FinishReason, Rounds: result.Rounds})
 }

@@ -42,7 +42,7 @@ func (t *turn) runCalls(ctx context.Context, calls []*toolCall) error {
 }
 
 func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
-	calls, soFar, before := make([]*toolCall, len(parts)), t.soFar(), t.run.ledger.madeBefore()
+	calls, soFar, before := make([]*toolCall, len(parts)), t.soFar(), t.run.ledger.MadeBefore()
 	for i, part := range parts {
 		calls[i] = t.newCall(part, fmt.Sprintf("%s/%d/%d/%d", t.run.keyPrefix, t.run.routes.iterations, t.result.Rounds, i), soFar, before)
 	}
@@ -53,7 +53,7 @@ func (t *turn) newCalls(parts []*ToolCall) []*toolCall {
 func (t *turn) newCall(part *ToolCall, key string, soFar *SoFar, before []Artifact) *toolCall {
 	c := &toolCall{part: part, attempt: &Call{
 		ID: part.ID, Tool: part.Name, Attempt: 1, IdempotencyKey: key,
-		Arguments: part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: replay.CallSteps{Of: t.run.journal.steps, Agent: t.run.scope.Agent, Tool: part.Name}, spent: t.run.ledger.spent, before: before, earlier: &t.run.services.earlier,
+		Arguments: part.Arguments, Scope: t.run.scope, State: t.run.state, SoFar: soFar, limits: t.run.limits, steps: replay.CallSteps{Of: t.run.journal.steps, Agent: t.run.scope.Agent, Tool: part.Name}, spent: t.run.ledger.Total, before: before, earlier: &t.run.services.earlier,
 	}}
 	if tool := t.calls.toolNamed(part.Name); tool != nil && tool.agent != nil {
 		c.attempt.branch = t.branch()

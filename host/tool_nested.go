@@ -117,7 +117,7 @@ func (n *nestedCalls) makeCalls(ctx context.Context, at int, calls []nested.Call
 		return nil, wrapError(err, "tool %s", n.call.part.Name)
 	}
 	if err == nil && len(more) > 0 {
-		if err = tc.ledger.admitNestedCalls(ctx, len(more)); err == nil && n.caller.Over() { // while the budgets were asked
+		if err = tc.ledger.AdmitNestedCalls(ctx, len(more)); err == nil && n.caller.Over() { // while the budgets were asked
 			err = callbatch.ErrCallEnded()
 		}
 		if err != nil {
@@ -201,7 +201,7 @@ func (n *nestedCalls) answersOf(calls []*toolCall) ([]nested.Answer, error) {
 		if !n.caller.Over() && n.calls.nested.Apply(c.kept) {
 			n.call.effects.Add(done)
 			if c.replayed || c.attempt.branch == nil { // an agent has counted its own, and so have calls that the call has made
-				n.calls.ledger.spend(c.output.Cost)
+				n.calls.ledger.Spend(c.output.Cost)
 			}
 			if c.replayed { // another process made them, and may have sent their events
 				for _, a := range done.Artifacts {

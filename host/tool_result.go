@@ -92,16 +92,16 @@ func (c *toolCall) finished() *runevent.ToolFinished {
 // addResult joins one call's result to the conversation and the run.
 func (t *turn) addResult(c *toolCall) {
 	done := c.outcome()
-	t.run.ledger.cost.Add(done.Cost)
+	t.run.ledger.Cost.Add(done.Cost)
 	if c.attempt.branch == nil { // an agent, and calls that the call has made, have counted theirs
-		t.run.ledger.spend(c.output.Cost)
+		t.run.ledger.Spend(c.output.Cost)
 	}
 	if done.Usage != nil {
 		t.result.Usage = t.result.Usage.Add(*done.Usage)
 	}
 	t.run.routes.stack = slices.Concat(t.run.routes.stack, done.Schedule)
 	for _, a := range done.Artifacts {
-		t.run.ledger.artifacts = chat.PutArtifact(t.run.ledger.artifacts, a)
+		t.run.ledger.Artifacts = chat.PutArtifact(t.run.ledger.Artifacts, a)
 	}
 	c.attempt.release()
 	t.run.events.SendArtifacts(c.attempt.takeUntold())

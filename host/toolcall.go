@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/callbatch"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/report"
+	"github.com/agenthost/agenthost/host/internal/runusage"
 	"github.com/agenthost/agenthost/host/internal/toolfault"
 	"github.com/agenthost/agenthost/host/nested"
 )
@@ -24,7 +25,7 @@ type toolCalls struct {
 	limits *Limits
 	events *report.Reporter
 	routes *routing
-	ledger *runLedger
+	ledger *runusage.Counter
 	turn   callMaker
 	nested *replay.Nested
 	slots  [nested.MaxDepth]chan struct{} // of nested calls, at each depth; made when the first runs

@@ -74,7 +74,7 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 	t.recordEnd(err)
 	r.events.Emit(&runevent.AgentFinished{FinishReason: t.result.FinishReason, Rounds: t.result.Rounds, Limit: t.result.Limit, Usage: t.result.Usage})
 	if err != nil && len(t.result.Messages) <= t.providerMessages {
-		r.ledger.usage = r.ledger.usage.Add(t.result.Usage) // there is no result to count it in
+		r.ledger.Usage = r.ledger.Usage.Add(t.result.Usage) // there is no result to count it in
 		return nil, err
 	}
 	return t.result, err
@@ -101,7 +101,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 		if got == nil {
 			continue
 		}
-		t.run.ledger.addCost(got.Cost)
+		t.run.ledger.AddCost(got.Cost)
 		if err := chat.Check(got.Messages); err != nil {
 			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
 		}
@@ -167,7 +167,7 @@ func (t *turn) observe(ctx context.Context, failure error) {
 			return err
 		})
 		cancel()
-		t.run.ledger.addCost(cost)
+		t.run.ledger.AddCost(cost)
 		if err != nil {
 			t.run.events.LogMasked(ctx, "provider failed", err, "provider", p.Name())
 			t.run.events.Emit(&runevent.ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
@@ -280,7 +280,7 @@ func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done
 // round asks the model once and runs the tools it calls. No answer and no error
 // means that the start hook stopped the call.
 func (t *turn) round(ctx context.Context) (*Message, error) {
-	if err := t.run.ledger.checkLeft(); err != nil {
+	if err := t.run.ledger.CheckLeft(); err != nil {
 		return nil, err
 	}
 	if err := t.storeRound(ctx); err != nil {
@@ -327,7 +327,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	}
 	t.run.events.Emit(&runevent.MessageDone{Message: answer, Usage: &resp.Usage, Raw: resp.Raw})
 	if calls := answer.ToolCalls(); len(calls) > 0 {
-		if err := t.run.ledger.admitToolCalls(ctx, len(calls)); err != nil {
+		if err := t.run.ledger.AdmitToolCalls(ctx, len(calls)); err != nil {
 			return answer, err
 		}
 		return answer, t.runCalls(ctx, t.newCalls(calls))
