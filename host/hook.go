@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -167,7 +166,7 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	}
 	lent := chat.Lend(messages)
 	at := &StartHook{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar(), Round: t.result.Rounds + 1,
-		Instructions: t.instructions, Messages: slices.Clone(lent.Copies)}
+		Instructions: t.prompt.instructions, Messages: slices.Clone(lent.Copies)}
 	if err := hook(ctx, at); err != nil {
 		return nil, false, t.agent.hookError(err, "start")
 	}
@@ -180,23 +179,14 @@ func (t *turn) hookStart(ctx context.Context, messages []*Message) (_ []*Message
 	if err != nil {
 		return nil, false, err
 	}
-	e := &t.startEdits
+	e := &t.prompt.edits
 	if t.run.service.id != "" { // the model's service has those of the rounds before
 		e.ForgetFirst()
 	}
-	e.EditInstructions(t.instructions, at.Instructions)
+	e.EditInstructions(t.prompt.instructions, at.Instructions)
 	e.EditMessages(messages, edited)
 	edited, err = t.agent.hookMessages(e.Messages(messages), messages, "start")
 	return edited, false, err
-}
-
-// prompt returns the instructions for the next model call.
-func (t *turn) prompt() string {
-	text := t.startEdits.Instructions(t.instructions)
-	if text == "" {
-		return strings.TrimPrefix(t.closing, "\n\n")
-	}
-	return text + t.closing
 }
 
 // hookResponse asks the Response hook.

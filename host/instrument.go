@@ -6,8 +6,6 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/internal/replay"
-	"github.com/agenthost/agenthost/host/llm"
-	"github.com/agenthost/agenthost/host/runevent"
 )
 
 // How a run calls the host's instrument. Without one nothing here is allocated.
@@ -86,44 +84,9 @@ func (t *turn) tellOutcome(ctx context.Context, o Observer, p ownedProvider, fai
 	return instrument.Do(ctx, g, op, func(ctx context.Context) (*Cost, error) { return o.Observe(ctx, req) })
 }
 
-// ask asks a model. Agents show their answers, routers do not.
-func (c *modelCalls) ask(ctx context.Context, model Model, req *llm.Request, call *ModelCall, show bool) (*llm.Response, error) {
-	g := c.instrument
-	if g == nil {
-		resp, _, err := c.listenAndBook(ctx, model, req, call, show, nil)
-		return resp, err
-	}
-	op := instrument.NewModel(model, req, instrument.ForRouter)
-	if show {
-		op.Purpose = instrument.ForAgent
-	}
-	return instrument.Do(ctx, g, op, func(ctx context.Context) (resp *llm.Response, err error) {
-		op.Response, op.Usage, err = c.listenAndBook(ctx, model, req, call, show, op)
-		return op.Response, err
-	})
-}
-
-// applyProcessor applies one processor and sends the event of it.
-func (c *modelCalls) applyProcessor(ctx context.Context, p Processor, level string, v viewSource) ([]*Message, error) {
-	ev := &runevent.ProcessorRan{Processor: p.Name(), Level: level, MessagesBefore: len(v.messages)}
-	g := c.instrument
-	if g == nil {
-		return c.processView(ctx, p, v, ev)
-	}
-	op := &instrument.Processor{Scope: *c.events.Scope, Name: p.Name(), Level: level}
-	return instrument.Do(ctx, g, op, func(ctx context.Context) ([]*Message, error) {
-		out, err := c.processView(ctx, p, v, ev)
-		op.MessagesBefore, op.MessagesAfter, op.TokensBefore, op.TokensAfter = ev.MessagesBefore, ev.MessagesAfter, ev.TokensBefore, ev.TokensAfter
-		if ev.Skipped != nil {
-			op.Skipped = ev.Skipped
-		}
-		return out, err
-	})
-}
-
 // askRouter asks one router.
 func (r *routing) askRouter(ctx context.Context, router Router, req *RouteRequest) (*Route, error) {
-	g := r.asks.instrument
+	g := r.asks.Instrument
 	if g == nil {
 		return router.Route(ctx, req)
 	}

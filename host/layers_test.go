@@ -28,7 +28,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/agentchoice", "host/internal/callbatch", "host/internal/foreign", "host/internal/hookedit", "host/internal/journalguard", "host/internal/jsondoc", "host/internal/nesting", "host/internal/redact", "host/internal/replay", "host/internal/report", "host/internal/runusage", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/nested", "host/providerstate", "host/runevent", "host/runledger", "host/runlimit", "host/runlog"},
+	{"host", []string{"host/agentthread", "host/chat", "host/fault", "host/instrument", "host/internal/agentchoice", "host/internal/callbatch", "host/internal/foreign", "host/internal/hookedit", "host/internal/journalguard", "host/internal/jsondoc", "host/internal/modelcall", "host/internal/nesting", "host/internal/redact", "host/internal/replay", "host/internal/report", "host/internal/runusage", "host/internal/schema", "host/internal/statedoc", "host/internal/toolfault", "host/llm", "host/nested", "host/providerstate", "host/runevent", "host/runledger", "host/runlimit", "host/runlog"},
 		"the domain and the loop depend on interfaces of their own; what satisfies them lies below"},
 	{"host/fault", nil,
 		"an error, its code and its text for clients: every package may say so, and this one knows none of them"},
@@ -58,6 +58,8 @@ var layers = []layer{
 		"the contract of ledgers: what counts for tenants needs nothing of the loop"},
 	{"host/internal/runusage", []string{"host/chat", "host/fault", "host/internal/report", "host/llm", "host/runevent", "host/runledger", "host/runlimit"},
 		"usage in, an error at a limit out: it asks no model and runs no tool"},
+	{"host/internal/modelcall", []string{"host/chat", "host/fault", "host/instrument", "host/internal/report", "host/internal/runusage", "host/llm", "host/runevent", "host/runledger"},
+		"a request in, a checked answer out, with its events and usage: it chooses no model and runs no tool"},
 	{"host/runlog", []string{"host/fault", "host/internal/jsondoc"},
 		"the contract of journals: a store that implements it needs nothing of the loop"},
 	{"host/internal/replay", []string{"host/chat", "host/fault", "host/internal/callbatch", "host/internal/jsondoc", "host/internal/statedoc", "host/llm", "host/nested", "host/runlog"},

@@ -107,13 +107,13 @@ func (t *turn) repairOutput(ctx context.Context, req *llm.Request, resp *llm.Res
 	wrong := UserText("That is not the JSON that was asked for: " + redact.Cut(fault.Error()) +
 		". Answer again, with nothing but JSON of this schema: " + string(t.client.outputOr(t.agent.opts.Output).told))
 	if again.Conversation = t.run.service.id; again.Conversation != "" { // the service has the rest
-		again.Messages = withInstructions(t.prompt(), []*Message{wrong})
+		again.Messages = withInstructions(t.prompt.text(), []*Message{wrong})
 	} else {
 		again.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], AssistantText((&Message{Parts: resp.Parts}).Text()), wrong)
 	}
 	again.Tools, again.ProviderTools, again.ToolChoice = nil, nil, ""
 	t.result.Rounds++
-	better, err := t.run.asks.generate(ctx, t.model, &again, t.result.Rounds, true)
+	better, err := t.run.asks.Generate(ctx, t.model, &again, t.result.Rounds, true)
 	if err != nil {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}

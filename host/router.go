@@ -40,7 +40,7 @@ type RouteRequest struct {
 func (req *RouteRequest) View() *View {
 	name, counter := "", TokenCounter(nil)
 	if req.routing != nil {
-		counter = req.routing.asks.tokens
+		counter = req.routing.ledger.Tokens
 		if m := req.routing.models.forRouters(); m != nil {
 			name = m.Name()
 		}

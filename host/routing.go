@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agenthost/agenthost/host/chat"
+	"github.com/agenthost/agenthost/host/internal/modelcall"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/internal/runusage"
@@ -19,7 +20,7 @@ type routing struct {
 	net     *Network
 	chosen  Router // of the request; nil if it names none
 	models  *modelChoice
-	asks    *modelCalls
+	asks    *modelcall.Calls
 	events  *report.Reporter
 	ledger  *runusage.Counter
 	conv    *conversation
@@ -228,12 +229,12 @@ func (r *routing) askRoutingModel(ctx context.Context, m *modelRouter, req *llm.
 	if err := r.ledger.CheckLeft(); err != nil {
 		return nil, err
 	}
-	view, err := r.asks.process(ctx, viewSource{model: model.Name(), input: r.conv.input, messages: view}, levels{{"router", m.opts.Processors}})
+	view, err := r.asks.Process(ctx, modelcall.Source{Model: model.Name(), Input: r.conv.input, Messages: view}, []modelcall.Level{{Name: "router", Processors: m.opts.Processors}})
 	if err != nil {
 		return nil, err
 	}
-	req.Messages = r.asks.withoutOrphans(ctx, withInstructions(instructions, view))
-	resp, err := r.asks.generate(ctx, model, req, 1, false)
+	req.Messages = r.asks.WithoutOrphans(ctx, withInstructions(instructions, view))
+	resp, err := r.asks.Generate(ctx, model, req, 1, false)
 	if err != nil {
 		return nil, wrapError(err, "model %q", model.Name())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/instrument"
 	"github.com/agenthost/agenthost/host/internal/foreign"
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
+	"github.com/agenthost/agenthost/host/internal/modelcall"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/internal/report"
 	"github.com/agenthost/agenthost/host/internal/runusage"
@@ -40,7 +41,7 @@ type run struct {
 	journal runJournal
 	routes  routing
 	models  modelChoice
-	asks    modelCalls
+	asks    modelcall.Calls
 
 	state     *State
 	sentState any    // the request's state, as JSON from its first use on
@@ -135,7 +136,7 @@ func (r *run) connect() {
 	e.Scope, e.Meter, e.Tracer, e.Logger = &r.scope, opts.Meter, opts.Trace, opts.Logger
 	l := &r.ledger
 	l.Events, l.Limits, l.Tokens = e, r.limits, opts.Tokens
-	r.asks = modelCalls{events: e, instrument: r.host.instrument, ledger: l, limits: r.limits, tokens: opts.Tokens}
+	r.asks = modelcall.Calls{Events: e, Usage: l, Instrument: r.host.instrument}
 	t := &r.thread
 	t.scope, t.limits, t.logger, t.req, t.content, t.resume = &r.scope, r.limits, opts.Logger, r.req, &r.content, &r.resume
 	t.conv, t.requests = &r.conv, r

@@ -11,7 +11,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/fault"
-	"github.com/agenthost/agenthost/host/internal/hookedit"
+	"github.com/agenthost/agenthost/host/internal/modelcall"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
@@ -23,10 +23,7 @@ type turn struct {
 	run              *run
 	agent            *Agent
 	model            Model
-	instructions     string   // without the Start hook's changes
-	closing          string   // behind the instructions, for the last answer
-	system           *Message // of the last request
-	startEdits       hookedit.Edits
+	prompt           prompt
 	client           *clientTerms
 	modelParams      Parameters
 	calls            toolCalls
@@ -83,7 +80,7 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 // prepare makes the instructions and lets the context providers speak.
 func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 	var err error
-	t.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar()})
+	t.prompt.instructions, err = t.agent.instructions(ctx, &InstructionsRequest{Scope: t.run.scope, State: t.run.state, Input: t.run.conv.input, SoFar: t.soFar()})
 	if err != nil {
 		return err
 	}
@@ -106,7 +103,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
 		}
 		if got.Instructions != "" {
-			t.instructions = strings.TrimPrefix(t.instructions+"\n"+got.Instructions, "\n")
+			t.prompt.instructions = strings.TrimPrefix(t.prompt.instructions+"\n"+got.Instructions, "\n")
 		}
 		if messages := attributed(got.Messages, p.Name()); got.Store {
 			stored = append(stored, messages...)
@@ -130,7 +127,7 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 		t.calls.tools = all.current(ctx)
 	}
 	if extra := t.run.content.instructions; extra != "" {
-		t.instructions = strings.TrimPrefix(t.instructions+"\n\n"+extra, "\n\n")
+		t.prompt.instructions = strings.TrimPrefix(t.prompt.instructions+"\n\n"+extra, "\n\n")
 	}
 	t.run.events.SendState(t.run.state.view())
 	return t.agent.checkToolChoice(t.calls.tools)
@@ -271,7 +268,7 @@ func (t *turn) endRounds(ctx context.Context, limit *roundsLimit) error {
 // start hook stopped it.
 func (t *turn) answerWithoutTools(ctx context.Context, limit *roundsLimit) (done bool, err error) {
 	t.calls.off = true
-	t.closing = "\n\n" + limit.notice + " Answer now with what you have, and say what is missing."
+	t.prompt.closing = "\n\n" + limit.notice + " Answer now with what you have, and say what is missing."
 	answer, err := t.round(ctx)
 	t.result.FinishReason = chat.FinishMaxRounds
 	return answer == nil, err
@@ -296,7 +293,7 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 	}
 	t.result.Rounds++
 	req := t.modelRequest(ctx, view)
-	resp, err := t.run.asks.generate(ctx, t.model, req, t.result.Rounds, true)
+	resp, err := t.run.asks.Generate(ctx, t.model, req, t.result.Rounds, true)
 	if err != nil {
 		return nil, wrapError(err, "agent %q: model %q", t.agent.name, t.model.Name())
 	}
@@ -339,9 +336,9 @@ func (t *turn) round(ctx context.Context) (*Message, error) {
 }
 
 func (t *turn) modelRequest(ctx context.Context, view []*Message) *llm.Request {
-	messages := withSystem(t.systemMessage(), t.withProvided(view))
+	messages := withSystem(t.prompt.system(), t.withProvided(view))
 	if t.run.service.id == "" { // or the calls are where the conversation is kept
-		messages = t.run.asks.withoutOrphans(ctx, messages)
+		messages = t.run.asks.WithoutOrphans(ctx, messages)
 	}
 	if t.agent.opts.Prefill != "" && !t.called {
 		messages = append(messages, AssistantText(t.agent.opts.Prefill))
@@ -364,16 +361,6 @@ func (t *turn) modelRequest(ctx context.Context, view []*Message) *llm.Request {
 		req.ToolChoice, req.ProviderTools = ToolChoiceNone, nil
 	}
 	return req
-}
-
-// systemMessage returns the message with the agent's instructions, nil without any. The
-// rounds of a turn share it, and with it its encoding for the model.
-func (t *turn) systemMessage() *Message {
-	text := t.prompt()
-	if t.system == nil || t.system.Text() != text {
-		t.system = instructionsMessage(text)
-	}
-	return t.system
 }
 
 // providerOf returns the context provider that has added a tool, "" if none has.
@@ -421,16 +408,7 @@ func (t *turn) processed(ctx context.Context, messages []*Message) ([]*Message, 
 	if t.run.thread.history != nil {
 		ofHistory = t.run.thread.history.processors
 	}
-	source := viewSource{model: t.model.Name(), input: t.run.conv.input, messages: messages, own: t.ownMessages()}
-	return t.run.asks.process(ctx, source, levels{
-		{"history", ofHistory}, {"network", t.run.net.opts.Processors}, {"agent", t.agent.opts.Processors}})
-}
-
-// ownMessages returns the messages of the agent's rounds since its router picked it.
-func (t *turn) ownMessages() []*Message {
-	return t.result.Messages[min(t.providerMessages, len(t.result.Messages)):]
-}
-
-func errNoAnswer() error {
-	return Errorf(Unavailable, "answer ends without a result").WithHint("the model's server broke off; try again")
+	source := modelcall.Source{Model: t.model.Name(), Input: t.run.conv.input, Messages: messages, Own: t.responses()}
+	return t.run.asks.Process(ctx, source, []modelcall.Level{
+		{Name: "history", Processors: ofHistory}, {Name: "network", Processors: t.run.net.opts.Processors}, {Name: "agent", Processors: t.agent.opts.Processors}})
 }
