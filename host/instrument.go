@@ -57,33 +57,6 @@ func (r *run) runAgent(ctx context.Context, a *Agent, saved *replay.SavedTurn) (
 	})
 }
 
-// provide asks a context provider.
-func (t *turn) provide(ctx context.Context, p ownedProvider) (*Provided, error) {
-	g := t.run.host.instrument
-	if g == nil {
-		return p.Provide(ctx, t.provideRequest(p))
-	}
-	op := &instrument.Provider{Scope: t.run.scope, Name: p.Name()}
-	return instrument.Do(ctx, g, op, func(ctx context.Context) (*Provided, error) {
-		got, err := p.Provide(ctx, t.provideRequest(p))
-		if got != nil {
-			op.Messages, op.Tools = len(got.Messages), len(got.Tools)
-		}
-		return got, err
-	})
-}
-
-// tellOutcome tells a context provider how the agent's work went.
-func (t *turn) tellOutcome(ctx context.Context, o Observer, p ownedProvider, failure error) (*Cost, error) {
-	req := &ObserveRequest{ProvideRequest: *t.provideRequest(p), Responses: t.responses(), Err: failure}
-	g := t.run.host.instrument
-	if g == nil {
-		return o.Observe(ctx, req)
-	}
-	op := &instrument.Provider{Scope: t.run.scope, Name: p.Name(), Observes: true}
-	return instrument.Do(ctx, g, op, func(ctx context.Context) (*Cost, error) { return o.Observe(ctx, req) })
-}
-
 // askRouter asks one router.
 func (r *routing) askRouter(ctx context.Context, router Router, req *RouteRequest) (*Route, error) {
 	g := r.asks.Instrument

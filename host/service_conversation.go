@@ -104,7 +104,7 @@ func (t *turn) noteConversation(ctx context.Context, resp *llm.Response) error {
 	for _, m := range append(t.run.conv.messages(), t.result.Messages...) {
 		t.run.service.storedIDs[m.ID] = true
 	}
-	t.provided = nil // it was sent
+	t.providers.messages = nil // it was sent
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/agenthost/agenthost/host/chat"
-	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/internal/modelcall"
 	"github.com/agenthost/agenthost/host/internal/replay"
 	"github.com/agenthost/agenthost/host/llm"
@@ -27,8 +26,8 @@ type turn struct {
 	client           *clientTerms
 	modelParams      Parameters
 	calls            toolCalls
-	provided         []*Message // before this turn, not stored
-	providerMessages int        // how many messages of the result are providers'
+	providers        turnProviders
+	providerMessages int // how many messages of the result are providers'
 	result           *Result
 	interrupted      bool
 	called           bool     // the first model call has been made
@@ -36,7 +35,6 @@ type turn struct {
 	recorded         bool     // an answer is written down
 	replaced         bool     // a hook has replaced the messages
 	joined           *Message // the results of a batch so far, where they are one message
-	providersAsked   int      // how many context providers were asked to provide
 }
 
 // resultID names the result of the agent at work.
@@ -48,7 +46,8 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 	if r.events.Depth > 0 {
 		stepsIn = r.keyPrefix
 	}
-	t := &turn{run: r, agent: a, client: r.content.clientTermsAt(r.events.Depth), model: r.models.forAgent(a), result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
+	t := &turn{run: r, agent: a, client: r.content.clientTermsAt(r.events.Depth), model: r.models.forAgent(a),
+		providers: turnProviders{run: r, list: ownedProviders(r.net, a)}, result: saved.Result, called: saved.Result != nil, recorded: saved.Result != nil,
 		calls: toolCalls{agent: a, tools: a.set.current(ctx), host: r.host, net: r.net, state: r.state, limits: r.limits, events: &r.events,
 			routes: &r.routes, ledger: &r.ledger, recorder: r.journal.recorder, nested: r.journal.nested, stepsIn: stepsIn, clientAnswers: r.journal.clientAnswers, unstored: r.content.client.unstored()}}
 	t.calls.turn = t
@@ -63,7 +62,7 @@ func (r *run) runTurn(ctx context.Context, a *Agent, saved *replay.SavedTurn) (*
 		}
 		return t.continueTurn(ctx, saved)
 	})
-	t.observe(ctx, err)
+	t.providers.observe(ctx, t.responses(), err)
 	r.events.SendState(r.state.view())
 	if err != nil {
 		t.result.FinishReason = statusOf(err)
@@ -87,40 +86,17 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 	if t.modelParams, err = t.parameters(); err != nil {
 		return err
 	}
-	tools := slices.Clone(t.client.tools)
-	var stored []*Message
-	for _, p := range ownedProviders(t.run.net, t.agent) {
-		t.providersAsked++
-		got, err := t.provide(ctx, p)
-		if err != nil {
-			return wrapError(err, "provider %q", p.Name())
-		}
-		if got == nil {
-			continue
-		}
-		t.run.ledger.AddCost(got.Cost)
-		if err := chat.Check(got.Messages); err != nil {
-			return Errorf(Internal, "provider %q: its messages: %w", p.Name(), err)
-		}
-		if got.Instructions != "" {
-			t.prompt.instructions = strings.TrimPrefix(t.prompt.instructions+"\n"+got.Instructions, "\n")
-		}
-		if messages := attributed(got.Messages, p.Name()); got.Store {
-			stored = append(stored, messages...)
-		} else {
-			t.provided = append(t.provided, messages...)
-		}
-		for _, tool := range got.Tools {
-			tools = append(tools, tool.of(p.Name()))
-		}
-		t.run.events.Emit(&runevent.ProviderRan{Provider: p.Name(), Instructions: got.Instructions != "", Messages: len(got.Messages), Tools: len(got.Tools), Cost: got.Cost})
+	added, err := t.providers.provideAll(ctx, t.prompt.instructions)
+	if err != nil {
+		return err
 	}
+	t.prompt.instructions = added.instructions
 	if saved.Result == nil || t.run.journal.continuesRun() { // otherwise they are stored already
-		t.result.Messages = append(stored, t.result.Messages...)
-		t.providerMessages = len(stored)
+		t.result.Messages = append(added.stored, t.result.Messages...)
+		t.providerMessages = len(added.stored)
 	}
-	if len(tools) > 0 {
-		all, err := newToolSet(slices.Concat(t.agent.opts.Tools, tools))
+	if len(t.client.tools)+len(added.tools) > 0 {
+		all, err := newToolSet(slices.Concat(t.agent.opts.Tools, t.client.tools, added.tools))
 		if err != nil {
 			return wrapError(err, "tools of agent %q", t.agent.name)
 		}
@@ -133,43 +109,12 @@ func (t *turn) prepare(ctx context.Context, saved *replay.SavedTurn) error {
 	return t.agent.checkToolChoice(t.calls.tools)
 }
 
-func (t *turn) provideRequest(p ownedProvider) *ProvideRequest {
-	messages := t.run.conv.messages()
-	if !llm.ReadsOnly(p.Provider) {
-		messages = chat.DeepCloneMessages(messages)
-	}
-	return &ProvideRequest{Scope: t.run.scope, Messages: messages, State: t.run.state, Own: t.run.thread.providers.Of(p.key)}
-}
-
 // responses are the agent's answers and its tools' results.
 func (t *turn) responses() []*Message {
 	if t.replaced { // a hook has made others of them
 		return t.result.Messages
 	}
 	return t.result.Messages[min(t.providerMessages, len(t.result.Messages)):]
-}
-
-// observe tells the outcome to the providers that were asked before and are
-// observers. It has a timeout of its own: observers learn from canceled runs too.
-func (t *turn) observe(ctx context.Context, failure error) {
-	for _, p := range ownedProviders(t.run.net, t.agent)[:t.providersAsked] {
-		o, ok := p.Provider.(Observer)
-		if !ok {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.run.limits.ToolTimeout)
-		var cost *Cost
-		err := t.run.events.Guard(ctx, "it", func() (err error) {
-			cost, err = t.tellOutcome(ctx, o, p, failure)
-			return err
-		})
-		cancel()
-		t.run.ledger.AddCost(cost)
-		if err != nil {
-			t.run.events.LogMasked(ctx, "provider failed", err, "provider", p.Name())
-			t.run.events.Emit(&runevent.ProviderRan{Provider: p.Name(), Error: fault.AsError(err), Cost: cost})
-		}
-	}
 }
 
 // rounds is the agent's loop.
@@ -375,7 +320,7 @@ func (tc *toolCalls) providerOf(tool string) string {
 // that stays the same from turn to turn. A model's service that keeps the
 // conversation has it from the first call on.
 func (t *turn) withProvided(view []*Message) []*Message {
-	if len(t.provided) == 0 || t.run.service.id != "" && t.called {
+	if len(t.providers.messages) == 0 || t.run.service.id != "" && t.called {
 		return view
 	}
 	turn := map[string]bool{}
@@ -391,7 +336,7 @@ func (t *turn) withProvided(view []*Message) []*Message {
 	if at < 0 {
 		at = len(view)
 	}
-	return slices.Insert(slices.Clone(view), at, t.provided...)
+	return slices.Insert(slices.Clone(view), at, t.providers.messages...)
 }
 
 // view returns the model's view: the conversation through the processors of the
