@@ -44,7 +44,7 @@ func await[T any](ctx context.Context, g *Guard, method, run string, fn func(con
 	if ctx.Err() != nil {
 		return none, fault.ContextError(ctx)
 	}
-	return none, &fault.Error{Code: fault.DeadlineExceeded, Retryable: true, Err: err, Message: context.Cause(callCtx).Error()}
+	return none, &fault.Error{Code: fault.DeadlineExceeded, Retryable: true, Err: err, Message: limit.Error()} // the context may not have ended yet
 }
 
 // timeout is why a call of a journal ends at the host's limit.
