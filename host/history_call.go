@@ -77,11 +77,7 @@ func (r *run) historyRequest() *HistoryRequest {
 	req := &HistoryRequest{Tenant: r.scope.Tenant, Thread: r.scope.Thread, Branch: r.thread.branch, Run: r.scope.Run, Resumes: r.resume.run, Network: r.net.name, Racing: r.thread.concurrency()}
 	req.SoFar = r.soFar(nil)
 	if req.SoFar.state == nil {
-		layers := r.firstLayers()
-		req.SoFar.initial = func() *State {
-			s, _ := layeredState(layers, r.scope.Thread, r.limits.StateBytes, r.net.opts.StateSchema) // one that does not fit fails the run, when its turn comes
-			return s
-		}
+		req.SoFar.initial = r.initial.beforeLoading()
 	}
 	if r.conv.input != nil {
 		req.Input = r.conv.input.DeepClone()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/replay"
-	"github.com/agenthost/agenthost/host/internal/statedoc"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/providerstate"
 	"github.com/agenthost/agenthost/host/runevent"
@@ -173,13 +172,14 @@ func (r *run) resumeOpen(ctx context.Context, rec *RunRecord) error {
 }
 
 // restoreBeginning takes over the content of the original request.
-func (r *run) restoreBeginning(b *replay.Begin) error {
+func (r *run) restoreBeginning(b *replay.Begin) (err error) {
 	r.conv.input, r.thread.clientOwned, r.thread.branch, r.stoppedAtStart = b.Input, b.Foreign, b.Branch, b.Stopped
 	r.content.messages, r.content.providers = b.Messages, b.Providers
 	if err := r.restoreContent(b.Instructions, b.Parameters, b.Client); err != nil {
 		return err
 	}
-	return r.restoreState(b.State)
+	r.state, err = r.initial.restored(b.State)
+	return err
 }
 
 // restoreContent takes over the instructions, the model parameters and the client's terms
@@ -193,18 +193,6 @@ func (r *run) restoreContent(instructions string, parameters map[string]json.Raw
 		r.thread.history, r.journal.storesResults = r.thread.history.withoutStore(), false
 	}
 	return err
-}
-
-func (r *run) restoreState(raw json.RawMessage) error {
-	doc, err := statedoc.Members(raw)
-	if err != nil {
-		return err
-	}
-	if r.state, err = newState(doc, r.limits.StateBytes, r.net.opts.StateSchema); err != nil {
-		return err
-	}
-	r.state.view().Watch()
-	return nil
 }
 
 func patchAgain(state *State, run string, ops []PatchOp) error {
@@ -337,7 +325,7 @@ func (r *run) restoreWithAnswers(ctx context.Context, c *replay.Checkpoint, give
 }
 
 // restoreCheckpoint takes over the interrupted run's state.
-func (r *run) restoreCheckpoint(c *replay.Checkpoint) error {
+func (r *run) restoreCheckpoint(c *replay.Checkpoint) (err error) {
 	r.conv.input, r.conv.inputInHistory, r.thread.inputStored, r.conv.earlier = c.Input, true, true, c.Results
 	r.routes.iterations, r.routes.stack = c.Iterations, c.Stack
 	if err := r.restoreContent(c.Instructions, c.Parameters, c.Client); err != nil {
@@ -349,13 +337,15 @@ func (r *run) restoreCheckpoint(c *replay.Checkpoint) error {
 	r.ledger.Total.Artifacts.Store(c.Artifacts)
 	r.ledger.Total.ArtifactBytes.Store(c.Stored)
 	if r.resume.fromClient() {
-		loaded := &Loaded{}
+		var loaded json.RawMessage
 		if r.service.thread != nil {
-			loaded.State = r.service.thread.State()
+			loaded = r.service.thread.State()
 		}
-		return r.setState(loaded)
+		r.state, err = r.initial.state(loaded, r.scope.Thread)
+		return err
 	}
-	return r.restoreState(c.State)
+	r.state, err = r.initial.restored(c.State)
+	return err
 }
 
 // checkAnswers checks edited arguments of approved calls against the tools of an

@@ -44,7 +44,7 @@ type run struct {
 	asks    modelcall.Calls
 
 	state     *State
-	sentState any    // the request's state, as JSON from its first use on
+	initial   initialState
 	keyPrefix string // of the idempotency keys of tool calls
 	services  *services
 	operation *instrument.Run // nil without an instrument
@@ -73,6 +73,7 @@ func newRun(h *Host, n *Network, req *Request) (*run, error) {
 		journal: runJournal{steps: replay.NewSteps(), nested: replay.NewNested()},
 		ledger:  runusage.Counter{Total: &runusage.Total{}},
 	}
+	r.initial = initialState{net: &n.opts, limit: r.limits.StateBytes, request: req.State}
 	r.connect()
 	r.keyPrefix = r.scope.Run
 	if err := r.checkThread(); err != nil {

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 
 	"github.com/agenthost/agenthost/host/chat"
@@ -48,7 +47,7 @@ func (r *run) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.setState(loaded); err != nil {
+	if r.state, err = r.initial.state(loaded.State, r.scope.Thread); err != nil {
 		return err
 	}
 	r.thread.providers = providerstate.NewAll(loaded.Providers)
@@ -235,53 +234,6 @@ func (t *runThread) pastMessages(loaded *Loaded) ([]*Message, error) {
 	}
 	t.conv.inputInHistory = true
 	return past, nil
-}
-
-func (r *run) setState(loaded *Loaded) error {
-	layers := r.firstLayers()
-	if loaded.State != nil && !r.net.opts.StateOfRun {
-		layers[1] = loaded.State
-	}
-	s, err := layeredState(layers, r.scope.Thread, r.limits.StateBytes, r.net.opts.StateSchema)
-	if err != nil {
-		return err
-	}
-	s.view().Watch()
-	r.state = s
-	return nil
-}
-
-// firstLayers returns the layers of the state before the thread is loaded. The
-// request's is JSON from here on: history adapters may ask for it while the caller
-// has its value again.
-func (r *run) firstLayers() []any {
-	if r.sentState == nil && r.req.State != nil {
-		r.sentState = r.req.State
-		if raw, err := stateJSON(r.req.State); err == nil {
-			r.sentState = raw
-		}
-	}
-	return []any{r.net.opts.State, nil, r.sentState}
-}
-
-// layeredState returns a state of layers, of which the second is the thread's and
-// each covers those before it.
-func layeredState(layers []any, thread string, limit int, schema *Schema) (*State, error) {
-	merged := map[string]any{}
-	for i, layer := range layers {
-		if layer == nil {
-			continue
-		}
-		members, err := stateMembers(layer)
-		if err != nil && i == 1 {
-			return nil, Errorf(DataLoss, "state of thread %q: %w", thread, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(merged, members)
-	}
-	return newState(merged, limit, schema)
 }
 
 // storeRound stores the messages of the run that are not stored yet, current being
