@@ -407,7 +407,6 @@ var fences = map[string]struct{ dir, why string }{
 	"github.com/redis/go-redis/v9":             {"host/redismessages", "speaks to Redis"},
 	"github.com/aws/aws-sdk-go-v2":             {"host/bedrock", "signs requests to Amazon Bedrock"},
 	"github.com/sashabaranov/go-openai":        {"host/openaimodel", "speaks to OpenAI-compatible servers"},
-	"github.com/pkoukk/tiktoken-go-loader":     {"host/tokens", "holds the token tables"},
 	"github.com/spf13/cobra":                   {"cmd/agenthost/...", "the command table: the root, and a package for each command"},
 	"github.com/spf13/pflag":                   {"cmd/agenthost/internal/cli/open", "the sets of flags of cobra's commands"},
 	"github.com/goccy/go-yaml":                 {"host/project/internal/configfile", "reads configuration, with line numbers"},
