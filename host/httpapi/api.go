@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/agenthost/agenthost/host"
@@ -150,8 +151,8 @@ type API struct {
 	authenticate Authenticate
 	routes       []*route
 	mux          *http.ServeMux
-	unknown      *route          // of paths that no route has
-	document     json.RawMessage // OpenAPI
+	unknown      *route                 // of paths that no route has
+	document     func() json.RawMessage // OpenAPI, made when it is asked for: few hosts are
 	origins      map[string]bool
 	denials      denials // of changes, which are written to the audit log
 }
@@ -178,16 +179,13 @@ func New(authenticate Authenticate, opts *Options) (*API, error) {
 		a.origins[origin] = true
 	}
 	a.routes = a.table()
-	var err error
-	if a.document, err = a.openAPI(); err != nil {
-		return nil, err
-	}
+	a.document = sync.OnceValue(a.openAPI)
 	a.mount()
 	return a, nil
 }
 
 // OpenAPI returns the document that describes the routes: OpenAPI 3.1, as JSON.
-func (a *API) OpenAPI() json.RawMessage { return a.document }
+func (a *API) OpenAPI() json.RawMessage { return a.document() }
 
 // logMasked logs an error of which the client reads less.
 func (a *API) logMasked(c *call, err error) {

@@ -59,7 +59,7 @@ func (h *hostHandlers) ready(c *call) error {
 
 func (h *hostHandlers) openapi(c *call) error {
 	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(h.api.document)
+	_, _ = c.w.Write(h.api.OpenAPI())
 	return errAnswered
 }
 

@@ -143,8 +143,17 @@ func (cs *components) ref(v any) (json.RawMessage, error) {
 
 type object = map[string]any
 
-// openAPI returns the document of the routes.
-func (a *API) openAPI() (json.RawMessage, error) {
+// openAPI returns the document of the routes. It panics if one has a type without a
+// schema: types of routes are those of this package.
+func (a *API) openAPI() json.RawMessage {
+	document, err := a.describeRoutes()
+	if err != nil {
+		panic(err)
+	}
+	return document
+}
+
+func (a *API) describeRoutes() (json.RawMessage, error) {
 	cs := &components{refs: map[reflect.Type]json.RawMessage{reflect.TypeFor[tenants.Duration](): json.RawMessage(`{"type":"string"}`)}, names: map[reflect.Type]string{}, schemas: map[string]json.RawMessage{}}
 	problem, err := cs.ref(Problem{})
 	if err != nil {
