@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -81,7 +82,22 @@ type parsedPackage struct {
 	files     []*ast.File
 }
 
+// tree is the packages of the repository, parsed once for all tests.
+var tree struct {
+	once     sync.Once
+	packages map[string]*parsedPackage
+}
+
 func parsePackages(t *testing.T) map[string]*parsedPackage {
+	t.Helper()
+	tree.once.Do(func() { tree.packages = parseTree(t) })
+	if tree.packages == nil {
+		t.Fatal("the tree was not read")
+	}
+	return tree.packages
+}
+
+func parseTree(t *testing.T) map[string]*parsedPackage {
 	t.Helper()
 	root := moduleRoot(t)
 	packages := map[string]*parsedPackage{}
