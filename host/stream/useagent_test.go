@@ -3,13 +3,17 @@ package stream_test
 // Scenario: AgentKit's own client, the hook useAgent, reads the chunks of runs.
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
+	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,18 +104,60 @@ func (c *conversation) run(req *host.Request) *host.RunResult {
 // client returns what useAgent makes of the chunks so far.
 func (c *conversation) client() *clientState {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), "node", "client.js", "u7", "t1")
-	cmd.Dir = testnode.Install(c.t, "testdata/useagent", "client.js")
-	cmd.Stdin = bytes.NewReader(c.chunks.Bytes())
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		c.t.Fatalf("the client: %v\n%s", err, stderr.Bytes())
-	}
+	line := append([]byte{'['}, bytes.Join(bytes.Split(bytes.TrimSpace(c.chunks.Bytes()), []byte{'\n'}), []byte{','})...)
 	state := &clientState{}
-	if err := json.Unmarshal(out, state); err != nil {
-		c.t.Fatalf("the client wrote %q: %v", out, err)
+	if err := json.Unmarshal(useAgent(c.t).follow(c.t, append(line, ']', '\n')), state); err != nil {
+		c.t.Fatalf("what the client wrote: %v", err)
+	}
+	return state
+}
+
+// hook is the process of Node.js that useAgent runs in, for all tests: it is a quarter of a
+// second until React is loaded. It ends with the tests' process, when its input does.
+type hook struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+var hooks struct {
+	sync.Mutex
+	one *hook
+}
+
+func useAgent(t *testing.T) *hook {
+	t.Helper()
+	hooks.Lock()
+	defer hooks.Unlock()
+	if hooks.one != nil {
+		return hooks.one
+	}
+	cmd := exec.Command("node", "client.js", "u7", "t1")
+	cmd.Dir = testnode.Install(t, "testdata/useagent", "client.js")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hooks.one = &hook{in: in, out: bufio.NewReader(out)}
+	return hooks.one
+}
+
+// follow gives a list of chunks to a client of its own, and returns what that has of them.
+func (h *hook) follow(t *testing.T, chunks []byte) []byte {
+	t.Helper()
+	if _, err := h.in.Write(chunks); err != nil {
+		t.Fatalf("the client: %v", err)
+	}
+	state, err := h.out.ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the client ended: %v", err)
 	}
 	return state
 }

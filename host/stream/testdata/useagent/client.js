@@ -1,9 +1,10 @@
-// Renders useAgent of @inngest/use-agent, gives it the chunks that stand on stdin, a
-// line each, and writes what an application then has of them.
+// Renders useAgent of @inngest/use-agent for each line on stdin, gives it the line's list of
+// chunks, and writes a line with what an application then has of them.
+import { createInterface } from "node:readline";
 import { createElement } from "react";
 import { act, create } from "react-test-renderer";
 import { AgentProvider, useAgent } from "@inngest/use-agent";
-import { push } from "@inngest/realtime";
+import { forget, push } from "@inngest/realtime";
 
 globalThis.IS_REACT_ACT_ENVIRONMENT = true;
 const [userId, threadId] = process.argv.slice(2);
@@ -18,29 +19,35 @@ const transport = {
   approveToolCall: async () => {},
 };
 
-const seen = { events: [], results: [], ended: [] };
-let agent;
+async function follow(chunks) {
+  const seen = { events: [], results: [], ended: [] };
+  let agent;
+  function Conversation() {
+    agent = useAgent({
+      enableThreadValidation: false,
+      onEvent: (event) => seen.events.push({ event: event.event, data: event.data }),
+      onToolResult: (result) => seen.results.push(result),
+      onStreamEnded: (end) => seen.ended.push(end),
+    });
+    return null;
+  }
 
-function Conversation() {
-  agent = useAgent({
-    enableThreadValidation: false,
-    onEvent: (event) => seen.events.push({ event: event.event, data: event.data }),
-    onToolResult: (result) => seen.results.push(result),
-    onStreamEnded: (end) => seen.ended.push(end),
-  });
-  return null;
+  const provided = { userId, transport, debug: false, children: createElement(Conversation) };
+  let rendered;
+  await act(async () => { rendered = create(createElement(AgentProvider, provided)); });
+  await act(async () => agent.setCurrentThreadId(threadId));
+  const statuses = [agent.status];
+  for (const chunk of chunks) {
+    await act(async () => push([chunk]));
+    if (statuses.at(-1) !== agent.status) statuses.push(agent.status);
+  }
+  const state = JSON.stringify({ messages: agent.messages, status: agent.status, statuses, ...seen });
+  await act(async () => rendered.unmount());
+  forget();
+  return state;
 }
 
-let input = "";
-for await (const piece of process.stdin) input += piece;
-const chunks = input.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-
-const provided = { userId, transport, debug: false, children: createElement(Conversation) };
-await act(async () => create(createElement(AgentProvider, provided)));
-await act(async () => agent.setCurrentThreadId(threadId));
-const statuses = [agent.status];
-for (const chunk of chunks) {
-  await act(async () => push([chunk]));
-  if (statuses.at(-1) !== agent.status) statuses.push(agent.status);
+for await (const line of createInterface({ input: process.stdin })) {
+  process.stdout.write((await follow(JSON.parse(line))) + "\n");
 }
-process.stdout.write(JSON.stringify({ messages: agent.messages, status: agent.status, statuses, ...seen }), () => process.exit(0));
+process.exit(0);

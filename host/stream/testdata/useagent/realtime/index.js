@@ -9,6 +9,11 @@ export function push(chunks) {
   for (const listener of listeners) listener();
 }
 
+// forget begins a subscription to which nothing has arrived.
+export function forget() {
+  arrived = [];
+}
+
 function listen(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
