@@ -42,7 +42,7 @@ func packed(t *testing.T, pack func([]byte) ([]byte, error), text string) []byte
 
 func TestGuestKeepsTheRulesOfTheContract(t *testing.T) {
 	wasm := packed(t, js.Pack, string(script(t, "conformance.js")))
-	plugintest.TestGuest(t, wasm, &plugintest.Options{Limits: plugin.Limits{Timeout: time.Minute}, Repeats: longtest.Alone(20, longtest.Rounds(50, 500)), Runtime: &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()}}})
+	plugintest.TestGuest(t, wasm, &plugintest.Options{Limits: plugin.Limits{Timeout: time.Minute}, Repeats: longtest.Alone(20, longtest.Rounds(25, 500)), Runtime: &plugin.Options{CacheDir: testcode.Dir(), Interpreters: [][]byte{js.Engine()}}})
 }
 
 const greet = `
