@@ -21,6 +21,7 @@ import (
 
 // A process of the command holds a pipe open, whose end shows when the last one has ended.
 func TestTheProcessesOfABuildEndWithIt(t *testing.T) {
+	t.Parallel()
 	const background = "exec 3> ../alive; echo up >&3; sleep 600 & "
 	for name, c := range map[string]struct {
 		script string
@@ -32,6 +33,7 @@ func TestTheProcessesOfABuildEndWithIt(t *testing.T) {
 		"one that succeeds, and holds its output": {background + "cp source guest.wasm", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(builtProject(t, copySource), "guest")
 			alive := filepath.Join(filepath.Dir(dir), "alive")
 			if err := syscall.Mkfifo(alive, 0o600); err != nil {

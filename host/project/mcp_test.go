@@ -116,6 +116,7 @@ func TestFaultsOfServeMCPNameTheirPlace(t *testing.T) {
 }
 
 func TestASwappedPluginChangesTheListsOfItsTenants(t *testing.T) {
+	t.Parallel()
 	p, dir, err := mcpProject(t, "serve_mcp: {tools: [guest, 'uploaded:*']}")
 	if err != nil {
 		t.Fatal(err)

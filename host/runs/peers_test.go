@@ -49,6 +49,7 @@ func seqs(t *testing.T, n *node, run string, from int64) (out []int64, err error
 }
 
 func TestARunIsReadThroughAnotherHost(t *testing.T) {
+	t.Parallel()
 	store := kv.NewMemory()
 	release := make(chan struct{})
 	a, _ := newPeer(t, store, "a", release)
@@ -104,6 +105,7 @@ func TestARunIsReadThroughAnotherHost(t *testing.T) {
 
 // The run has more events at once than its host keeps for a reader.
 func TestARunThatIsTooFastForItsReaderIsWaitedForThroughAnotherHost(t *testing.T) {
+	t.Parallel()
 	store := kv.NewMemory()
 	release := make(chan struct{})
 	a, _ := newPeer(t, store, "a", nil)
@@ -134,6 +136,7 @@ func TestARunThatIsTooFastForItsReaderIsWaitedForThroughAnotherHost(t *testing.T
 }
 
 func TestARunIsCanceledThroughAnotherHost(t *testing.T) {
+	t.Parallel()
 	store := kv.NewMemory()
 	a, _ := newPeer(t, store, "a", nil)
 	b, _ := newPeer(t, store, "b", nil)
@@ -164,6 +167,7 @@ func TestARunIsCanceledThroughAnotherHost(t *testing.T) {
 
 // A caller that is in no record of the store gets no answer.
 func TestMembersAloneConnect(t *testing.T) {
+	t.Parallel()
 	store := kv.NewMemory()
 	_, address := newPeer(t, store, "a", nil)
 	stranger, err := cluster.NewIdentity()
@@ -192,6 +196,7 @@ func TestMembersAloneConnect(t *testing.T) {
 }
 
 func TestServePeersNeedsAnIdentity(t *testing.T) {
+	t.Parallel()
 	n := newNode(t, kv.NewMemory(), "a", nil)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

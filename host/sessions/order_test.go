@@ -458,6 +458,7 @@ func (m *meddling) Commit(ctx context.Context, txs ...kv.Tx) (out []kv.Result) {
 
 // A turn is acknowledged also if the order of its session was there for a moment only.
 func TestAnOrderThatComesAndGoes(t *testing.T) {
+	t.Parallel()
 	s := newService(t, echo(t), &sessions.Options{Store: threads.New(&meddling{Driver: testdriver.New(t)}, nil)})
 	out := run(t, s, &request{Session: "s", Text: "first", Detach: true})
 	if snap := wait(t, s, out.Snapshot); snap.Status != sessions.Completed {

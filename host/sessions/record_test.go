@@ -101,6 +101,7 @@ func TestAbortRacesTheEnd(t *testing.T) {
 
 // Of two hosts that recover one turn one has it.
 func TestOneHostRecoversATurn(t *testing.T) {
+	t.Parallel()
 	store := threads.New(testdriver.New(t), nil)
 	tool, begun, open := gate(t)
 	m := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {

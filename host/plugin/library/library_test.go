@@ -367,6 +367,7 @@ func TestUploadsInProgressAreBounded(t *testing.T) {
 // A plugin is removed while a run holds on to its version, and uploaded again: what serves next
 // waits for the end of the one before, which has the id until then.
 func TestAPluginThatIsMadeAgainWaitsForItsLastCalls(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, testdriver.New(t), nil)
 	activate(t, h, "acme", "p", upload(t, h, "acme", "p", guest("echo")))
 	_, release := h.rt.Pin(t.Context())
