@@ -3,8 +3,10 @@ package modelhttp_test
 // Scenario: servers break the protocol, fall silent or send too much.
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -191,25 +193,70 @@ func TestHostileServers(t *testing.T) {
 				{"bytes that are not UTF-8", []http.HandlerFunc{text(strings.ReplaceAll(hello, "Hel", "H\xffl"))}, "*", 0, "", ""},
 			} {
 				t.Run(tt.name, func(t *testing.T) {
-					t.Parallel()
-					p := &modeltest.Service{Answers: tt.answers}
-					srv := httptest.NewServer(p)
-					defer srv.Close()
-					o := modeltest.Ask(t.Context(), w.model(t, modelhttp.Options{BaseURL: srv.URL, Timeout: patience, MaxRetries: 1}), modeltest.Question("hi"))
-					if tt.text != "*" && o.Text != tt.text || len(o.Retries) != tt.retries {
-						t.Errorf("%q and %d retries, want %q and %d", o.Text, len(o.Retries), tt.text, tt.retries)
-					}
-					for _, again := range p.Sent {
-						if diff := cmp.Diff(p.Sent[0], again); diff != "" || again == nil {
-							t.Errorf("the request is another one at the next attempt: %s", diff)
+					synctest.Test(t, func(t *testing.T) {
+						p := &modeltest.Service{Answers: tt.answers}
+						o := modeltest.Ask(t.Context(), w.model(t, modelhttp.Options{BaseURL: "http://nowhere.invalid", HTTPClient: servedBy(t, p), Timeout: patience, MaxRetries: 1}), modeltest.Question("hi"))
+						if tt.text != "*" && o.Text != tt.text || len(o.Retries) != tt.retries {
+							t.Errorf("%q and %d retries, want %q and %d", o.Text, len(o.Retries), tt.text, tt.retries)
 						}
-					}
-					checkOutcome(t, o, tt.code, tt.says)
+						for _, again := range p.Sent {
+							if diff := cmp.Diff(p.Sent[0], again); diff != "" || again == nil {
+								t.Errorf("the request is another one at the next attempt: %s", diff)
+							}
+						}
+						checkOutcome(t, o, tt.code, tt.says)
+					})
 				})
 			}
 		})
 	}
 }
+
+// servedBy returns a client of a server in the same bubble: pauses before retries take no time.
+func servedBy(t *testing.T, handler http.Handler) *http.Client {
+	t.Helper()
+	listener := pipeListener{make(chan net.Conn), make(chan struct{})}
+	server := &http.Server{Handler: handler}
+	go func() { _ = server.Serve(listener) }()
+	transport := &http.Transport{DialContext: listener.dial}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = server.Close()
+	})
+	return &http.Client{Transport: transport}
+}
+
+// pipeListener is a network of one address, without ports.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l pipeListener) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
 // patience is how long a server may be silent.
 const patience = time.Minute
