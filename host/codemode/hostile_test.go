@@ -169,7 +169,7 @@ func TestHostileCodeEndsInTimeAndTheHostServes(t *testing.T) {
 	const timeout = time.Second
 	const tries = 5 // of the next code, which a busy machine may not end in time
 	const next = `return await tools.add({a: 1, b: 2})`
-	m := newMode(t, &codemode.Options{Timeout: timeout, Instructions: 200_000_000})
+	m := newMode(t, &codemode.Options{Timeout: timeout, Instructions: 80_000_000})
 	for _, c := range hostile {
 		t.Run(c.name, func(t *testing.T) {
 			served := false
