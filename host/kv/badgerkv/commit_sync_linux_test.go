@@ -83,13 +83,15 @@ func unsyncedKB(t *testing.T, dir string) (total int) {
 			path := fields[len(fields)-1]
 			inLog = filepath.Dir(path) == dir && strings.HasSuffix(path, ".mem")
 		}
+		if !inLog || !strings.Contains(line, "_Dirty:") {
+			continue
+		}
+		var kind string
 		var kb int
-		if _, err := fmt.Sscanf(line, "Shared_Dirty: %d kB", &kb); err == nil && inLog {
-			total += kb
+		if _, err := fmt.Sscanf(line, "%s %d kB", &kind, &kb); err != nil {
+			t.Fatalf("%s: %v", line, err)
 		}
-		if _, err := fmt.Sscanf(line, "Private_Dirty: %d kB", &kb); err == nil && inLog {
-			total += kb
-		}
+		total += kb
 	}
 	return total
 }
