@@ -59,6 +59,11 @@ func PrintPage[T any](t *ui.Terminal, asJSON bool, rows []T, next string, table 
 	return nil
 }
 
+// PrintAll is [PrintPage] for a list that is whole.
+func PrintAll[T any](t *ui.Terminal, asJSON bool, rows []T, table func(*ui.Terminal, []T) error) error {
+	return PrintPage(t, asJSON, rows, "", table)
+}
+
 // PrintFirst is [PrintPage] for a list without cursors. Rows beyond the limit are not
 // printed: they show that there are more.
 func PrintFirst[T any](t *ui.Terminal, asJSON bool, rows []T, limit int, table func(*ui.Terminal, []T) error) error {

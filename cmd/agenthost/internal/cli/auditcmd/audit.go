@@ -88,15 +88,11 @@ func (g *group) list() *cobra.Command {
 }
 
 func printEntries(t *ui.Terminal, list []*audit.Entry) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(t.Out, "There is no entry.")
-		return err
-	}
 	table := ui.NewTable(t, "SEQ", "TIME", "ACTOR", "ACTION", "TENANT", "OBJECT", "OUTCOME")
 	for _, e := range list {
 		table.Row(strconv.FormatUint(e.Seq, 10), e.Time.Local().Format(time.DateTime), word(e.Actor), word(e.Action), word(e.Tenant), word(e.Object), word(e.Outcome))
 	}
-	return table.Print()
+	return table.PrintOr("There is no entry.\n")
 }
 
 func word(text string) string { return cmp.Or(termtext.Printable(text), "-") }
@@ -173,11 +169,7 @@ func (g *group) verifyExport(file string, after audit.Head) error {
 }
 
 func (g *group) printHead(text string, head audit.Head) error {
-	if g.flags.JSON {
-		return ui.PrintJSON(g.term.Out, head)
-	}
-	_, err := fmt.Fprintf(g.term.Out, "%s: %s. Its head, to be kept elsewhere:\n%s\n", text, entries(head.Seq), headText(head))
-	return err
+	return g.term.Report(g.flags.JSON, head, "%s: %s. Its head, to be kept elsewhere:\n%s\n", text, entries(head.Seq), headText(head))
 }
 
 func entries(n uint64) string {
@@ -240,14 +232,11 @@ The log is verified up to the head before anything is removed, and trimming is a
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintJSON(g.term.Out, struct {
-						Removed int        `json:"removed"`
-						Start   audit.Head `json:"start"`
-					}{removed, to.head})
-				}
-				_, err = fmt.Fprintf(g.term.Out, "Removed %s. The log begins after:\n%s\n", entries(uint64(removed)), headText(to.head))
-				return err
+				done := struct {
+					Removed int        `json:"removed"`
+					Start   audit.Head `json:"start"`
+				}{removed, to.head}
+				return g.term.Report(g.flags.JSON, done, "Removed %s. The log begins after:\n%s\n", entries(uint64(removed)), headText(to.head))
 			})
 		},
 	}

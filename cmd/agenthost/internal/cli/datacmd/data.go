@@ -394,11 +394,7 @@ func (g *group) verifyBackup(ctx context.Context, file string) error {
 	if err != nil {
 		return backupError(file, err)
 	}
-	if g.flags.JSON {
-		return ui.PrintJSON(g.term.Out, backupResult{file, *info})
-	}
-	fmt.Fprintf(g.term.Out, "%s is whole: %s in %s, of %s%s.\n", file, ui.ByteWords(info.Bytes), entryWords(info.Entries), info.Created.Local().Format("2006-01-02 15:04:05"), sealedWords(info))
-	return nil
+	return g.term.Report(g.flags.JSON, backupResult{file, *info}, "%s is whole: %s in %s, of %s%s.\n", file, ui.ByteWords(info.Bytes), entryWords(info.Entries), info.Created.Local().Format("2006-01-02 15:04:05"), sealedWords(info))
 }
 
 func entryWords(n int) string {

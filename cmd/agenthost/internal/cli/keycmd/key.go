@@ -195,19 +195,15 @@ func (g *group) list() *cobra.Command {
 }
 
 func (g *group) printKeys(t *ui.Terminal, list []*keys.Key) error {
-	if len(list) == 0 {
-		whose := "Tenant " + termtext.Printable(cli.TenantOr(g.flags.Tenant)) + " has"
-		if g.admin {
-			whose = "Administrators have"
-		}
-		_, err := fmt.Fprintln(t.Out, whose+" no keys.")
-		return err
+	whose := "Tenant " + termtext.Printable(cli.TenantOr(g.flags.Tenant)) + " has"
+	if g.admin {
+		whose = "Administrators have"
 	}
 	table := ui.NewTable(t, "KEY", "NAME", "SCOPES", "CREATED", "EXPIRES", "LAST USED")
 	for _, k := range list {
 		table.Row(k.ID, termtext.Printable(k.Name), g.scopes(k), date(k.Created), date(k.Expires), date(k.LastUsed))
 	}
-	return table.Print()
+	return table.PrintOr("%s no keys.\n", whose)
 }
 
 // scopes returns the scopes of a key in words; "all" if no other key has more.
@@ -281,11 +277,7 @@ func (g *group) revoke() *cobra.Command {
 				if err := r.Revoke(c.Context(), list[0]); err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintJSON(g.term.Out, map[string]string{"revoked": list[0]})
-				}
-				_, err := fmt.Fprintf(g.term.Out, "Key %s is not valid any more.\n", termtext.Printable(list[0]))
-				return err
+				return g.term.Report(g.flags.JSON, map[string]string{"revoked": list[0]}, "Key %s is not valid any more.\n", termtext.Printable(list[0]))
 			})
 		},
 	}

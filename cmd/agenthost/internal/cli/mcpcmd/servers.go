@@ -93,10 +93,7 @@ it; left out by allow and deny.`,
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.withServers(list, func(servers *project.MCPServers, tenant string) error {
 				all := reports(c.Context(), servers, tenant, nil)
-				if g.asJSON {
-					return ui.PrintItems(g.term.Out, all)
-				}
-				return printList(g.term, all)
+				return cli.PrintAll(g.term, g.asJSON, all, printList)
 			})
 		},
 	}

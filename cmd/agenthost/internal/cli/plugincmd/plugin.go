@@ -93,11 +93,7 @@ func (l *local) writeModule(out string, wasm []byte, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return ui.PrintJSON(l.term.Out, moduleFile{File: out, Size: in.Size, Digest: in.Digest})
-	}
-	_, err = fmt.Fprintf(l.term.Out, "%s\n  size    %s bytes\n  digest  %s\n", out, termtext.Thousands(int64(in.Size)), in.Digest)
-	return err
+	return l.term.Report(asJSON, moduleFile{File: out, Size: in.Size, Digest: in.Digest}, "%s\n  size    %s bytes\n  digest  %s\n", out, termtext.Thousands(int64(in.Size)), in.Digest)
 }
 
 func pluginCheck(l *local) *cobra.Command {

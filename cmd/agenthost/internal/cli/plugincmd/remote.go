@@ -1,7 +1,6 @@
 package plugincmd
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -36,15 +35,11 @@ func (r *remote) add(c *cobra.Command) *cobra.Command {
 
 // completeID completes the id of a plugin that the host has.
 func (r *remote) completeID(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-	path, err := r.host.Path()
-	if len(list) > 0 || err != nil {
+	if _, err := r.host.Path(); len(list) > 0 || err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	const patience = 2 * time.Second
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
-	defer cancel()
 	var plugins []project.PluginStatus
-	if control.Call(ctx, path, "plugin.list", nil, &plugins) != nil {
+	if r.host.AskToComplete(c, "plugin.list", nil, &plugins) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	ids := make([]string, len(plugins))
@@ -71,28 +66,23 @@ func remoteList(t *ui.Terminal) *cobra.Command {
 			if err := r.host.Ask(c, "plugin.list", pluginArgs{}, &plugins); err != nil {
 				return err
 			}
-			if r.host.JSON {
-				return ui.PrintItems(t.Out, plugins)
-			}
-			return printPlugins(t, plugins)
+			return cli.PrintAll(t, r.host.JSON, plugins, printPlugins)
 		},
 	})
 }
 
 func printPlugins(t *ui.Terminal, plugins []project.PluginStatus) error {
-	tw := ui.NewTable(t)
-	fmt.Fprintln(tw, "PLUGIN\tSTATE\tVERSION\tDIGEST\tCALLS\tFAULTS\tSINCE\tFROM")
+	table := ui.NewTable(t, "PLUGIN", "STATE", "VERSION", "DIGEST", "CALLS", "FAULTS", "SINCE", "FROM")
 	for _, p := range plugins {
 		v := p.Serving()
 		if v == nil {
-			v = &plugin.VersionState{}
-			fmt.Fprintf(tw, "%s\t%s\t\t\t\t\t\t%s\n", termtext.Printable(p.ID), statusWords(&p), termtext.Printable(p.Path))
+			table.Row(termtext.Printable(p.ID), statusWords(&p), "", "", "", "", "", termtext.Printable(p.Path))
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", termtext.Printable(p.ID), statusWords(&p), versionWords(v), shortDigest(v.Digest),
+		table.Row(termtext.Printable(p.ID), statusWords(&p), versionWords(v), shortDigest(v.Digest),
 			termtext.Thousands(v.Calls), termtext.Thousands(v.Faults), v.Since.Local().Format(time.TimeOnly), termtext.Printable(p.Path))
 	}
-	if err := tw.Print(); err != nil {
+	if err := table.Print(); err != nil {
 		return err
 	}
 	for _, p := range plugins {

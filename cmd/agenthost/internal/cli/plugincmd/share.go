@@ -209,12 +209,8 @@ func (s *sharing) send(ctx context.Context, file string, to func(*plugin.Manifes
 }
 
 func (s *sharing) printPushed(p *pushed) error {
-	if s.asJSON {
-		return ui.PrintJSON(s.term.Out, p)
-	}
-	_, err := fmt.Fprintf(s.term.Out, "%s\n  tags        %s\n  size        %s bytes\n  signatures  %d\n  bundles     %d\n  digest      %s\n",
+	return s.term.Report(s.asJSON, p, "%s\n  tags        %s\n  size        %s bytes\n  signatures  %d\n  bundles     %d\n  digest      %s\n",
 		p.Reference, strings.Join(p.Tags, ", "), termtext.Thousands(int64(p.Size)), p.Signed, p.Bundles, p.Digest)
-	return err
 }
 
 // annotations describe a plugin to people who look into a registry.
@@ -412,12 +408,8 @@ func (s *sharing) pullFile(ctx context.Context, text, out string) (err error) {
 	if err := files.Write(out, a.Module); err != nil {
 		return host.Errorf(host.FailedPrecondition, "write %s: %w", out, err).WithHint("name another file with -o")
 	}
-	if s.asJSON {
-		return ui.PrintJSON(s.term.Out, map[string]any{"file": out, "digest": a.Digest, "form": a.Form, "size": len(a.Module), "signatures": len(a.Signatures), "bundles": bundles})
-	}
-	_, err = fmt.Fprintf(s.term.Out, "%s\n  from        %s\n  size        %s bytes\n  signatures  %d\n  bundles     %d\n  digest      %s\n",
+	return s.term.Report(s.asJSON, map[string]any{"file": out, "digest": a.Digest, "form": a.Form, "size": len(a.Module), "signatures": len(a.Signatures), "bundles": bundles}, "%s\n  from        %s\n  size        %s bytes\n  signatures  %d\n  bundles     %d\n  digest      %s\n",
 		out, ref, termtext.Thousands(int64(len(a.Module))), len(a.Signatures), bundles, a.Digest)
-	return err
 }
 
 func (s *sharing) pullProject(ctx context.Context, projectName string, update bool) error {
@@ -432,15 +424,11 @@ func (s *sharing) pullProject(ctx context.Context, projectName string, update bo
 	if s.asJSON {
 		return ui.PrintItems(s.term.Out, list)
 	}
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(s.term.Out, "No plugin of the project has a reference for its path.")
-		return err
-	}
 	table := ui.NewTable(s.term, "PLUGIN", "DIGEST", "SIZE", "LOCK", "SIGNED BY")
 	for _, p := range list {
 		table.Row(p.Plugin, shortDigest(p.Now.Digest), termtext.Thousands(int64(p.Now.Size)), lockWords(p), cmp.Or(ui.OneLine(p.Now.Signed), "not asked for"))
 	}
-	return table.Print()
+	return table.PrintOr("No plugin of the project has a reference for its path.\n")
 }
 
 // lockWords says what happened to an entry of the lock.

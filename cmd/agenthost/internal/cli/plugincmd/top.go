@@ -2,7 +2,6 @@ package plugincmd
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,7 +105,6 @@ func printTop(t *ui.Terminal, b, before *plugin.UsageReport, by topArgs) error {
 			rates[lineItemKey(&c)] = float64(c.Calls()) / since.To.Sub(since.From).Seconds()
 		}
 	}
-	tw := ui.NewTable(t)
 	head := []string{"PLUGIN"}
 	if by.Tenant {
 		head = append(head, "TENANT")
@@ -115,7 +113,7 @@ func printTop(t *ui.Terminal, b, before *plugin.UsageReport, by topArgs) error {
 		head = append(head, "EXPORT")
 	}
 	head = append(head, "CALLS", "CALLS/S", "ERRORS", "INSTRUCTIONS", "TIME", "MEAN", "P99", "MEMORY", "HOST CALLS", "IN", "OUT")
-	fmt.Fprintln(tw, strings.Join(head, "\t"))
+	table := ui.NewTable(t, head...)
 	for _, c := range b.Items {
 		line := []string{ui.OneLine(c.Plugin)}
 		if by.Tenant {
@@ -132,9 +130,9 @@ func printTop(t *ui.Terminal, b, before *plugin.UsageReport, by topArgs) error {
 		line = append(line, termtext.Thousands(c.Calls()), rate, termtext.Thousands(c.Errors()), termtext.Thousands(c.Instructions),
 			ui.ShortTime(int64(c.Duration)), ui.ShortTime(mean), ui.ShortTime(int64(c.Latency.Quantile(0.99))),
 			ui.ShortBytes(c.PeakMemory), termtext.Thousands(c.HostCalls), ui.ShortBytes(c.InputBytes), ui.ShortBytes(c.OutputBytes))
-		fmt.Fprintln(tw, strings.Join(line, "\t"))
+		table.Row(line...)
 	}
-	return tw.Print()
+	return table.Print()
 }
 
 // lineItemKey is the key of a line item within a usage report.

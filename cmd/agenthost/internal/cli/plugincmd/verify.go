@@ -3,7 +3,6 @@ package plugincmd
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -108,11 +107,7 @@ func (v *verification) verify(ctx context.Context, rt *plugin.Runtime, where str
 		return host.Errorf(host.CodeOf(err), "%s: %w", where, err)
 	}
 	module := a.ModuleDigest()
-	if v.sharing.asJSON {
-		return ui.PrintJSON(v.sharing.term.Out, map[string]string{"plugin": where, "signed": by.Who, "digest": a.Digest, "module": module})
-	}
-	_, err = fmt.Fprintf(v.sharing.term.Out, "%s\n  signed by   %s\n  module      %s\n", where, ui.OneLine(by.Who), module)
-	return err
+	return v.sharing.term.Report(v.sharing.asJSON, map[string]string{"plugin": where, "signed": by.Who, "digest": a.Digest, "module": module}, "%s\n  signed by   %s\n  module      %s\n", where, ui.OneLine(by.Who), module)
 }
 
 func (v *verification) verifyReference(ctx context.Context, text string, p *share.Policy) (a *share.Artifact, by share.Signer, err error) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +43,9 @@ it run again or drops it. JOB may be the beginning of its id.`,
 	g.dirs.AddFlags(c, &g.flags, "where the jobs are kept")
 	g.flags.AddTenantTo(c, cli.TenantUsage("whose jobs"))
 	cli.CompleteBy(c, "tenant", dirs.Tenants(&g.flags.Data))
-	c.AddCommand(g.list(), g.dead(),
+	c.AddCommand(
+		listing(g, "list", "List jobs that wait, the one that is due first first", (*queue.Queue).Pending, g.printPending),
+		listing(g, "dead", "List jobs that were given up, the latest first", (*queue.Queue).Dead, g.printDead),
 		g.change("retry", "Have a job run again, as if it had just been left", "waits again: it runs in the next command that runs the project", (*queue.Queue).Retry),
 		g.change("drop", "Forget a job", "is forgotten", (*queue.Queue).Drop))
 	open.CompleteArgs(c, "JOB", dirs.Stored(&g.flags.Data, g.deadIDs))
@@ -71,19 +73,20 @@ func (g *group) withQueue(ctx context.Context, fn func(*queue.Queue) error) erro
 	})
 }
 
-func (g *group) list() *cobra.Command {
+// listing returns a command that lists jobs, which read returns up to a number.
+func listing[T any](g *group, use, short string, read func(*queue.Queue, context.Context, string, int) ([]T, error), table func(*ui.Terminal, []T) error) *cobra.Command {
 	var page cli.Page
 	c := &cobra.Command{
-		Use:   "list",
-		Short: "List jobs that wait, the one that is due first first",
+		Use:   use,
+		Short: short,
 		Args:  cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return g.withQueue(c.Context(), func(q *queue.Queue) error {
-				jobs, err := q.Pending(c.Context(), g.flags.Tenant, page.Limit+1)
+				jobs, err := read(q, c.Context(), g.flags.Tenant, page.Limit+1)
 				if err != nil {
 					return err
 				}
-				return cli.PrintFirst(g.term, g.flags.JSON, jobs, page.Limit, g.printPending)
+				return cli.PrintFirst(g.term, g.flags.JSON, jobs, page.Limit, table)
 			})
 		},
 	}
@@ -92,20 +95,15 @@ func (g *group) list() *cobra.Command {
 }
 
 func (g *group) printPending(t *ui.Terminal, jobs []*queue.PendingJob) error {
-	if len(jobs) == 0 {
-		_, err := fmt.Fprintf(t.Out, "No job of tenant %s waits.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
-		return err
-	}
-	table := ui.NewTable(t)
-	fmt.Fprintln(table, "JOB\tOF\tSTATUS\tDUE\tATTEMPTS\tERROR")
+	table := ui.NewTable(t, "JOB", "OF", "STATUS", "DUE", "ATTEMPTS", "ERROR")
 	for _, j := range jobs {
 		why := ""
 		if j.Error != nil {
 			why = ui.OneLine(j.Error.Error())
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", j.ID, jobWords(j.Name, j.Payload), j.Status, j.Due.Local().Format(time.DateTime), j.Attempts, why)
+		table.Row(j.ID, jobWords(j.Name, j.Payload), string(j.Status), j.Due.Local().Format(time.DateTime), strconv.Itoa(j.Attempts), why)
 	}
-	return table.Print()
+	return table.PrintOr("No job of tenant %s waits.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 }
 
 // jobWords names the owner of a job: for a plugin's job, the plugin and its handler.
@@ -117,37 +115,12 @@ func jobWords(name string, payload json.RawMessage) string {
 	return ui.OneLine(left.Plugin + "/" + left.Handler)
 }
 
-func (g *group) dead() *cobra.Command {
-	var page cli.Page
-	c := &cobra.Command{
-		Use:   "dead",
-		Short: "List jobs that were given up, the latest first",
-		Args:  cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return g.withQueue(c.Context(), func(q *queue.Queue) error {
-				dead, err := q.Dead(c.Context(), g.flags.Tenant, page.Limit+1)
-				if err != nil {
-					return err
-				}
-				return cli.PrintFirst(g.term, g.flags.JSON, dead, page.Limit, g.printDead)
-			})
-		},
-	}
-	page.AddLimitTo(c)
-	return c
-}
-
 func (g *group) printDead(t *ui.Terminal, dead []*queue.DeadJob) error {
-	if len(dead) == 0 {
-		_, err := fmt.Fprintf(t.Out, "No job of tenant %s was given up.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
-		return err
-	}
-	table := ui.NewTable(t)
-	fmt.Fprintln(table, "JOB\tOF\tGIVEN UP\tATTEMPTS\tERROR")
+	table := ui.NewTable(t, "JOB", "OF", "GIVEN UP", "ATTEMPTS", "ERROR")
 	for _, d := range dead {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", d.ID, jobWords(d.Name, d.Payload), d.Died.Local().Format(time.DateTime), d.Attempts, ui.OneLine(d.Error.Error()))
+		table.Row(d.ID, jobWords(d.Name, d.Payload), d.Died.Local().Format(time.DateTime), strconv.Itoa(d.Attempts), ui.OneLine(d.Error.Error()))
 	}
-	return table.Print()
+	return table.PrintOr("No job of tenant %s was given up.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 }
 
 func (g *group) change(name, short, done string, change func(*queue.Queue, context.Context, string, string) error) *cobra.Command {
@@ -178,11 +151,7 @@ func (g *group) change(name, short, done string, change func(*queue.Queue, conte
 				if err := change(q, c.Context(), g.flags.Tenant, id); err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintJSON(g.term.Out, map[string]string{"id": id, "done": name})
-				}
-				_, err = fmt.Fprintf(g.term.Out, "The %s %s %s.\n", what, id, done)
-				return err
+				return g.term.Report(g.flags.JSON, map[string]string{"id": id, "done": name}, "The %s %s %s.\n", what, id, done)
 			})
 		},
 	}

@@ -99,30 +99,22 @@ stored is in its session: see agenthost thread show.`,
 			if err := f.host.Ask(c, "session.list", f.args(""), &turns); err != nil {
 				return err
 			}
-			if f.host.JSON {
-				return ui.PrintItems(t.Out, turns)
-			}
-			return printTurns(t, turns)
+			return cli.PrintAll(t, f.host.JSON, turns, printTurns)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
 }
 
 func printTurns(t *ui.Terminal, turns []*sessions.Snapshot) error {
-	if len(turns) == 0 {
-		_, err := fmt.Fprintln(t.Out, "No turn is in the background.")
-		return err
-	}
-	tw := ui.NewTable(t)
-	fmt.Fprintln(tw, "SNAPSHOT\tSTATUS\tTARGET\tSINCE\tERROR")
+	table := ui.NewTable(t, "SNAPSHOT", "STATUS", "TARGET", "SINCE", "ERROR")
 	for _, t := range turns {
 		why := ""
 		if t.Error != nil {
 			why = ui.OneLine(t.Error.Message)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", termtext.Printable(t.ID), t.Status, termtext.Printable(t.Agent), t.Created.Local().Format(time.DateTime), why)
+		table.Row(termtext.Printable(t.ID), string(t.Status), termtext.Printable(t.Agent), t.Created.Local().Format(time.DateTime), why)
 	}
-	return tw.Print()
+	return table.PrintOr("No turn is in the background.\n")
 }
 
 func sessionStatus(t *ui.Terminal) *cobra.Command {
@@ -250,11 +242,7 @@ of it is kept under its snapshot. A turn that has ended stays as it is.`,
 			if err := f.host.Ask(c, "session.abort", f.args(list[0]), status); err != nil {
 				return f.hinted(err)
 			}
-			if f.host.JSON {
-				return ui.PrintJSON(t.Out, status)
-			}
-			fmt.Fprintln(t.Out, status.Status)
-			return nil
+			return t.Report(f.host.JSON, status, "%s\n", status.Status)
 		},
 	})
 }

@@ -86,11 +86,7 @@ func (g *group) readPlan(command, text string) (p tenants.Plan, err error) {
 }
 
 func (g *group) print(t *tenants.Tenant, done string) error {
-	if g.flags.JSON {
-		return ui.PrintJSON(g.term.Out, t)
-	}
-	_, err := fmt.Fprintf(g.term.Out, "Tenant %s %s.\n", termtext.Printable(t.ID), done)
-	return err
+	return g.term.Report(g.flags.JSON, t, "Tenant %s %s.\n", termtext.Printable(t.ID), done)
 }
 
 func (g *group) create() *cobra.Command {
@@ -140,15 +136,11 @@ func (g *group) list() *cobra.Command {
 }
 
 func printTenants(t *ui.Terminal, list []*tenants.Tenant) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(t.Out, "No tenant has a record.")
-		return err
-	}
 	table := ui.NewTable(t, "TENANT", "NAME", "STATUS", "CREATED", "REASON")
 	for _, one := range list {
 		table.Row(termtext.Printable(one.ID), ui.OneLine(cmp.Or(one.Name, "-")), string(one.Status), one.Created.Local().Format(time.DateTime), ui.OneLine(one.Reason))
 	}
-	return table.Print()
+	return table.PrintOr("No tenant has a record.\n")
 }
 
 func (g *group) show() *cobra.Command {

@@ -3,7 +3,7 @@ package threadcmd
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -106,11 +106,7 @@ func (g *group) ofThread(ctx context.Context, list []string, fn func(*threads.St
 
 // printChanged prints a thread after a change.
 func (g *group) printChanged(t *threads.Thread, what string) error {
-	if g.flags.JSON {
-		return ui.PrintJSON(g.term.Out, t)
-	}
-	fmt.Fprintf(g.term.Out, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), ui.Plural(t.Messages, "message"))
-	return nil
+	return g.term.Report(g.flags.JSON, t, "%s: %s now has %s. What it was is kept: see agenthost thread branches.\n", what, termtext.Printable(t.ID), ui.Plural(t.Messages, "message"))
 }
 
 func (g *group) edit() *cobra.Command {
@@ -206,11 +202,7 @@ func (g *group) fork() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintJSON(g.term.Out, t)
-				}
-				fmt.Fprintf(g.term.Out, "%s begins with %s of %s.\n", termtext.Printable(t.ID), ui.Plural(t.Messages, "message"), termtext.Printable(list[0]))
-				return nil
+				return g.term.Report(g.flags.JSON, t, "%s begins with %s of %s.\n", termtext.Printable(t.ID), ui.Plural(t.Messages, "message"), termtext.Printable(list[0]))
 			})
 		},
 	}
@@ -229,13 +221,13 @@ by agenthost run --on BRANCH; others are resumed by thread rewind, or forked.`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return g.readThread(c.Context(), list, func(s *threads.Store) error {
-				return g.printBranches(c.Context(), s, list[0])
+				return g.listBranches(c.Context(), s, list[0])
 			})
 		},
 	}
 }
 
-func (g *group) printBranches(ctx context.Context, s *threads.Store, thread string) error {
+func (g *group) listBranches(ctx context.Context, s *threads.Store, thread string) error {
 	all := []*threads.Branch{}
 	for b, err := range s.For(g.flags.Tenant).Branches(ctx, thread) {
 		if err != nil {
@@ -243,11 +235,11 @@ func (g *group) printBranches(ctx context.Context, s *threads.Store, thread stri
 		}
 		all = append(all, b)
 	}
-	if g.flags.JSON {
-		return ui.PrintItems(g.term.Out, all)
-	}
-	tw := ui.NewTable(g.term)
-	fmt.Fprintln(tw, "BRANCH\tMESSAGES\tTURNS\tOPEN\tSINCE\tBY")
+	return cli.PrintAll(g.term, g.flags.JSON, all, printBranches)
+}
+
+func printBranches(t *ui.Terminal, all []*threads.Branch) error {
+	table := ui.NewTable(t, "BRANCH", "MESSAGES", "TURNS", "OPEN", "SINCE", "BY")
 	for _, b := range all {
 		name, since := b.ID, ""
 		if name == "" {
@@ -255,7 +247,7 @@ func (g *group) printBranches(ctx context.Context, s *threads.Store, thread stri
 		} else {
 			since = b.Left.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%t\t%s\t%s %s\n", name, b.Messages, b.Turns, b.Open, since, b.Cause, termtext.Printable(b.Message))
+		table.Row(name, strconv.Itoa(b.Messages), strconv.Itoa(b.Turns), strconv.FormatBool(b.Open), since, string(b.Cause)+" "+termtext.Printable(b.Message))
 	}
-	return tw.Print()
+	return table.Print()
 }

@@ -52,11 +52,7 @@ messages as OpenAI's chat API has them.`,
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintJSON(g.term.Out, exported{Thread: list[0], Format: transfer.Format(format), File: out, Bytes: n})
-				}
-				fmt.Fprintf(g.term.Out, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, ui.ByteWords(n))
-				return nil
+				return g.term.Report(g.flags.JSON, exported{Thread: list[0], Format: transfer.Format(format), File: out, Bytes: n}, "Wrote thread %s to %s: %s.\n", termtext.Printable(list[0]), out, ui.ByteWords(n))
 			})
 		},
 	}

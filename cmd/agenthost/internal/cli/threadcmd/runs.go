@@ -1,7 +1,6 @@
 package threadcmd
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -33,20 +32,16 @@ func (g *group) runs() *cobra.Command {
 				if g.flags.JSON {
 					return ui.PrintItems(g.term.Out, shownRuns(runs))
 				}
-				if len(runs) == 0 {
-					fmt.Fprintf(g.term.Out, "No run of tenant %s waits.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
-					return nil
-				}
-				tw := ui.NewTable(g.term)
-				head := "RUN\tSTATUS\tTARGET\tTHREAD\tUPDATED"
+				head := []string{"RUN", "STATUS", "TARGET", "THREAD", "UPDATED"}
 				if slices.ContainsFunc(runs, func(r *host.RunRecord) bool { return len(r.Asks) > 0 }) {
-					head += "\tKEY\tUNTIL"
+					head = append(head, "KEY", "UNTIL")
 				}
-				fmt.Fprintln(tw, head)
+				table := ui.NewTable(g.term, head...)
 				for _, r := range runs {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s%s\n", r.Run, r.Status, termtext.Printable(r.Target), termtext.Printable(r.Thread), r.Updated.Local().Format(time.DateTime), termsWords(r.Asks))
+					cells := []string{r.Run, string(r.Status), termtext.Printable(r.Target), termtext.Printable(r.Thread), r.Updated.Local().Format(time.DateTime)}
+					table.Row(append(cells, termsWords(r.Asks)...)...)
 				}
-				return tw.Print()
+				return table.PrintOr("No run of tenant %s waits.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -55,9 +50,9 @@ func (g *group) runs() *cobra.Command {
 
 // termsWords are the keys of questions and the first time at which one is over, as
 // the last columns of a table; nothing for questions without either.
-func termsWords(asks []host.AskedQuestion) string {
+func termsWords(asks []host.AskedQuestion) []string {
 	if len(asks) == 0 {
-		return ""
+		return nil
 	}
 	var keys []string
 	var until *time.Time
@@ -69,9 +64,9 @@ func termsWords(asks []host.AskedQuestion) string {
 			until = a.Expires
 		}
 	}
-	words := "\t" + strings.Join(keys, ", ") + "\t"
+	words := []string{strings.Join(keys, ", "), ""}
 	if until != nil {
-		words += until.Local().Format(time.DateTime)
+		words[1] = until.Local().Format(time.DateTime)
 	}
 	return words
 }

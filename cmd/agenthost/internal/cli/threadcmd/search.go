@@ -3,7 +3,6 @@ package threadcmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -44,11 +43,7 @@ index are found after one search with --reindex.`,
 				if err != nil {
 					return err
 				}
-				if g.flags.JSON {
-					return ui.PrintItems(g.term.Out, hits)
-				}
-				printHits(g.term.Out, hits)
-				return nil
+				return cli.PrintAll(g.term, g.flags.JSON, hits, printHits)
 			})
 		},
 	}
@@ -59,21 +54,22 @@ index are found after one search with --reindex.`,
 	return c
 }
 
-func printHits(w io.Writer, hits []search.Hit) {
+func printHits(t *ui.Terminal, hits []search.Hit) error {
 	if len(hits) == 0 {
-		fmt.Fprintln(w, "Nothing found.")
+		fmt.Fprintln(t.Out, "Nothing found.")
 	}
 	for i, h := range hits {
 		if i > 0 {
-			fmt.Fprintln(w)
+			fmt.Fprintln(t.Out)
 		}
 		who := string(h.Role)
 		if h.Agent != "" {
 			who += " " + h.Agent
 		}
-		fmt.Fprintf(w, "%s  %s\n%s %s  %s\n  %s\n", termtext.Printable(h.Thread), ui.OneLine(h.Title), termtext.Printable(who), termtext.Printable(h.Message),
+		fmt.Fprintf(t.Out, "%s  %s\n%s %s  %s\n  %s\n", termtext.Printable(h.Thread), ui.OneLine(h.Title), termtext.Printable(who), termtext.Printable(h.Message),
 			h.Time.Local().Format(time.DateTime), ui.OneLine(h.Snippet))
 	}
+	return nil
 }
 
 type pruneFlags struct {

@@ -113,15 +113,11 @@ func (g *group) list() *cobra.Command {
 }
 
 func (g *group) printThreads(t *ui.Terminal, list []*threads.Thread) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintf(t.Out, "Tenant %s has no threads yet.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
-		return err
-	}
 	table := ui.NewTable(t, "THREAD", "UPDATED", "MESSAGES", "STATUS", "TITLE")
 	for _, th := range list {
 		table.Row(termtext.Printable(th.ID), th.Updated.Local().Format(time.DateTime), strconv.Itoa(th.Messages), string(th.Status), ui.OneLine(th.Title))
 	}
-	return table.Print()
+	return table.PrintOr("Tenant %s has no threads yet.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 }
 
 func (g *group) show() *cobra.Command {

@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 )
 
@@ -35,6 +36,15 @@ func PrintJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// Report writes what a command has done: as JSON, or in words.
+func (t *Terminal) Report(asJSON bool, v any, format string, args ...any) error {
+	if asJSON {
+		return PrintJSON(t.Out, v)
+	}
+	_, err := fmt.Fprintf(t.Out, format, args...)
+	return err
 }
 
 // encodeJSON returns v as PrintJSON writes it, without a line's end.

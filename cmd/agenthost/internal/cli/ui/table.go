@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,14 +27,6 @@ func NewTable(t *Terminal, head ...string) *Table {
 // Row adds a row.
 func (b *Table) Row(cells ...string) { b.rows = append(b.rows, cells) }
 
-// Write adds a row for each line, whose cells tabs separate. It takes whole lines.
-func (b *Table) Write(lines []byte) (int, error) {
-	for line := range strings.Lines(string(lines)) {
-		b.Row(strings.Split(strings.TrimSuffix(line, "\n"), "\t")...)
-	}
-	return len(lines), nil
-}
-
 // columnGap is the space between two columns.
 const columnGap = 2
 
@@ -45,6 +38,15 @@ func (b *Table) Print() error {
 		text = fitRows(b.rows, columns)
 	}
 	_, err := b.term.Out.Write([]byte(text))
+	return err
+}
+
+// PrintOr is Print for a list, of which a table with nothing below its head says the words.
+func (b *Table) PrintOr(format string, args ...any) error {
+	if len(b.rows) > 1 {
+		return b.Print()
+	}
+	_, err := fmt.Fprintf(b.term.Out, format, args...)
 	return err
 }
 

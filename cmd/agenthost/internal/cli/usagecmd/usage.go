@@ -185,10 +185,6 @@ func (g *group) records() *cobra.Command {
 }
 
 func (g *group) printRecords(t *ui.Terminal, list []usage.Record) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintf(t.Out, "Tenant %s has no records of usage.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
-		return err
-	}
 	table := ui.NewTable(t, "SEQ", "ENDED", "RUN", "KEY", "THREAD", "TOKENS", "TOOLS", "TIME", "MONEY")
 	for i := range list {
 		r := &list[i]
@@ -199,7 +195,7 @@ func (g *group) printRecords(t *ui.Terminal, list []usage.Record) error {
 		table.Row(strconv.FormatUint(r.Seq, 10), r.Ended.Local().Format(time.DateTime), word(r.Run), word(r.Key), word(r.Thread),
 			count(tokens), count(r.ToolCalls), ui.ShortTime(int64(r.Time)), money(cost))
 	}
-	return table.Print()
+	return table.PrintOr("Tenant %s has no records of usage.\n", termtext.Printable(cli.TenantOr(g.flags.Tenant)))
 }
 
 func (g *group) limits() *cobra.Command {
