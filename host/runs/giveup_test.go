@@ -175,13 +175,7 @@ func TestARunWhoseTargetStaysAwayIsGivenUp(t *testing.T) {
 // durable run of its store.
 func targetless(t *testing.T) (*runs.Registry, kv.Driver) {
 	t.Helper()
-	store := kv.NewMemory()
-	driver := &pausing{Driver: store}
-	first, agent := alone(t, driver, asked(nil), &runs.Options{})
-	startDurable(t, first, agent, "r1", "t1")
-	time.Sleep(2 * time.Second)
-	driver.stop()
-	t.Cleanup(driver.wake)
+	store := interrupted(t, 2*time.Second)
 	second, _ := alone(t, store, words(1), &runs.Options{Target: func(name string) (host.Target, error) {
 		return nil, host.Errorf(host.NotFound, "there is no agent %q", name)
 	}})
@@ -198,13 +192,7 @@ func targetless(t *testing.T) (*runs.Registry, kv.Driver) {
 // Its agent was there again when a turn had gone first: the thread has moved on.
 func TestARunThatATurnHasOvertakenEndsWithTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		driver := &pausing{Driver: store}
-		first, agent := alone(t, driver, asked(nil), &runs.Options{})
-		startDurable(t, first, agent, "r1", "t1")
-		time.Sleep(2 * time.Second)
-		driver.stop()
-		t.Cleanup(driver.wake)
+		store := interrupted(t, 2*time.Second)
 		var there atomic.Pointer[host.Agent]
 		second, agent := alone(t, store, words(1), &runs.Options{Target: func(name string) (host.Target, error) {
 			if agent := there.Load(); agent != nil {

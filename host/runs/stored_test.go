@@ -71,9 +71,7 @@ func TestEventNumbersContinueAfterATakeover(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := kv.NewMemory()
-				releaseA, releaseB := make(chan struct{}), make(chan struct{})
-				a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+				store, a, b, releaseA, releaseB := twoNodes(t)
 				a.begin(t, "r1")
 				if tt.stored {
 					time.Sleep(2 * time.Second)

@@ -74,7 +74,9 @@ func dialogue(t *testing.T, driver kv.Driver, thread string) (out []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, m.Text())
+		if text := m.Text(); text != "" {
+			out = append(out, text)
+		}
 	}
 	return out
 }
@@ -99,19 +101,26 @@ func startTurn(t *testing.T, r *runs.Registry, agent *host.Agent, run string, ra
 	}
 }
 
+// interrupted returns the store of a host that was killed some time after it had begun the
+// durable run r1, whose model does not answer.
+func interrupted(t *testing.T, after time.Duration) kv.Driver {
+	t.Helper()
+	store := kv.NewMemory()
+	driver := &pausing{Driver: store}
+	r, agent := alone(t, driver, asked(nil), &runs.Options{})
+	startDurable(t, r, agent, "r1", "t1")
+	time.Sleep(after)
+	synctest.Wait()
+	driver.stop()
+	t.Cleanup(driver.wake)
+	return store
+}
+
 // Decisions 9, 10 and 44: the process of a durable run was killed, and a turn asks for its
 // thread before the program that starts again has continued any run.
 func TestATurnOfARestartedHostComesAfterTheInterruptedRunOfItsThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		driver := &pausing{Driver: store}
-		never := make(chan struct{})
-		first, agent := alone(t, driver, asked(never), &runs.Options{})
-		startDurable(t, first, agent, "r1", "t1")
-		synctest.Wait()
-		driver.stop() // it is killed
-		defer driver.wake()
-
+		store := interrupted(t, 0)
 		release := make(chan struct{})
 		second, agent := alone(t, store, asked(release), &runs.Options{})
 		startTurn(t, second, agent, "r2", "")
@@ -132,14 +141,7 @@ func TestATurnOfARestartedHostComesAfterTheInterruptedRunOfItsThread(t *testing.
 // A turn that does not wait is refused, and the run continues.
 func TestATurnThatDoesNotWaitHasAnInterruptedRunContinued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		driver := &pausing{Driver: store}
-		first, agent := alone(t, driver, asked(nil), &runs.Options{})
-		startDurable(t, first, agent, "r1", "t1")
-		synctest.Wait()
-		driver.stop()
-		defer driver.wake()
-
+		store := interrupted(t, 0)
 		release := make(chan struct{})
 		close(release)
 		second, agent := alone(t, store, asked(release), &runs.Options{})
@@ -159,14 +161,7 @@ func TestATurnThatDoesNotWaitHasAnInterruptedRunContinued(t *testing.T) {
 // The agent of the run is gone from the configuration, so no turn waits for it.
 func TestATurnGoesFirstIfNoHostCanContinueTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		driver := &pausing{Driver: store}
-		first, agent := alone(t, driver, asked(nil), &runs.Options{})
-		startDurable(t, first, agent, "r1", "t1")
-		synctest.Wait()
-		driver.stop()
-		defer driver.wake()
-
+		store := interrupted(t, 0)
 		release := make(chan struct{})
 		close(release)
 		second, agent := alone(t, store, asked(release), &runs.Options{Target: func(name string) (host.Target, error) {

@@ -92,6 +92,41 @@ func newNode(t *testing.T, driver kv.Driver, id string, release <-chan struct{})
 	return n
 }
 
+// twoNodes returns two hosts of a store, each with the channel whose closing lets it answer.
+func twoNodes(t *testing.T) (store kv.Driver, a, b *node, releaseA, releaseB chan struct{}) {
+	t.Helper()
+	store, releaseA, releaseB = kv.NewMemory(), make(chan struct{}), make(chan struct{})
+	return store, newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB), releaseA, releaseB
+}
+
+// losesRunTo has a host begin the run r1 and pause; the other one takes the run over.
+func (n *node) losesRunTo(t *testing.T, other *node) {
+	t.Helper()
+	n.begin(t, "r1")
+	n.driver.stop()
+	other.waitFor(t, "r1", 10*time.Second)
+}
+
+// startPaused begins the run r1 on a host that pauses when it opens the run's record.
+func (n *node) startPaused() (began chan error) {
+	at := "open"
+	n.driver.stopAt.Store(&at)
+	began = make(chan error, 1)
+	go func() {
+		_, err := n.registry.Start(context.Background(), n.agent, &host.Request{Tenant: "acme", Run: "r1", Thread: "t1", Text: "go", Durable: true}, nil)
+		began <- err
+	}()
+	return began
+}
+
+// startLater begins a turn of the thread that a run of another host is in.
+func (n *node) startLater(t *testing.T, run string) {
+	t.Helper()
+	if _, err := n.registry.Start(t.Context(), n.agent, &host.Request{Tenant: "acme", Run: run, Thread: "t1", Text: "again"}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // join makes the node a member of the cluster.
 func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}) {
 	t.Helper()
@@ -155,9 +190,7 @@ func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}
 // begin starts a durable run and waits until its tool's result is written down.
 func (n *node) begin(t *testing.T, run string) {
 	t.Helper()
-	if _, err := n.registry.Start(t.Context(), n.agent, &host.Request{Tenant: "acme", Run: run, Thread: "t1", Text: "go", Durable: true}, nil); err != nil {
-		t.Fatal(err)
-	}
+	startDurable(t, n.registry, n.agent, run, "t1")
 	synctest.Wait() // the model waits
 	if n.calls.Load() != 1 {
 		t.Fatalf("the tool ran %d times, want once", n.calls.Load())
@@ -194,9 +227,7 @@ func (n *node) waitFor(t *testing.T, run string, limit time.Duration) time.Durat
 
 func TestADeadHostsRunIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		releaseA, releaseB := make(chan struct{}), make(chan struct{})
-		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		store, a, b, releaseA, releaseB := twoNodes(t)
 		a.begin(t, "r1")
 		a.driver.stop()
 		took := b.waitFor(t, "r1", 10*time.Second)
@@ -254,12 +285,8 @@ func TestAHostSaysOfARunThatItHasLostWhatItsNextOwnerSays(t *testing.T) {
 		for when, completed := range map[string]bool{"before the other ends it": false, "after the other has ended it": true} {
 			t.Run(what+" "+when, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					store := kv.NewMemory()
-					releaseA, releaseB := make(chan struct{}), make(chan struct{})
-					a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
-					a.begin(t, "r1")
-					a.driver.stop()
-					b.waitFor(t, "r1", 10*time.Second)
+					store, a, b, releaseA, releaseB := twoNodes(t)
+					a.losesRunTo(t, b)
 					onB := func() {
 						close(releaseB)
 						if run, err := b.registry.Wait(t.Context(), "acme", "r1"); err != nil || run.Status != runs.Completed {
@@ -398,20 +425,14 @@ func TestJoinNeedsAClusterAndTargets(t *testing.T) {
 // A host that was paused and woke begins another run of the tenant, and dies.
 func TestARunBegunAfterAPauseIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		releaseA, releaseB := make(chan struct{}), make(chan struct{})
-		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
-		a.begin(t, "r1")
-		a.driver.stop()
-		b.waitFor(t, "r1", 10*time.Second)
+		_, a, b, releaseA, releaseB := twoNodes(t)
+		a.losesRunTo(t, b)
 		close(releaseB)
 		time.Sleep(30 * time.Second) // sweeps of b
 		a.driver.wake()
 		time.Sleep(30 * time.Second)
 		a.calls.Store(0)
-		if _, err := a.registry.Start(t.Context(), a.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t2", Text: "go", Durable: true}, nil); err != nil {
-			t.Fatal(err)
-		}
+		startDurable(t, a.registry, a.agent, "r2", "t2")
 		synctest.Wait()
 		if a.calls.Load() != 1 {
 			t.Fatal("no call")
@@ -427,19 +448,13 @@ func TestARunBegunAfterAPauseIsTakenOver(t *testing.T) {
 // the others.
 func TestARunBegunAtTheEndOfAPauseIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		releaseA, releaseB := make(chan struct{}), make(chan struct{})
-		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
-		a.begin(t, "r1")
-		a.driver.stop()
-		b.waitFor(t, "r1", 10*time.Second)
+		_, a, b, releaseA, releaseB := twoNodes(t)
+		a.losesRunTo(t, b)
 		close(releaseB)
 		time.Sleep(30 * time.Second) // sweeps of b
 		a.driver.wake()
 		synctest.Wait()
-		if _, err := a.registry.Start(t.Context(), a.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t2", Text: "go", Durable: true}, nil); err != nil {
-			t.Fatal(err)
-		}
+		startDurable(t, a.registry, a.agent, "r2", "t2")
 		a.driver.stop()
 		b.waitFor(t, "r2", 10*time.Second)
 		close(releaseA)
@@ -450,17 +465,9 @@ func TestARunBegunAtTheEndOfAPauseIsTakenOver(t *testing.T) {
 // others look for its runs meanwhile. It wakes, says that the run has begun, and dies.
 func TestARunBegunAroundAPauseIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		releaseA, releaseB := make(chan struct{}), make(chan struct{})
-		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		_, a, b, releaseA, releaseB := twoNodes(t)
 		close(releaseB)
-		at := "open"
-		a.driver.stopAt.Store(&at)
-		began := make(chan error, 1)
-		go func() {
-			_, err := a.registry.Start(context.Background(), a.agent, &host.Request{Tenant: "acme", Run: "r1", Thread: "t1", Text: "go", Durable: true}, nil)
-			began <- err
-		}()
+		began := a.startPaused()
 		time.Sleep(8 * time.Second) // b sees a die and looks for its runs; a looks again after 10
 		if a.driver.stopped.Load() == nil {
 			t.Fatal("the host is not paused")
@@ -485,26 +492,16 @@ func TestARunBegunAroundAPauseIsTakenOver(t *testing.T) {
 // the run, which would fail at its end because the thread has moved on, does nothing.
 func TestARunDoesNothingOnAThreadThatItsHostHasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := kv.NewMemory()
-		releaseA, releaseB := make(chan struct{}), make(chan struct{})
-		a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+		_, a, b, releaseA, releaseB := twoNodes(t)
 		close(releaseA)
 		close(releaseB)
 		time.Sleep(time.Second) // each sees the other
-		at := "open"
-		a.driver.stopAt.Store(&at)
-		began := make(chan error, 1)
-		go func() {
-			_, err := a.registry.Start(context.Background(), a.agent, &host.Request{Tenant: "acme", Run: "r1", Thread: "t1", Text: "go", Durable: true}, nil)
-			began <- err
-		}()
+		began := a.startPaused()
 		time.Sleep(cluster.DefaultLease + time.Second)
 		if a.driver.stopped.Load() == nil {
 			t.Fatal("the host is not paused")
 		}
-		if _, err := b.registry.Start(t.Context(), b.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t1", Text: "again"}, nil); err != nil {
-			t.Fatal(err)
-		}
+		b.startLater(t, "r2")
 		if run, err := b.registry.Wait(t.Context(), "acme", "r2"); err != nil || run.Status != runs.Completed {
 			t.Fatalf("the turn of the other host: %+v, %v", run, err)
 		}
@@ -535,15 +532,11 @@ func TestATurnWaitsForAnInterruptedRunOfItsThread(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := kv.NewMemory()
-				releaseA, releaseB := make(chan struct{}), make(chan struct{})
-				a, b := newNode(t, store, "a", releaseA), newNode(t, store, "b", releaseB)
+				store, a, b, releaseA, releaseB := twoNodes(t)
 				time.Sleep(time.Second) // each sees the other
 				b.lost.Store(tt.lost)
 				a.begin(t, "r1")
-				if _, err := b.registry.Start(t.Context(), b.agent, &host.Request{Tenant: "acme", Run: "r2", Thread: "t1", Text: "again"}, nil); err != nil {
-					t.Fatal(err)
-				}
+				b.startLater(t, "r2")
 				a.driver.stop()
 				close(releaseB)
 				died := time.Now()
@@ -557,22 +550,12 @@ func TestATurnWaitsForAnInterruptedRunOfItsThread(t *testing.T) {
 				if !tt.completed {
 					want = []string{"go", "again", "done by b"}
 				}
-				var got []string
-				for m, err := range threads.New(store, nil).For("acme").Messages(t.Context(), "t1", threads.At{}) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					if text := m.Text(); text != "" {
-						got = append(got, text)
-					}
-				}
+				got := dialogue(t, store, "t1")
 				if !slices.Equal(got, want) {
 					t.Errorf("the thread is %q, want %q", got, want)
 				}
 				began := time.Now()
-				if _, err := b.registry.Start(t.Context(), b.agent, &host.Request{Tenant: "acme", Run: "r3", Thread: "t1", Text: "once more"}, nil); err != nil {
-					t.Fatal(err)
-				}
+				b.startLater(t, "r3")
 				if run, err := b.registry.Wait(t.Context(), "acme", "r3"); err != nil || run.Status != runs.Completed || time.Since(began) > time.Second {
 					t.Errorf("the next turn: %+v, %v after %s", run, err, time.Since(began))
 				}
