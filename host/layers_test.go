@@ -188,6 +188,8 @@ var layers = []layer{
 		"programs of Node.js for tests are installed in one way"},
 	{"internal/testuser", nil,
 		"a user without rights, for tests of any package"},
+	{"internal/testchild", nil,
+		"processes that tests start and kill, for tests of any package"},
 	{"internal/testcode", nil,
 		"tests of any package share the plugins that they have compiled"},
 	{"internal/testdir", nil,

@@ -5,11 +5,9 @@ package codemode_test
 // no payment is made twice.
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -22,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // The environment variables of a process that is killed: its directory, and the payment, from 1,
@@ -116,22 +115,7 @@ func TestCodeOfAKilledProcessHasItsClockAndItsRandomNumbers(t *testing.T) {
 	m := newMode(t, nil)
 	for round := range longtest.Rounds(2, 12) {
 		dir, at := t.TempDir(), 2+round%(payments-1)
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCodePayingProcess$")
-		child.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killAt, "=", at))
-		child.Stderr = os.Stderr
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for said := bufio.NewScanner(out); said.Scan(); {
-			if said.Text() == "stands" {
-				_ = child.Process.Kill()
-			}
-		}
-		_ = child.Wait()
+		testchild.Start(t, "TestCodePayingProcess", killDir+"="+dir, fmt.Sprint(killAt, "=", at)).KillAt("stands")
 		r, err := payByCode(t.Context(), m, dir, func(context.Context) {})
 		if err != nil {
 			t.Fatalf("killed at payment %d: %v", at, err)

@@ -3,13 +3,10 @@ package queue_test
 // Scenario: a process is killed while its jobs run, and the next process does them.
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // A child process leaves jobs, prints the id of each when it is acknowledged, and
@@ -108,28 +106,18 @@ func TestSurvivesAKill(t *testing.T) {
 // killChild runs a child until it has acknowledged so many jobs.
 func killChild(t *testing.T, dir string, acks int, left map[string]bool) {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^TestSurvivesAKill$")
-	child.Env = append(os.Environ(), crashDir+"="+dir)
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); n++ {
-		id, ok := strings.CutPrefix(lines.Text(), "left ")
+	child, n := testchild.Start(t, "TestSurvivesAKill", crashDir+"="+dir), 0
+	for line := range child.Lines() {
+		id, ok := strings.CutPrefix(line, "left ")
 		if !ok {
-			t.Fatalf("child: %s", lines.Text())
+			t.Fatalf("child: %s", line)
 		}
 		left[id] = true
-		if n == acks {
-			_ = child.Process.Kill()
+		if n++; n > acks {
+			child.Kill()
 		}
 	}
-	_, _ = io.Copy(io.Discard, out)
-	_ = child.Wait() // it was killed
+	_ = child.Cmd.Wait() // it was killed
 }
 
 // checkDone holds what was done to what was left.

@@ -6,10 +6,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/sockkv"
 	"github.com/agenthost/agenthost/host/queue"
+	"github.com/agenthost/agenthost/internal/testchild"
 	"github.com/agenthost/agenthost/internal/testdriver"
 )
 
@@ -90,34 +89,19 @@ func runForever(q *queue.Queue) {
 
 // child is a process that runs jobs.
 type child struct {
+	*testchild.Process
 	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.WriteCloser
 	lines chan string
 	heard []string // what it has said that nobody has waited for yet
 }
 
 func startChild(t *testing.T, path string) *child {
 	t.Helper()
-	c := &child{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestGoesOnWithWhatAKilledProcessHeld$"), lines: make(chan string, 100)}
-	c.cmd.Env = append(os.Environ(), sharedSocket+"="+path)
-	c.cmd.Stderr = os.Stderr
-	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.in = in
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c := &child{Process: testchild.Start(t, "TestGoesOnWithWhatAKilledProcessHeld", sharedSocket+"="+path), t: t, lines: make(chan string, 100)}
 	go func() {
 		defer close(c.lines)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			c.lines <- lines.Text()
+		for line := range c.Lines() {
+			c.lines <- line
 		}
 	}()
 	t.Cleanup(c.kill)
@@ -127,17 +111,10 @@ func startChild(t *testing.T, path string) *child {
 
 // kill ends the process as nothing else would. It may be called again.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
+	c.Kill()
 	for range c.lines { // until it is gone
 	}
-	_ = c.cmd.Wait()
-}
-
-func (c *child) tell(line string) {
-	c.t.Helper()
-	if _, err := fmt.Fprintln(c.in, line); err != nil {
-		c.t.Fatal(err)
-	}
+	_ = c.Cmd.Wait()
 }
 
 // says waits until the process has said a line that begins so, and returns the
@@ -187,22 +164,20 @@ func TestGoesOnWithWhatAKilledProcessHeld(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 
 	first := startChild(t, path)
-	first.tell("leave")
+	first.Tell("leave")
 	runs := first.says("left ")
-	first.tell("run")
+	first.Tell("run")
 	held, _, _ := strings.Cut(first.says("left "), " ")
 	second := startChild(t, path)
 	first.kill()
 	second.says("runs " + runs)
 	second.says("runs " + held)
-	second.tell("leave")
+	second.Tell("leave")
 	second.says("left ")
-	if err := second.in.Close(); err != nil { // it ends by itself
-		t.Fatal(err)
-	}
+	second.Hangup() // it ends by itself
 	for range second.lines {
 	}
-	if err := second.cmd.Wait(); err != nil {
+	if err := second.Cmd.Wait(); err != nil {
 		t.Errorf("the second process: %v", err)
 	}
 	holders, err := store.Scan(t.Context(), "agenthost/queue", kv.Range{Prefix: kv.NewKey("queue", "holder")})

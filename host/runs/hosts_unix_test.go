@@ -8,10 +8,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,6 +27,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/pgkvtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // The environment of a child: the address of the store, and the name of the host.
@@ -189,61 +188,34 @@ func (p *process) do(command string, args []string) string {
 
 // childHost is a host in a process of its own.
 type childHost struct {
-	t     testing.TB
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines *bufio.Scanner
+	t       testing.TB
+	process *testchild.Process
 }
 
 func startHost(t testing.TB, address, name string) *childHost {
 	t.Helper()
-	c := &childHost{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHostProcess$")}
-	c.cmd.Env = append(os.Environ(), storeEnv+"="+address, hostEnv+"="+name)
-	c.cmd.Stderr = os.Stderr
-	var err error
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.lines = bufio.NewScanner(out)
-	t.Cleanup(c.kill)
-	if got := c.read(); got != "ready" {
+	c := &childHost{t, testchild.Start(t, "TestHostProcess", storeEnv+"="+address, hostEnv+"="+name)}
+	if got := c.process.Line(); got != "ready" {
 		t.Fatalf("host %s says %q, not that it is ready", name, got)
 	}
 	return c
 }
 
-func (c *childHost) read() string {
-	c.t.Helper()
-	if !c.lines.Scan() {
-		c.t.Fatalf("a host has ended: %v", c.lines.Err())
-	}
-	return c.lines.Text()
-}
-
 func (c *childHost) do(command string) string {
 	c.t.Helper()
-	if _, err := fmt.Fprintln(c.in, command); err != nil {
-		c.t.Fatal(err)
-	}
-	return c.read()
+	c.process.Tell(command)
+	return c.process.Line()
 }
 
 // kill ends the process at once. It may be called twice.
 func (c *childHost) kill() {
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait()
+	c.process.Kill()
+	_ = c.process.Cmd.Wait()
 }
 
 func (c *childHost) signal(s syscall.Signal) {
 	c.t.Helper()
-	if err := c.cmd.Process.Signal(s); err != nil {
+	if err := c.process.Cmd.Process.Signal(s); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -5,14 +5,12 @@ package threads_test
 // doubled.
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // A child process runs durable runs on a Badger directory and is killed; the
@@ -281,27 +280,18 @@ func killPoints(rnd *rand.Rand, kills, things int) []int {
 // whether it was killed, and how many things it has done.
 func crash(t *testing.T, dir string, runs, limit int) (killed bool, things int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashRuns+"="+strconv.Itoa(runs))
+	env := []string{crashDir + "=" + dir, crashRuns + "=" + strconv.Itoa(runs)}
 	if limit > 0 {
-		cmd.Env = append(cmd.Env, crashLimit+"="+strconv.Itoa(limit))
+		env = append(env, crashLimit+"="+strconv.Itoa(limit))
 	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
+	child := testchild.Start(t, "TestMain", env...)
+	for range child.Lines() {
 		if things++; things == limit {
-			killed = cmd.Process.Kill() == nil
+			killed = child.Cmd.Process.Kill() == nil
 		}
 	}
-	if err := cmd.Wait(); err != nil && !killed {
-		t.Fatalf("the child fails: %v\n%s", err, stderr.String())
+	if err := child.Cmd.Wait(); err != nil && !killed {
+		t.Fatalf("the child fails: %v", err)
 	}
 	return killed, things
 }

@@ -4,13 +4,11 @@ package threads_test
 // Badger and is killed at random; no acknowledged turn is lost.
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,6 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/threads/internal/threadtest"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // A child process stores turns of many threads through the group committer, on
@@ -118,21 +117,11 @@ type promised struct {
 // not before it has begun to write itself; with 0, not at all.
 func (p *promised) run(t *testing.T, dir string, at, least int) (killed bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), turnsDir+"="+dir, turnsCount+"="+strconv.Itoa(len(p.done)*turnsEach))
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	child := testchild.Start(t, "TestMain", turnsDir+"="+dir, turnsCount+"="+strconv.Itoa(len(p.done)*turnsEach))
 	found, acks := make([]int, len(p.done)), 0
-	for lines := bufio.NewScanner(out); lines.Scan(); {
+	for line := range child.Lines() {
 		var i, n, messages int
-		switch line := lines.Text(); {
+		switch {
 		case line == "goes on":
 			p.compare(t, found)
 		case scans(line, "has %d %d %d", &i, &n, &messages):
@@ -148,11 +137,11 @@ func (p *promised) run(t *testing.T, dir string, at, least int) (killed bool) {
 			acks++
 		}
 		if at > 0 && !killed && acks >= least && p.total() >= at {
-			killed = cmd.Process.Kill() == nil
+			killed = child.Cmd.Process.Kill() == nil
 		}
 	}
-	if err := cmd.Wait(); err != nil && !killed {
-		t.Fatalf("the child fails: %v\n%s", err, stderr.String())
+	if err := child.Cmd.Wait(); err != nil && !killed {
+		t.Fatalf("the child fails: %v", err)
 	}
 	return killed
 }

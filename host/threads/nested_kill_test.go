@@ -4,12 +4,10 @@ package threads_test
 // one of these has its effect. Another process continues the run, and none happens twice.
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -23,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // The environment variables of a process that is killed: its directory, and where it stands.
@@ -126,22 +125,7 @@ func TestNestedPayingProcess(t *testing.T) {
 // killAt starts a process and kills it when it stands at a payment, or asks about one.
 func killAt(t *testing.T, dir string, n int, after bool) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNestedPayingProcess$")
-	child.Env = append(os.Environ(), nestedKillDir+"="+dir, fmt.Sprintf("%s=%d %v", nestedKillAt, n, after))
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for said := bufio.NewScanner(out); said.Scan(); {
-		if said.Text() == "stands" {
-			_ = child.Process.Kill()
-		}
-	}
-	_ = child.Wait()
+	testchild.Start(t, "TestNestedPayingProcess", nestedKillDir+"="+dir, fmt.Sprintf("%s=%d %v", nestedKillAt, n, after)).KillAt("stands")
 }
 
 func TestNestedCallsOfKilledProcessesHaveTheirEffectsOnce(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // An upload's memory is measured where it is used: a process of its own uploads to a
@@ -58,27 +58,13 @@ func TestAnUploadTakesLittleMemory(t *testing.T) {
 // the most that it had until it had uploaded and read size bytes.
 func watchUpload(t *testing.T, encrypted bool, size int64) (idle, most int64) {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^TestAnUploadTakesLittleMemory$")
-	child.Env = append(os.Environ(), uploadChildEnv+"="+filepath.Join(t.TempDir(), "store"),
+	child := testchild.Start(t, "TestAnUploadTakesLittleMemory", uploadChildEnv+"="+filepath.Join(t.TempDir(), "store"),
 		fmt.Sprintf("THREADS_TEST_UPLOAD=%d %t", size, encrypted))
-	child.Stderr = os.Stderr
-	in, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
 	// The child says a word after each megabyte and waits for one, so that every
 	// sample is taken while it works on the next, however the two are scheduled.
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		now := anonymous(t, child.Process.Pid)
-		switch line := lines.Text(); {
+	for line := range child.Lines() {
+		now := anonymous(t, child.Cmd.Process.Pid)
+		switch {
 		case line == "idle":
 			idle = now
 		case line == "done":
@@ -87,9 +73,7 @@ func watchUpload(t *testing.T, encrypted bool, size int64) (idle, most int64) {
 			t.Fatalf("the child says %q", line)
 		}
 		most = max(most, now)
-		if _, err := io.WriteString(in, "\n"); err != nil {
-			t.Fatal(err)
-		}
+		child.Tell("")
 	}
 	t.Fatal("the child ended before it was done")
 	return 0, 0

@@ -7,11 +7,9 @@ package usage_test
 // again when the leases have expired.
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +23,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/longtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // storeVariable is the environment variable with the directory of a process that is killed.
@@ -82,29 +81,19 @@ func TestRunsProcess(t *testing.T) {
 // these to acknowledged.
 func runUntilKilled(t *testing.T, dir string, after int, acknowledged map[string]int64) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRunsProcess$")
-	child.Env = append(os.Environ(), storeVariable+"="+dir)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); n++ { // what it printed before it was killed is acknowledged too
+	child, n := testchild.Start(t, "TestRunsProcess", storeVariable+"="+dir), 0
+	for line := range child.Lines() { // what it printed before it was killed is acknowledged too
 		var run string
 		var tokens int64
-		if _, err := fmt.Sscan(lines.Text(), &run, &tokens); err != nil {
-			t.Fatalf("the process says %q", lines.Text())
+		if _, err := fmt.Sscan(line, &run, &tokens); err != nil {
+			t.Fatalf("the process says %q", line)
 		}
 		acknowledged[run] = tokens
-		if n == after {
-			_ = child.Process.Kill()
+		if n++; n > after {
+			child.Kill()
 		}
 	}
-	_ = child.Wait()
+	_ = child.Cmd.Wait()
 }
 
 func TestUseOfKilledProcessesIsCountedOnce(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/kv/kvtest"
+	"github.com/agenthost/agenthost/internal/testchild"
 	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testuser"
 )
@@ -332,35 +332,20 @@ func TestHold(t *testing.T) {
 
 func TestOpenNamesTheProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	child := testchild.Start(t, "TestHold", holdEnv+"="+dir)
+	if line := child.Line(); line != "holding" {
+		t.Fatalf("child says %q", line)
 	}
-	cmd := exec.Command(binary, "-test.run=^TestHold$", "-test.count=1")
-	cmd.Env = append(os.Environ(), holdEnv+"="+dir)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line := make([]byte, len("holding\n"))
-	if _, err := io.ReadFull(stdout, line); err != nil || string(line) != "holding\n" {
-		t.Fatalf("child says %q, %v", line, err)
-	}
-	wantOpenError(t, dir, kv.ErrLocked, fmt.Sprintf("process %d", cmd.Process.Pid), "stop it", "another directory")
+	id := child.Cmd.Process.Pid
+	wantOpenError(t, dir, kv.ErrLocked, fmt.Sprintf("process %d", id), "stop it", "another directory")
 	var locked *kv.LockedError
-	if _, err := badgerkv.Open(dir, nil); !errors.As(err, &locked) || locked.Process != cmd.Process.Pid {
-		t.Errorf("Open = %v, want a *kv.LockedError of process %d", err, cmd.Process.Pid)
+	if _, err := badgerkv.Open(dir, nil); !errors.As(err, &locked) || locked.Process != id {
+		t.Errorf("Open = %v, want a *kv.LockedError of process %d", err, id)
 	}
-	stdin.Close()
-	_, _ = io.Copy(io.Discard, stdout)
-	if err := cmd.Wait(); err != nil {
+	child.Hangup()
+	for range child.Lines() {
+	}
+	if err := child.Cmd.Wait(); err != nil {
 		t.Fatalf("child: %v", err)
 	}
 	mustOpen(t, dir, nil)

@@ -1,7 +1,6 @@
 package badgerkv_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // A device that is full is one that was mounted for the test, small, in a process
@@ -176,27 +176,16 @@ func writeUntilItEnds(dir string) {
 func diesAndLosesNothing(t *testing.T) {
 	dir := filepath.Join(os.Getenv(fullDevice), "unguarded")
 	remove := ballast(t, 24<<20)
-	child := exec.Command(os.Args[0], "-test.run=^TestOnAFullDevice$")
-	child.Env = append(os.Environ(), fullWriter+"="+dir)
-	var stderr bytes.Buffer
-	child.Stderr = &stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stored, last := 0, ""
-	for lines := bufio.NewScanner(out); lines.Scan(); last = lines.Text() {
-		if number, ok := strings.CutPrefix(lines.Text(), "stored "); ok {
+	child, stored, last := testchild.Start(t, "TestOnAFullDevice", fullWriter+"="+dir), 0, ""
+	for last = range child.Lines() {
+		if number, ok := strings.CutPrefix(last, "stored "); ok {
 			if n, err := strconv.Atoi(number); err != nil || n != stored {
-				t.Fatalf("the writer says %q after %d", lines.Text(), stored)
+				t.Fatalf("the writer says %q after %d", last, stored)
 			}
 			stored++
 		}
 	}
-	t.Logf("%d stored, then %q, %v\n%.300s", stored, last, child.Wait(), stderr.String())
+	t.Logf("%d stored, then %q, %v", stored, last, child.Cmd.Wait())
 	if stored < 50 {
 		t.Errorf("%d stored before there was no room, want more", stored)
 	}

@@ -3,12 +3,10 @@ package pluginkv_test
 // Scenario: a process that writes, deletes and expires items is killed again and again.
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/host/plugin/pluginkv"
+	"github.com/agenthost/agenthost/internal/testchild"
 )
 
 // What TestCrash does.
@@ -85,36 +84,21 @@ func crashChild(dir string) {
 // returns the last that was acknowledged of each key.
 func killChild(t *testing.T, dir string, acks int) map[string]string {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^TestCrash$")
-	child.Env = append(os.Environ(), crashDir+"="+dir)
-	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	acked := map[string]string{}
-	lines := bufio.NewScanner(out)
-	for n, killed := 0, false; lines.Scan(); {
-		ack, ok := strings.CutPrefix(lines.Text(), crashAck)
+	child := testchild.Start(t, "TestCrash", crashDir+"="+dir)
+	acked, n := map[string]string{}, 0
+	for line := range child.Lines() {
+		ack, ok := strings.CutPrefix(line, crashAck)
 		if !ok {
-			t.Errorf("the child says %q", lines.Text())
+			t.Errorf("the child says %q", line)
 			continue
 		}
 		key, value, _ := strings.Cut(ack, "=")
 		acked[key] = value
-		if n++; n >= acks && len(acked) == 4*crashKeys && !killed { // no writer is behind
-			killed = true
-			_ = child.Process.Kill() // what it says until it dies counts, too
+		if n++; n >= acks && len(acked) == 4*crashKeys { // no writer is behind
+			child.Kill() // what it says until it dies counts, too
 		}
 	}
-	if child.Wait() == nil {
+	if child.Cmd.Wait() == nil {
 		t.Error("the child ended by itself")
 	}
 	if len(acked) != 4*crashKeys {
