@@ -37,7 +37,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n"+
 		"  - match: {user: three}\n    reply: {text: it is \u202ethe third}\n")
 	data, cache := filepath.Join(dir, "data"), testcode.Project(t)
-	getenv := func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache}[name] }
+	getenv := variables(map[string]string{"AGENTHOST_CACHE": cache})
 	stdin, typed := io.Pipe()
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
@@ -99,10 +99,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 		t.Errorf("dev ends with exit code %d", code)
 	}
 	chat(3, "no host is running", "one")
-	var b output
-	if code := run(t.Context(), []string{"thread", "show", "s1", "--data", data, "--json"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv}); code != 0 || !strings.Contains(b.String(), "angry") {
-		t.Errorf("thread show: exit code %d and\n%s\nwant the whole state", code, b.String())
-	}
+	wantExit(t, getenv, 0, "angry", "thread", "show", "s1", "--data", data, "--json") // the whole state
 }
 
 func TestWhatCannotBeHidden(t *testing.T) {
@@ -112,11 +109,7 @@ func TestWhatCannotBeHidden(t *testing.T) {
 		"agents.clerk.client":  "agents: {clerk: {client: {hide: [custom]}}}\n",
 	} {
 		writeText(t, dir, "agenthost.yaml", "version: 1\nmodels: {m: {provider: scripted}}\n"+config)
-		var b output
-		code := run(t.Context(), []string{"run", dir, "hi"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b,
-			getenv: func(name string) string { return map[string]string{"AGENTHOST_CACHE": dir}[name] }})
-		if code != 3 || !strings.Contains(b.String(), "nothing that clients see") {
-			t.Errorf("%s: exit code %d and\n%s", where, code, b.String())
-		}
+		t.Log(where)
+		wantExit(t, variables(map[string]string{"AGENTHOST_CACHE": dir}), 3, "nothing that clients see", "run", dir, "hi")
 	}
 }

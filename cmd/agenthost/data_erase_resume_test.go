@@ -51,9 +51,7 @@ func TestDevEndsADeletionThatWasInterrupted(t *testing.T) {
 	done := make(chan int, 1)
 	cache := testcode.Project(t)
 	go func() {
-		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
-			return map[string]string{"AGENTHOST_CACHE": cache}[name]
-		}}
+		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: variables(map[string]string{"AGENTHOST_CACHE": cache})}
 		done <- run(context.Background(), []string{"dev", dir, "--data", data, "--thread", "t1", "--tenant", "globex"}, env)
 	}()
 	out.waitFor("> ")

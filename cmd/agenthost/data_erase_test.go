@@ -55,16 +55,10 @@ func dataProject(t *testing.T, key string) (dir string, exits func(code int, wan
 	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
 	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: secret}\n    reply: {text: it is zebrafinch}\n")
 	cache := testcode.Project(t)
+	getenv := variables(map[string]string{"AGENTHOST_CACHE": cache, datadir.KeyVariable: key})
 	return dir, func(code int, want string, args ...string) string {
 		t.Helper()
-		var b output
-		env := &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: func(name string) string {
-			return map[string]string{"AGENTHOST_CACHE": cache, datadir.KeyVariable: key}[name]
-		}}
-		if got := run(t.Context(), args, env); got != code || !strings.Contains(b.String(), want) {
-			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
-		}
-		return b.String()
+		return wantExit(t, getenv, code, want, args...)
 	}
 }
 
@@ -127,9 +121,7 @@ func TestARunningHostErasesATenant(t *testing.T) {
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done, cache := make(chan int, 1), testcode.Project(t)
 	go func() {
-		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: func(name string) string {
-			return map[string]string{"AGENTHOST_CACHE": cache}[name]
-		}}
+		env := &environment{stdinTerminal: true, stdin: stdin, stdout: out, stderr: out, getenv: variables(map[string]string{"AGENTHOST_CACHE": cache})}
 		done <- run(context.Background(), []string{"dev", dir, "--data", data, "--thread", "t1", "--tenant", "globex"}, env)
 	}()
 	out.waitFor("> ")

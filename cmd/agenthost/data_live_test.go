@@ -26,9 +26,7 @@ func TestDataOfARunningHost(t *testing.T) {
 	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n")
 	writeText(t, dir, "data.key", strings.Repeat("5a", 32)+"\n")
 	data, cache := filepath.Join(dir, "data"), testcode.Project(t)
-	getenv := func(name string) string {
-		return map[string]string{"AGENTHOST_CACHE": cache, "AGENTHOST_DATA_KEY_FILE": filepath.Join(dir, "data.key")}[name]
-	}
+	getenv := variables(map[string]string{"AGENTHOST_CACHE": cache, "AGENTHOST_DATA_KEY_FILE": filepath.Join(dir, "data.key")})
 	stdin, typed := io.Pipe()
 	out := &screen{t: t, wrote: make(chan struct{}, 1)}
 	done := make(chan int, 1)
@@ -45,11 +43,7 @@ func TestDataOfARunningHost(t *testing.T) {
 	}
 	other := func(code int, want string, args ...string) {
 		t.Helper()
-		var b output
-		got := run(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv})
-		if got != code || !strings.Contains(b.String(), want) {
-			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
-		}
+		wantExit(t, getenv, code, want, args...)
 	}
 	file, copied := filepath.Join(dir, "b"), filepath.Join(dir, "copy")
 

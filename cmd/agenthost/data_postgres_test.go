@@ -36,9 +36,7 @@ func postgresProject(t *testing.T, config string) (projectName, address string, 
 	return dir, address, func(want int, data string, args ...string) string {
 		t.Helper()
 		var stdout, stderr output
-		env := &environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
-			return map[string]string{"AGENTHOST_DATA": data, "OTHER": address, "AGENTHOST_CACHE": cache}[name]
-		}}
+		env := &environment{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: variables(map[string]string{"AGENTHOST_DATA": data, "OTHER": address, "AGENTHOST_CACHE": cache})}
 		if code := run(t.Context(), args, env); code != want {
 			t.Fatalf("agenthost %q exits %d, not %d: %s", args, code, want, &stderr)
 		}

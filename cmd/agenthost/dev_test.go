@@ -195,11 +195,7 @@ func TestDevRunsWhatWasSaved(t *testing.T) {
 	// other runs another command, which wants an exit code and prints something.
 	other := func(code int, want string, args ...string) {
 		t.Helper()
-		var b output
-		got := run(t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: getenv})
-		if got != code || !strings.Contains(b.String(), want) {
-			t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
-		}
+		wantExit(t, getenv, code, want, args...)
 	}
 
 	out.waitFor("> ")

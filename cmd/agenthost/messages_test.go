@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/agenthost/agenthost/host"
@@ -28,11 +27,6 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 `, host.NewID()))
 	writeText(t, dir, "rules.yaml", "rules: [{match: {turn: 1}, reply: {text: the first}}, {match: {turn: 2}, reply: {text: the second}}, {match: {turn: 3}, reply: {text: the third}}]\n")
 	for _, want := range []string{"the first", "the second", "the third", "the third"} { // of those that are kept
-		var b output
-		code := run(t.Context(), []string{"run", dir, "--data", dir + "/data", "--thread", "t1", "hi"}, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b,
-			getenv: func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache, "URL": url}[name] }})
-		if code != 0 || !strings.Contains(b.String(), want) {
-			t.Fatalf("exit code %d and\n%s\nwant %q", code, b.String(), want)
-		}
+		wantExit(t, variables(map[string]string{"AGENTHOST_CACHE": cache, "URL": url}), 0, want, "run", dir, "--data", dir+"/data", "--thread", "t1", "hi")
 	}
 }

@@ -44,13 +44,7 @@ func TestAnthropicModel(t *testing.T) {
 		{"configured", []string{"run", configured, "hi"}, map[string]string{"ANTHROPIC_API_KEY": "sk-ant-1234567890"}, "Bonjour.", 0},
 		{"without a key", []string{"run", plain, "--model", "claude-x", "hi"}, nil, "ANTHROPIC_API_KEY is not set", 5},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var out output
-			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string { return test.env[name] }}
-			if code := run(t.Context(), test.args, e); code != test.code || !strings.Contains(out.String(), test.want) {
-				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.want, out.String())
-			}
-		})
+		t.Run(test.name, func(t *testing.T) { wantExit(t, variables(test.env), test.code, test.want, test.args...) })
 	}
 }
 
@@ -80,13 +74,7 @@ func TestGeminiModel(t *testing.T) {
 		{"without a key", []string{"run", file, "--model", "gemini-x", "hi"}, nil, "GEMINI_API_KEY is not set", 5},
 		{"seen by doctor", []string{"doctor"}, env, srv.URL, 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var out output
-			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string { return test.env[name] }}
-			if code := run(t.Context(), test.args, e); code != test.code || !strings.Contains(out.String(), test.want) {
-				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.want, out.String())
-			}
-		})
+		t.Run(test.name, func(t *testing.T) { wantExit(t, variables(test.env), test.code, test.want, test.args...) })
 	}
 }
 
@@ -147,13 +135,8 @@ func TestProviders(t *testing.T) {
 			if test.flag != "" {
 				args = append(args, "--model", test.flag)
 			}
-			var out output
-			e := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: func(name string) string {
-				return map[string]string{"OPENAI_BASE_URL": srv.URL, "ANTHROPIC_BASE_URL": srv.URL, "GEMINI_BASE_URL": srv.URL}[name]
-			}}
-			if code := run(t.Context(), args, e); code != test.code || !strings.Contains(out.String(), test.prints) {
-				t.Errorf("exit %d, want %d and %q:\n%s", code, test.code, test.prints, out.String())
-			}
+			env := map[string]string{"OPENAI_BASE_URL": srv.URL, "ANTHROPIC_BASE_URL": srv.URL, "GEMINI_BASE_URL": srv.URL}
+			wantExit(t, variables(env), test.code, test.prints, args...)
 			if path != test.path || !strings.Contains(body, test.says) {
 				t.Errorf("the server was asked at %q: %s\nwant %q and %s", path, body, test.path, test.says)
 			}

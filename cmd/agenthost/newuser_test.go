@@ -19,7 +19,7 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	var out, errs output
 	cache := filepath.Join(t.TempDir(), "cache")
 	code = run(t.Context(), args, &environment{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs,
-		getenv: func(name string) string { return map[string]string{"AGENTHOST_CACHE": cache}[name] }})
+		getenv: variables(map[string]string{"AGENTHOST_CACHE": cache})})
 	return code, out.String(), errs.String()
 }
 
@@ -85,14 +85,8 @@ func TestDoctorSaysThatACacheCannotBeMade(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out output
-	code := run(t.Context(), []string{"doctor"}, &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out,
-		getenv: func(name string) string {
-			return map[string]string{"AGENTHOST_CACHE": filepath.Join(dir, "file")}[name]
-		}})
-	if code != 3 || !strings.Contains(out.String(), "cannot be made: "+filepath.Join(dir, "file")+" is not a directory") {
-		t.Errorf("exit code %d,\n%s", code, out.String())
-	}
+	cache := filepath.Join(dir, "file")
+	wantExit(t, variables(map[string]string{"AGENTHOST_CACHE": cache}), 3, "cannot be made: "+cache+" is not a directory", "doctor")
 }
 
 func TestProcessorsTryComplainsOfTheNameFirst(t *testing.T) {

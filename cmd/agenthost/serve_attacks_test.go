@@ -130,10 +130,6 @@ func newAttacked(t *testing.T) (*attacked, string) {
 	m := newMachine(t, filepath.Join(dir, "data"))
 	writeCertificate(t, dir, 1)
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--metrics", "--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
-	out, err := m.command("key", "create", "--tenant", "acme").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cert, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +138,7 @@ func newAttacked(t *testing.T) (*attacked, string) {
 	roots.AppendCertsFromPEM(cert)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &attacked{s, strings.TrimPrefix(s.url, "https://"), roots, &http.Client{Transport: transport, Timeout: patience}}, strings.TrimSpace(string(out))
+	return &attacked{s, strings.TrimPrefix(s.url, "https://"), roots, &http.Client{Transport: transport, Timeout: patience}}, m.key(t)
 }
 
 // serves wants the server to answer another client.

@@ -48,11 +48,7 @@ func TestADurableRunContinuesAfterItsServerWasKilled(t *testing.T) {
 	m := newMachine(t, filepath.Join(dir, "data"))
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
 	defer http.DefaultClient.CloseIdleConnections()
-	made, err := m.command("key", "create", "--tenant", "acme").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := string(made)
+	key := m.key(t)
 	s.wants(202, `"durable":true`, key, "POST", "/v1/runs", `{"text":"the secret","thread":"t1","durable":true}`, "Prefer", "respond-async")
 	<-asked
 	if err := s.c.Process.Kill(); err != nil {
@@ -81,11 +77,7 @@ func TestACommandComesAfterTheDurableRunOfAKilledServer(t *testing.T) {
 	m := newMachine(t, filepath.Join(dir, "data"))
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
 	defer http.DefaultClient.CloseIdleConnections()
-	made, err := m.command("key", "create", "--tenant", "acme").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.wants(202, `"durable":true`, string(made), "POST", "/v1/runs", `{"text":"first","thread":"t1","durable":true}`, "Prefer", "respond-async")
+	s.wants(202, `"durable":true`, m.key(t), "POST", "/v1/runs", `{"text":"first","thread":"t1","durable":true}`, "Prefer", "respond-async")
 	<-asked
 	if err := s.c.Process.Kill(); err != nil {
 		t.Fatal(err)

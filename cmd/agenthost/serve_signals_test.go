@@ -159,11 +159,7 @@ func TestAServerIsDrained(t *testing.T) {
 	m.env = append(m.env, "OPENAI_API_KEY=k")
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--drain", "1h")
 	defer http.DefaultClient.CloseIdleConnections()
-	out, err := m.command("key", "create", "--tenant", "acme").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := string(out)
+	key := m.key(t)
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
@@ -230,11 +226,7 @@ func drainUnderLoad(t *testing.T, inTime bool, drain string) {
 	m.env = append(m.env, "OPENAI_API_KEY=k")
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0", "--drain", drain)
 	defer http.DefaultClient.CloseIdleConnections()
-	out, err := m.command("key", "create", "--tenant", "acme").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := strings.TrimSpace(string(out))
+	key := m.key(t)
 	answers := make([]string, clients)
 	runs := make([]string, clients)
 	var reading sync.WaitGroup

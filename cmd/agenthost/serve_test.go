@@ -186,11 +186,7 @@ func TestPlansAreServedAndSuspended(t *testing.T) {
 	m := newMachine(t, data)
 	s := m.serveHTTP(t, dir, "--listen", "127.0.0.1:0")
 	defer http.DefaultClient.CloseIdleConnections()
-	out, err := m.command("key", "create", "--tenant", "acme").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	acme := string(out)
+	acme := m.key(t)
 	becomes := func(status int, text string) {
 		t.Helper()
 		s.becomes(status, text, acme, "POST", "/v1/runs", `{"text":"the secret"}`)

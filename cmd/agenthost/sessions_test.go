@@ -114,13 +114,7 @@ func (h *backgroundHost) stop() {
 // do runs another command, which wants an exit code and prints something.
 func (h *backgroundHost) do(code int, want string, args ...string) string {
 	h.t.Helper()
-	var b output
-	args = append(args, "--data", h.data)
-	got := run(h.t.Context(), args, &environment{stdin: strings.NewReader(""), stdout: &b, stderr: &b, getenv: h.getenv})
-	if got != code || !strings.Contains(b.String(), want) {
-		h.t.Fatalf("agenthost %s: exit code %d and\n%s\nwant %d and %q", strings.Join(args, " "), got, b.String(), code, want)
-	}
-	return b.String()
+	return wantExit(h.t, h.getenv, code, want, append(args, "--data", h.data)...)
 }
 
 var inBackground = regexp.MustCompile(`snapshot (\S+)\)`)

@@ -49,10 +49,6 @@ func TestADamagedThreadIsFoundAndRepaired(t *testing.T) {
 		{[]string{"thread", "repair", "t1"}, 0, "t1 can be read: nothing was changed."},
 		{[]string{"thread", "repair", "t1", "--json"}, 0, `"messages":[]`},
 	} {
-		var out output
-		code := run(t.Context(), append(step.args, "--data", dir), &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: getenv})
-		if code != step.code || !strings.Contains(out.String(), step.want) {
-			t.Errorf("%q: exit code %d, want %d:\n%s\nwant %q", step.args, code, step.code, &out, step.want)
-		}
+		wantExit(t, getenv, step.code, step.want, append(step.args, "--data", dir)...)
 	}
 }

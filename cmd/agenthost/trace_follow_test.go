@@ -17,16 +17,10 @@ func TestTraceShowFollowsRunsWhileTheyRun(t *testing.T) {
 	writeText(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
 	writeText(t, dir, "rules.yaml", "rules:\n  - match: {user: one}\n    reply: {text: it is the first}\n  - match: {user: two}\n    reply: {text: it is the second}\n")
 	data := filepath.Join(dir, "data")
-	getenv := func(name string) string {
-		return map[string]string{"AGENTHOST_CACHE": filepath.Join(dir, "cache")}[name]
-	}
+	getenv := variables(map[string]string{"AGENTHOST_CACHE": filepath.Join(dir, "cache")})
 	say := func(text string) {
 		t.Helper()
-		var out output
-		env := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &out, getenv: getenv}
-		if code := run(t.Context(), []string{"run", dir, "--data", data, text}, env); code != 0 {
-			t.Fatalf("run: exit code %d\n%s", code, out.String())
-		}
+		wantExit(t, getenv, 0, "", "run", dir, "--data", data, text)
 	}
 	say("one")
 	ctx, stop := context.WithCancel(t.Context())

@@ -69,6 +69,16 @@ func (m machine) run(t *testing.T, want int, args ...string) string {
 	return string(out)
 }
 
+// key makes a key of the tenant acme.
+func (m machine) key(t *testing.T) string {
+	t.Helper()
+	out, err := m.command("key", "create", "--tenant", "acme").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // serve starts a host without a terminal, and waits until it can be reached. stop
 // ends it.
 func (m machine) serve(t *testing.T, args ...string) (stop func()) {
