@@ -194,6 +194,8 @@ var layers = []layer{
 		"tests of any package share the plugins that they have compiled"},
 	{"internal/testdir", nil,
 		"where test programs keep their files, for tests of any package"},
+	{"internal/testhost", []string{"host"},
+		"hosts and agents of tests, for tests of any package but their own kit"},
 	{"internal/testguest", nil,
 		"plugins for tests, byte by byte: good ones, and bad ones that no compiler writes"},
 	{"host/datadir", []string{"host", "host/cluster", "host/erasure", "host/fault", "host/keys", "host/kv", "host/kv/badgerkv", "host/kv/kvcopy", "host/kv/pgkv", "host/kv/sockkv", "host/queue", "host/responses", "host/runs", "host/threads", "host/trace", "internal/termtext"},

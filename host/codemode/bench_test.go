@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/nested"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // instant is a tool that takes no time of its own.
@@ -53,18 +54,12 @@ func benchAside(b *testing.B, tool string, arguments json.RawMessage) {
 		}
 		return "done", nil
 	}, &host.ToolOptions{Calls: []string{nested.EveryTool}})
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: append(all, aside)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	agent := testhost.NewAgent(b, "clerk", &host.AgentOptions{Tools: append(all, aside)})
 	for !done {
-		h, err := host.New(&host.Options{
+		h := testhost.New(b, &host.Options{
 			Limits: host.Limits{MaxToolCalls: 1 << 30, RunInstructions: 1 << 60},
 			Model:  hosttest.NewModel(hosttest.Call("aside", "{}"), hosttest.Say("done")),
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
 		if _, err := h.Run(b.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
 			b.Fatal(err)
 		}
@@ -114,10 +109,7 @@ func TestFiveHundredCodesRunAtOnceInAGibibyte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: tools})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: tools})
 	var running sync.WaitGroup
 	for i := range most {
 		running.Go(func() {

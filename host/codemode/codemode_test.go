@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/testcode"
+	"github.com/agenthost/agenthost/internal/testhost"
 	"github.com/agenthost/agenthost/pdk/js"
 )
 
@@ -88,15 +89,9 @@ func runCodes(t testing.TB, m *codemode.Mode, tools []*host.Tool, list ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: all})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: all})
 	model = hosttest.NewModel(codes(list...)...)
-	h, err := host.New(&host.Options{Model: model, Limits: host.Limits{MaxConsecutiveToolFailures: 1000, MaxRounds: 1000}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.New(t, &host.Options{Model: model, Limits: host.Limits{MaxConsecutiveToolFailures: 1000, MaxRounds: 1000}})
 	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
 	if err != nil {
 		t.Fatal(err)
@@ -254,14 +249,8 @@ func TestToolsWhoseNamesAreIdentifiersKeepThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: append(tools, named("send_mail")), Model: hosttest.NewModel(codes(`return Promise.all([tools.send_mail(), tools.send_mail_2()])`)...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: append(tools, named("send_mail")), Model: hosttest.NewModel(codes(`return Promise.all([tools.send_mail(), tools.send_mail_2()])`)...)})
+	h := testhost.New(t, nil)
 	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
 	if err != nil {
 		t.Fatal(err)
@@ -349,14 +338,8 @@ func TestAModelMayCallTheToolsOfItsCodeByTheSameRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := hosttest.NewModel(hosttest.Call("add", `{"a":1,"b":2}`), hosttest.Call("steal", `{}`), codes(`return typeof tools.steal`)[0], hosttest.Call("refund", `{}`))
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: tools, Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: tools, Model: model})
+	h := testhost.New(t, nil)
 	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
 	if err != nil || len(r.Questions) != 1 || r.Questions[0].Tool != "refund" {
 		t.Fatalf("Run = %+v, %v, want the question about the refund", r, err)
@@ -423,14 +406,8 @@ func TestCodesAtTheSameTimeKeepTheirOwnMembers(t *testing.T) {
 	replies := codes(`keep.both = 1; keep.gone = 1; keep.stays = 1`, `await tools.meet(); keep.a = 1; keep.both = 2`, `return keep`)
 	replies[1] = replies[1].Call(codemode.ToolName, `{"code":"await tools.meet(); keep.b = 1; delete keep.gone"}`)
 	model := hosttest.NewModel(replies...)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: tools, Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: tools, Model: model})
+	h := testhost.New(t, nil)
 	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
 	if err != nil {
 		t.Fatal(err)
@@ -471,23 +448,14 @@ func TestCodeThatAsksAPersonIsResumedWithoutASecondEffect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: all})
-			if err != nil {
-				t.Fatal(err)
-			}
+			agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: all})
 			code := `
 				console.log("rolled", await tools.note({text: [Math.random(), Date.now()].join()}));
 				const first = await tools.pay({order: 1});
 				const second = await tools.refund({order: 7}).catch((e) => e.message);
 				return [first, second, await tools.pay({order: 2})];`
-			history, err := host.NewHistory(hosttest.NewHistory(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := host.New(&host.Options{Model: hosttest.NewModel(codes(code)...), History: history, Journal: hosttest.NewJournal()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			history := testhost.NewHistory(t, hosttest.NewHistory())
+			h := testhost.New(t, &host.Options{Model: hosttest.NewModel(codes(code)...), History: history, Journal: hosttest.NewJournal()})
 			r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: "T1", Text: "go", Durable: durable})
 			if err != nil || len(r.Questions) != 1 || r.Questions[0].Tool != "refund" || string(r.Questions[0].Arguments) != `{"order":7}` {
 				t.Fatalf("Run = %+v, %v, want the question about the refund", r, err)

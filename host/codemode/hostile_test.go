@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/codemode"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/nested"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // hostile are codes by what they try.
@@ -151,14 +152,8 @@ func runAside(t testing.TB, m *codemode.Mode, opts host.Limits, list []string, e
 		}
 		return "done", nil
 	}, &host.ToolOptions{Calls: []string{nested.EveryTool}})
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: append(all, aside), Model: hosttest.NewModel(hosttest.Call("aside", "{}"), hosttest.Say("done"))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{Limits: opts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: append(all, aside), Model: hosttest.NewModel(hosttest.Call("aside", "{}"), hosttest.Say("done"))})
+	h := testhost.New(t, &host.Options{Limits: opts})
 	r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"})
 	if err != nil || r.Results[0].ToolResults()[0].ContentText() != "done" {
 		t.Fatalf("Run = %+v, %v", r, err)

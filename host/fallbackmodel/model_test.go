@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func down(name string, code host.Code) *hosttest.Model {
@@ -36,26 +37,11 @@ func fallback(t testing.TB, opts *fallbackmodel.Options, models ...host.Model) *
 	return f
 }
 
-func newHost(t testing.TB, opts *host.Options) *host.Host {
-	t.Helper()
-	if opts == nil {
-		opts = &host.Options{}
-	}
-	opts.SingleTenant = true
-	h, err := host.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
+var newHost = testhost.NewSingle
 
 func newAgent(t testing.TB, opts *host.AgentOptions) *host.Agent {
 	t.Helper()
-	a, err := host.NewAgent("clerk", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return testhost.NewAgent(t, "clerk", opts)
 }
 
 // told runs a lone agent and returns what became of it and which models were

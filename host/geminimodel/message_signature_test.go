@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // modelOf returns a new model that asks a service.
@@ -39,10 +40,7 @@ func TestSignaturesSurviveAReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer driver.Close()
-		history, err := host.NewHistory(threads.New(driver, nil), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		history := testhost.NewHistory(t, threads.New(driver, nil))
 		type order struct {
 			ID int `json:"order_id"`
 		}
@@ -52,14 +50,8 @@ func TestSignaturesSurviveAReload(t *testing.T) {
 			}
 			return "shipped", nil
 		}, nil)
-		agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: modelOf(t, s), Tools: []*host.Tool{look}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := host.New(&host.Options{SingleTenant: true, History: history})
-		if err != nil {
-			t.Fatal(err)
-		}
+		agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: modelOf(t, s), Tools: []*host.Tool{look}})
+		h := testhost.NewSingle(t, &host.Options{History: history})
 		result, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: thread, Text: "hi"})
 		if err != nil || result.Text() != "It is shipped." {
 			t.Fatalf("%v, %v", result, err)

@@ -40,6 +40,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/testcode"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -123,12 +124,10 @@ func newServer(t *testing.T, change func(*httpapi.Options)) *server {
 	store := threads.New(driver, &threads.Options{Deleted: func(ctx context.Context, tenant, id string) error {
 		return responses.EraseThread(ctx, driver, tenant, id)
 	}})
-	history, err := host.NewHistory(store, nil)
-	must(t, err)
+	history := testhost.NewHistory(t, store)
 	ledger, err := usage.New(driver, nil)
 	must(t, err)
-	h, err := host.New(&host.Options{History: history, Journal: store, Ledger: ledger})
-	must(t, err)
+	h := testhost.New(t, &host.Options{History: history, Journal: store, Ledger: ledger})
 	agents := targets{"clerk": agentOf(t, "clerk", func(_ context.Context, req *llm.Request) hosttest.Reply {
 		return hosttest.Say("you said " + req.Messages[len(req.Messages)-1].Text())
 	}), "stuck": agentOf(t, "stuck", func(ctx context.Context, _ *llm.Request) hosttest.Reply {
@@ -213,8 +212,7 @@ func (s *services) close() {
 
 func agentOf(t *testing.T, name string, answer func(context.Context, *llm.Request) hosttest.Reply, tools ...*host.Tool) host.Target {
 	t.Helper()
-	a, err := host.NewAgent(name, &host.AgentOptions{Model: hosttest.ModelFunc(answer), Tools: tools})
-	must(t, err)
+	a := testhost.NewAgent(t, name, &host.AgentOptions{Model: hosttest.ModelFunc(answer), Tools: tools})
 	return a
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/usage"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // Scenario: requests that cannot be answered come to each route of the document.
@@ -382,8 +383,8 @@ func (l lateLedger) AdmitRun(context.Context, string, string) error {
 func TestAStreamOfARunThatIsRefusedLateIsAProblem(t *testing.T) {
 	ledger := lateLedger{released: make(chan struct{})}
 	s := newServer(t, func(o *httpapi.Options) {
-		h, err := host.New(&host.Options{Ledger: ledger})
-		must(t, err)
+		h := testhost.New(t, &host.Options{Ledger: ledger})
+		var err error
 		o.Runs, err = runs.New(h, &runs.Options{StartWait: time.Nanosecond})
 		must(t, err)
 		t.Cleanup(func() { must(t, o.Runs.Close()) })

@@ -34,9 +34,11 @@ import (
 	"github.com/agenthost/agenthost/host/kv/badgerkv"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/plugin"
+	"github.com/agenthost/agenthost/host/responses"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testguest"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // The load of [BenchmarkLoad].
@@ -198,33 +200,35 @@ func BenchmarkLoad(b *testing.B) {
 	b.Run("badger", func(b *testing.B) {
 		store, err := badgerkv.Open(b.TempDir(), nil)
 		noError(b, err)
-		defer store.Close()
+		b.Cleanup(func() { _ = store.Close() })
 		benchLoad(b, kv.Group(store))
 	})
 }
 
-func benchLoad(b *testing.B, driver kv.Driver) {
-	store := threads.New(driver, nil)
-	history, err := host.NewHistory(store, nil)
-	noError(b, err)
+// serveClerk serves an agent with a sandboxed tool over a driver until the end of a benchmark.
+func serveClerk(b *testing.B, driver kv.Driver) (*httptest.Server, *host.Host, *host.Agent) {
+	b.Helper()
 	sandbox, err := plugin.NewRuntime(b.Context(), nil)
 	noError(b, err)
-	defer func() { noError(b, sandbox.Close(context.WithoutCancel(b.Context()))) }()
+	b.Cleanup(func() { noError(b, sandbox.Close(context.WithoutCancel(b.Context()))) })
 	guest, err := sandbox.Load(b.Context(), "orders", testguest.Modules()["open"], nil)
 	noError(b, err)
 	tools, err := guest.Tools(nil)
 	noError(b, err)
-	clerk, err := host.NewAgent("clerk", &host.AgentOptions{Instructions: "You answer questions about orders.", Tools: tools, Model: shipModel{}})
-	noError(b, err)
-	h, err := host.New(&host.Options{History: history})
-	noError(b, err)
+	clerk := testhost.NewAgent(b, "clerk", &host.AgentOptions{Instructions: "You answer questions about orders.", Tools: tools, Model: shipModel{}})
+	h := testhost.New(b, &host.Options{History: testhost.NewHistory(b, threads.New(driver, nil))})
 	registry, err := runs.New(h, nil)
 	noError(b, err)
-	defer registry.Close()
-	api, err := httpapi.New(credential, &httpapi.Options{Runs: registry, Targets: targets{"clerk": clerk}})
+	b.Cleanup(func() { _ = registry.Close() })
+	api, err := httpapi.New(credential, &httpapi.Options{Runs: registry, Targets: targets{"clerk": clerk}, Responses: responses.New(driver)})
 	noError(b, err)
 	server := httptest.NewServer(api)
-	defer server.Close()
+	b.Cleanup(server.Close)
+	return server, h, clerk
+}
+
+func benchLoad(b *testing.B, driver kv.Driver) {
+	server, h, clerk := serveClerk(b, driver)
 	request := &load{URL: server.URL + "/v1/runs", Requests: max(b.N, loadClients)}
 	events := &load{URL: request.URL, Requests: request.Requests, Accept: "text/event-stream"}
 	got, ok := events.ask(http.DefaultClient)
@@ -299,11 +303,9 @@ func BenchmarkOpenStreams(b *testing.B) {
 	const streams = 2000
 	driver := kv.NewMemory()
 	store := threads.New(driver, nil)
-	h, err := host.New(&host.Options{Journal: store})
-	noError(b, err)
+	h := testhost.New(b, &host.Options{Journal: store})
 	begun := make(chan struct{}, 1)
-	silent, err := host.NewAgent("silent", &host.AgentOptions{Model: silentModel{begun}})
-	noError(b, err)
+	silent := testhost.NewAgent(b, "silent", &host.AgentOptions{Model: silentModel{begun}})
 	for b.Loop() {
 		registry, err := runs.New(h, nil)
 		noError(b, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/agenthost/agenthost/host/responses"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // listener answers with all that the user has said, and counts the requests. before is called
@@ -321,8 +322,8 @@ func TestResultsThatAreSentAgainAfterTheirClientHasLeftAreAnswered(t *testing.T)
 func TestARunIsReadThoughManyOthersHaveEnded(t *testing.T) {
 	s := newServer(t, func(o *httpapi.Options) {
 		o.Targets.(targets)["listener"] = listener(t, new(atomic.Int32), nil)
-		h, err := host.New(nil)
-		must(t, err)
+		h := testhost.New(t, nil)
+		var err error
 		o.Runs, err = runs.New(h, &runs.Options{MaxEnded: 1})
 		must(t, err)
 		t.Cleanup(func() { must(t, o.Runs.Close()) })

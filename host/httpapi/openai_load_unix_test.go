@@ -5,19 +5,10 @@ package httpapi_test
 // Scenario: the same runs are asked for by the native route and by OpenAI's protocols.
 
 import (
-	"context"
-	"net/http/httptest"
 	"slices"
 	"testing"
 
-	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/kv"
-	"github.com/agenthost/agenthost/host/plugin"
-	"github.com/agenthost/agenthost/host/responses"
-	"github.com/agenthost/agenthost/host/runs"
-	"github.com/agenthost/agenthost/host/threads"
-	"github.com/agenthost/agenthost/internal/testguest"
 )
 
 // openAIRounds is how often each route is measured, in turn: the median counts.
@@ -27,29 +18,7 @@ const openAIRounds = 5
 // route, and reports the CPU of the server's process by run: of the native route, whole and as
 // a stream, and the ratios to it of Chat Completions and Responses, which are stored.
 func BenchmarkOpenAI(b *testing.B) {
-	driver := kv.Group(kv.NewMemory())
-	store := threads.New(driver, nil)
-	history, err := host.NewHistory(store, nil)
-	noError(b, err)
-	sandbox, err := plugin.NewRuntime(b.Context(), nil)
-	noError(b, err)
-	defer func() { noError(b, sandbox.Close(context.WithoutCancel(b.Context()))) }()
-	guest, err := sandbox.Load(b.Context(), "orders", testguest.Modules()["open"], nil)
-	noError(b, err)
-	tools, err := guest.Tools(nil)
-	noError(b, err)
-	clerk, err := host.NewAgent("clerk", &host.AgentOptions{Instructions: "You answer questions about orders.", Tools: tools, Model: shipModel{}})
-	noError(b, err)
-	h, err := host.New(&host.Options{History: history})
-	noError(b, err)
-	registry, err := runs.New(h, nil)
-	noError(b, err)
-	defer registry.Close()
-	api, err := httpapi.New(credential, &httpapi.Options{Runs: registry, Targets: targets{"clerk": clerk}, Responses: responses.New(driver)})
-	noError(b, err)
-	server := httptest.NewServer(api)
-	defer server.Close()
-
+	server, _, _ := serveClerk(b, kv.Group(kv.NewMemory()))
 	const asked = `"model":"clerk","messages":[{"role":"user","content":"where is order 1042?"}]`
 	const input = `"model":"clerk","input":"where is order 1042?"`
 	ways := map[string]*load{

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/httpapi"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // Scenario: of two clients that follow a run one reads nothing.
@@ -84,8 +85,7 @@ func (c narrowConn) SetWriteDeadline(at time.Time) error {
 func TestAClientThatReadsNothingIsCutOffAlone(t *testing.T) {
 	begin, left := make(chan struct{}), make(chan struct{})
 	s := newServer(t, func(o *httpapi.Options) {
-		a, err := host.NewAgent("talker", &host.AgentOptions{Model: talker{begin}})
-		must(t, err)
+		a := testhost.NewAgent(t, "talker", &host.AgentOptions{Model: talker{begin}})
 		o.Targets.(targets)["talker"] = a
 		o.Observe = []httpapi.Observe{func(r *http.Request, _ string) (context.Context, func(int)) {
 			return r.Context(), func(int) {

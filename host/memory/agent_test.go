@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/memory"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // ofUser is the scope of the user that a run's state names.
@@ -19,14 +20,8 @@ var ofUser = memory.UserAt("/user")
 
 func run(t *testing.T, opts *host.AgentOptions, user, text string) (*host.RunResult, error) {
 	t.Helper()
-	agent, err := host.NewAgent("butler", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "butler", opts)
+	h := testhost.NewSingle(t, nil)
 	return h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: text, State: map[string]string{"user": user}})
 }
 

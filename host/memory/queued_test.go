@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/memory"
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // queued is a store behind a queue that runs.
@@ -42,19 +43,13 @@ func TestToolsAndProviderWriteThroughTheQueue(t *testing.T) {
 			return []memory.Change{{Kind: memory.Add, Text: "Ada asked for tea."}}, nil
 		}
 		tools := memory.NewTools(memories, ofUser)
-		agent, err := host.NewAgent("butler", &host.AgentOptions{
+		agent := testhost.NewAgent(t, "butler", &host.AgentOptions{
 			Tools: tools.Granular(), Providers: []host.Provider{memory.NewProvider("memories", memories, ofUser, &memory.ProviderOptions{Remember: remember})},
 			Model: hosttest.NewModel(
 				hosttest.Call("create_memories", `{"statements":["Ada drinks tea."]}`),
 				hosttest.Call("recall_memories", `{"queries":["tea"]}`), hosttest.Say("Noted.")),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := host.New(&host.Options{SingleTenant: true, Queue: q})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := testhost.NewSingle(t, &host.Options{Queue: q})
 		r, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "I drink tea.", State: map[string]string{"user": "ada"}})
 		if err != nil {
 			t.Fatal(err)

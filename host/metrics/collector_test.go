@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/metrics"
 	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 var update = flag.Bool("update", false, "write the golden files; read the diff")
@@ -131,15 +132,9 @@ func TestSeriesAreBounded(t *testing.T) {
 
 func newHost(t testing.TB, c *metrics.Collector, replies ...hosttest.Reply) (*host.Host, *host.Agent) {
 	t.Helper()
-	h, err := host.New(&host.Options{SingleTenant: true, Meter: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.NewSingle(t, &host.Options{Meter: c})
 	look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "shipped", nil }, nil)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: hosttest.NewModel(replies...), Tools: []*host.Tool{look}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: hosttest.NewModel(replies...), Tools: []*host.Tool{look}})
 	return h, agent
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -360,14 +361,8 @@ func TestHostileCalls(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			srv := httptest.NewServer(&modeltest.Service{Answers: []http.HandlerFunc{text(w.calls("a", "a", "", "b")), text(events(w.hello...))}})
 			defer srv.Close()
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1})})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := host.New(&host.Options{SingleTenant: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: w.model(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1})})
+			h := testhost.NewSingle(t, nil)
 			result, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"})
 			if err != nil || result.Text() != "Hello." {
 				t.Fatalf("%v, %v", result, err)

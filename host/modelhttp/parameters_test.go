@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/responsesmodel"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // adapter is a model over HTTP, with an answer of its service.
@@ -116,14 +117,8 @@ func TestParametersReachEachService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			model, got := a.service(t)
 			warm := 0.7
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Temperature: &warm, ModelParameters: a.agent})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := host.New(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model, Temperature: &warm, ModelParameters: a.agent})
+			h := testhost.New(t, nil)
 			for _, asked := range []map[string]any{nil, a.asked} {
 				result, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi", ModelParameters: asked})
 				if err != nil || result.Text() != "x" {

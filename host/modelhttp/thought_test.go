@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/modelhttp"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // What a model thought before it called a tool is in the next request of the run,
@@ -50,18 +51,9 @@ func TestThoughtsSurviveARun(t *testing.T) {
 			}))
 			defer srv.Close()
 			look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "found", nil }, nil)
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: w.model(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1}), Tools: []*host.Tool{look}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			history, err := host.NewHistory(hosttest.NewHistory(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := host.New(&host.Options{SingleTenant: true, History: history})
-			if err != nil {
-				t.Fatal(err)
-			}
+			agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: w.model(t, modelhttp.Options{BaseURL: srv.URL, MaxRetries: -1}), Tools: []*host.Tool{look}})
+			history := testhost.NewHistory(t, hosttest.NewHistory())
+			h := testhost.NewSingle(t, &host.Options{History: history})
 			thread := ""
 			for range 2 {
 				result, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Thread: thread, Text: "hi"})

@@ -13,6 +13,7 @@ import (
 	"github.com/agenthost/agenthost/host/internal/modeltest"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // BenchmarkCancel is the time from a cancel, while a model's server keeps a run
@@ -25,14 +26,8 @@ func BenchmarkCancel(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(m.CloseIdleConnections)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: m})
-	if err != nil {
-		b.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	agent := testhost.NewAgent(b, "clerk", &host.AgentOptions{Model: m})
+	h := testhost.NewSingle(b, nil)
 	var took []time.Duration
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(b.Context())

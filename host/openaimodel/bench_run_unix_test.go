@@ -33,6 +33,7 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runs"
 	ledgers "github.com/agenthost/agenthost/host/usage"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // BenchmarkRunHTTP is the CPU that one run over HTTP costs, beside the same work
@@ -178,11 +179,8 @@ func (w work) onHost(b *testing.B, url string) func(context.Context) error {
 	tools := []*host.Tool{w.tool(b)}
 	var agents []*host.Agent
 	for i := range w.agents {
-		agent, err := host.NewAgent(fmt.Sprintf("clerk%d", i), &host.AgentOptions{
+		agent := testhost.NewAgent(b, fmt.Sprintf("clerk%d", i), &host.AgentOptions{
 			Description: "Answers.", Instructions: benchSystem, Tools: tools, Model: m})
-		if err != nil {
-			b.Fatal(err)
-		}
 		agents = append(agents, agent)
 	}
 	var target host.Target = agents[0]
@@ -195,10 +193,7 @@ func (w work) onHost(b *testing.B, url string) func(context.Context) error {
 	if w.kept {
 		options.Ledger = newBenchLedger(b)
 	}
-	h, err := host.New(options)
-	if err != nil {
-		b.Fatal(err)
-	}
+	h := testhost.New(b, options)
 	stream := h.Stream
 	if w.kept {
 		stream = throughRegistry(b, h)

@@ -17,6 +17,7 @@ import (
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/openaimodel"
 	"github.com/agenthost/agenthost/host/runevent"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // BenchmarkStreams has 1,000 runs stream at once from a model, which is another
@@ -41,14 +42,8 @@ func BenchmarkStreams(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(m.CloseIdleConnections)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Instructions: benchSystem, Model: m})
-	if err != nil {
-		b.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	agent := testhost.NewAgent(b, "clerk", &host.AgentOptions{Instructions: benchSystem, Model: m})
+	h := testhost.NewSingle(b, nil)
 	gaps := make([]gapsOf, streams)
 	for i := range gaps {
 		gaps[i] = newGaps(tokens)

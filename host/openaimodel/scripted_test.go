@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/scriptedmodel"
 	"github.com/agenthost/agenthost/internal/demomodel"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // The tests of this file ask the scripted model over loopback, so that client
@@ -104,16 +105,10 @@ func lookupTool(calls *[]int) *host.Tool {
 
 func TestConversation(t *testing.T) {
 	var looked []int
-	agent, err := host.NewAgent("desk", &host.AgentOptions{
+	agent := testhost.NewAgent(t, "desk", &host.AgentOptions{
 		Instructions: "You answer questions about orders.", Tools: []*host.Tool{lookupTool(&looked)}, Model: scripted(t, nil),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.NewSingle(t, nil)
 	var history []*host.Message
 	for _, turn := range []struct {
 		text  string
@@ -146,23 +141,14 @@ func TestConversation(t *testing.T) {
 func TestModelRouter(t *testing.T) {
 	var looked []int
 	model := scripted(t, nil)
-	orders, err := host.NewAgent("orders", &host.AgentOptions{Description: "Finds orders and says where they are", Tools: []*host.Tool{lookupTool(&looked)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	orders := testhost.NewAgent(t, "orders", &host.AgentOptions{Description: "Finds orders and says where they are", Tools: []*host.Tool{lookupTool(&looked)}})
 	refund := host.NewTool("refund", "Refunds an amount.", func(context.Context, *host.Call, struct{}) (string, error) { return "done", nil }, nil)
-	billing, err := host.NewAgent("billing", &host.AgentOptions{Description: "Refunds money and sends invoices", Tools: []*host.Tool{refund}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	billing := testhost.NewAgent(t, "billing", &host.AgentOptions{Description: "Refunds money and sends invoices", Tools: []*host.Tool{refund}})
 	network, err := host.NewNetwork("support", []*host.Agent{billing, orders}, &host.NetworkOptions{Model: model})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.NewSingle(t, nil)
 	for text, want := range map[string][]string{"Where is order 1042?": {"orders"}, "I want a refund, please": {"billing"}} {
 		result, err := h.Run(t.Context(), network, &host.Request{Text: text})
 		if err != nil {
@@ -181,10 +167,7 @@ func TestModelRouter(t *testing.T) {
 func TestParallelAndSerialTools(t *testing.T) {
 	for _, serial := range []bool{false, true} {
 		var looked []int
-		agent, err := host.NewAgent("desk", &host.AgentOptions{Tools: []*host.Tool{lookupTool(&looked)}, Model: scripted(t, nil), SerialTools: serial})
-		if err != nil {
-			t.Fatal(err)
-		}
+		agent := testhost.NewAgent(t, "desk", &host.AgentOptions{Tools: []*host.Tool{lookupTool(&looked)}, Model: scripted(t, nil), SerialTools: serial})
 		h, err := host.New(&host.Options{SingleTenant: true, Limits: host.Limits{ParallelTools: 1}}) // looked is not locked
 		if err != nil {
 			t.Fatal(err)
@@ -203,14 +186,8 @@ func TestParallelAndSerialTools(t *testing.T) {
 
 func TestRunIsCancelledMidStream(t *testing.T) {
 	model := scripted(t, nil, scriptedmodel.Rule{Reply: scriptedmodel.Reply{Text: "one two three four", Malformed: scriptedmodel.MalformedHang}})
-	agent, err := host.NewAgent("desk", &host.AgentOptions{Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "desk", &host.AgentOptions{Model: model})
+	h := testhost.NewSingle(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var shown string
@@ -230,14 +207,8 @@ func TestRunIsCancelledMidStream(t *testing.T) {
 
 func TestRetriesAreEventsOfTheRun(t *testing.T) {
 	refused := scriptedmodel.Reply{Error: &scriptedmodel.ReplyError{Status: 503, Message: "loading", RetryAfter: "0"}}
-	agent, err := host.NewAgent("desk", &host.AgentOptions{Model: scripted(t, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: 2}}, scriptedmodel.Rule{Reply: refused})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "desk", &host.AgentOptions{Model: scripted(t, &openaimodel.Options{Server: modelhttp.Options{MaxRetries: 2}}, scriptedmodel.Rule{Reply: refused})})
+	h := testhost.NewSingle(t, nil)
 	var attempts []int
 	var failure error
 	for ev, err := range h.Stream(t.Context(), agent, &host.Request{Text: "hi"}) {

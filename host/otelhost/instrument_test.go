@@ -32,6 +32,7 @@ import (
 	"github.com/agenthost/agenthost/host/otelhost"
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/testcode"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 var update = flag.Bool("update", false, "write the golden files; read the diff")
@@ -165,21 +166,15 @@ func newDesk(t testing.TB, tel *telemetry, fetcher *page) (*host.Host, *host.Net
 	}
 	keep := host.ProcessorFunc("keep", func(_ context.Context, m []*host.Message) ([]*host.Message, error) { return m, nil })
 	look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "", errors.New("secret words") }, nil)
-	clerk, err := host.NewAgent("clerk", &host.AgentOptions{Description: "Answers.", Instructions: "Be kind.", Tools: append(tools, look), Processors: []host.Processor{keep},
+	clerk := testhost.NewAgent(t, "clerk", &host.AgentOptions{Description: "Answers.", Instructions: "Be kind.", Tools: append(tools, look), Processors: []host.Processor{keep},
 		Model: hosttest.NewModel(hosttest.Call("fetch", "{}"), hosttest.Call("ask", "{}"), hosttest.Call("look", "{}"), hosttest.Call("invented", "{}"), hosttest.Say("The answer."))})
-	if err != nil {
-		t.Fatal(err)
-	}
 	n, err := host.NewNetwork("desk", []*host.Agent{clerk}, &host.NetworkOptions{
 		Router: host.NewModelRouter("choose", &host.ModelRouterOptions{Model: hosttest.NewModel(hosttest.Call("select_agent", `{"name":"clerk"}`), hosttest.Call("done", `{"summary":"ok"}`))}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(&host.Options{Instrument: tel, Ledger: prices{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.New(t, &host.Options{Instrument: tel, Ledger: prices{}})
 	return h, n
 }
 
@@ -258,14 +253,8 @@ func TestSpansOfNestedCallsNest(t *testing.T) {
 		_, err := call.CallTools(ctx, []nested.Call{{Name: "look"}, {Name: "look"}})
 		return "", err
 	}, &host.ToolOptions{Calls: []string{"look"}})
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{look, script}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{Model: hosttest.NewModel(hosttest.Call("script", "{}"), hosttest.Say("done")), Instrument: tel.Instrument})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: []*host.Tool{look, script}})
+	h := testhost.New(t, &host.Options{Model: hosttest.NewModel(hosttest.Call("script", "{}"), hosttest.Say("done")), Instrument: tel.Instrument})
 	if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
 		t.Fatal(err)
 	}
@@ -321,14 +310,8 @@ func TestNames(t *testing.T) {
 
 func TestContentIsRedactedAndBounded(t *testing.T) {
 	tel := newTelemetry(t, otelhost.Options{Content: true, Redact: func(s string) string { return strings.ReplaceAll(s, "4111", "****") }})
-	h, err := host.New(&host.Options{Instrument: tel})
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Instructions: "Be kind.", Model: hosttest.NewModel(hosttest.Say("Paid with 4111."))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.New(t, &host.Options{Instrument: tel})
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Instructions: "Be kind.", Model: hosttest.NewModel(hosttest.Say("Paid with 4111."))})
 	old := host.UserText("old " + strings.Repeat("x", otelhost.MaxContentBytes))
 	if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Messages: []*host.Message{old}, Text: "card 4111 " + strings.Repeat("\u00e9", otelhost.MaxContentBytes)}); err != nil {
 		t.Fatal(err)
@@ -358,16 +341,10 @@ func TestFailuresAndCancellationsAreErrorsOfSpans(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			tel := newTelemetry(t, otelhost.Options{})
-			h, err := host.New(&host.Options{Instrument: tel})
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := testhost.New(t, &host.Options{Instrument: tel})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model(cancel)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model(cancel)})
 			if _, err := h.Run(ctx, agent, &host.Request{Tenant: "acme", Text: "hi"}); err == nil {
 				t.Fatal("the run succeeds")
 			}
@@ -437,10 +414,7 @@ func TestTraceContextComesInAndGoesOutWhereItMay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			agent, err := host.NewAgent("asker", &host.AgentOptions{Model: model})
-			if err != nil {
-				t.Fatal(err)
-			}
+			agent := testhost.NewAgent(t, "asker", &host.AgentOptions{Model: model})
 			r := httptest.NewRequest("POST", "/v1/runs", nil)
 			r.Header.Set("traceparent", "00-"+trace+"-00f067aa0ba902b7-01")
 			ctx, answered := tel.Request(r, "/v1/runs")

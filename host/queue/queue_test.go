@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/queue"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -490,22 +491,13 @@ func runWith(t *testing.T, q *queue.Queue, history any, after hosttest.Reply, di
 	remember := host.NewTool("remember", "leaves a job", func(ctx context.Context, call *host.Call, _ struct{}) (string, error) {
 		return host.Enqueue(ctx, "note", call.Scope.Thread, &host.EnqueueOptions{Key: call.IdempotencyKey})
 	}, nil)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Description: "keeps notes", Tools: []*host.Tool{remember}, Model: hosttest.NewModel(hosttest.Call("remember", `{}`), after)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.NewHistory(history, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Description: "keeps notes", Tools: []*host.Tool{remember}, Model: hosttest.NewModel(hosttest.Call("remember", `{}`), after)})
+	h := testhost.NewHistory(t, history)
 	net, err := host.NewNetwork("net", []*host.Agent{agent}, &host.NetworkOptions{DiscardOnFailure: discard, Router: host.InOrder("all", "clerk")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := host.New(&host.Options{SingleTenant: true, History: h, Queue: q})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testhost.NewSingle(t, &host.Options{History: h, Queue: q})
 	return server.Run(t.Context(), net, &host.Request{Tenant: "acme", Thread: "t1", Text: "remember me"})
 }
 
@@ -551,14 +543,8 @@ func TestEnqueueOutsideOfARun(t *testing.T) {
 		_, enqueued = host.Enqueue(ctx, "note", 1, nil)
 		return "", nil
 	}, nil)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{tool}, Model: hosttest.NewModel(hosttest.Call("leave", `{}`), hosttest.Say("ok"))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: []*host.Tool{tool}, Model: hosttest.NewModel(hosttest.Call("leave", `{}`), hosttest.Say("ok"))})
+	h := testhost.NewSingle(t, nil)
 	if _, err := h.Run(t.Context(), agent, &host.Request{Text: "go"}); err != nil {
 		t.Fatal(err)
 	}
@@ -634,14 +620,8 @@ func held(t *testing.T, q *queue.Queue) (over chan struct{}, cancel func()) {
 		<-release
 		return "", err
 	}, nil)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Tools: []*host.Tool{tool}, Model: hosttest.NewModel(hosttest.Call("leave", `{}`), hosttest.Say("ok"))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true, Limits: host.Limits{ToolTimeout: 24 * time.Hour, RunTimeout: 24 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Tools: []*host.Tool{tool}, Model: hosttest.NewModel(hosttest.Call("leave", `{}`), hosttest.Say("ok"))})
+	h := testhost.NewSingle(t, &host.Options{Limits: host.Limits{ToolTimeout: 24 * time.Hour, RunTimeout: 24 * time.Hour}})
 	go func() {
 		defer close(over)
 		_, _ = h.Run(context.Background(), agent, &host.Request{Tenant: "acme", Text: "go"})

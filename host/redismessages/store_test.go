@@ -21,6 +21,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/redismessages"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMessageKit(t *testing.T) {
@@ -340,14 +341,8 @@ func TestAStateOfOtherStoresIsRefused(t *testing.T) {
 func TestAgentThreadInRedis(t *testing.T) {
 	stores := open(t, &redismessages.Options{MaxMessages: 100})
 	model := hosttest.NewModel(hosttest.Say("R1"), hosttest.Say("R2"))
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Messages: stores})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model, Messages: stores})
+	h := testhost.NewSingle(t, nil)
 	thread, err := agent.NewThread(t.Context(), &host.ThreadOptions{Tenant: "acme", ID: "user_session_123"})
 	if err != nil {
 		t.Fatal(err)

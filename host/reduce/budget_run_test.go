@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/reduce"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // A budget is kept within a turn as well: of three rounds of tools the first is
@@ -19,19 +20,10 @@ func TestABudgetBetweenToolRounds(t *testing.T) {
 	collapse := must(reduce.CollapseTools(1))(t)
 	budget := must(reduce.Budget(40, collapse))(t)
 	model := hosttest.NewModel(hosttest.Call("work", "{}"), hosttest.Call("work", "{}"), hosttest.Call("work", "{}"), hosttest.Say("ready"))
-	kept, err := host.NewHistory(history, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{work}, History: kept,
+	kept := testhost.NewHistory(t, history)
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{work}, History: kept,
 		Processors: []host.Processor{reduce.Processor("budget", budget)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true, Tokens: tens{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.NewSingle(t, &host.Options{Tokens: tens{}})
 	if _, err := h.Run(t.Context(), agent, &host.Request{Thread: "t", Text: "go"}); err != nil {
 		t.Fatal(err)
 	}

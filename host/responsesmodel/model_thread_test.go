@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/modelhttp"
 	"github.com/agenthost/agenthost/host/responsesmodel"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // storingService is a service of the Responses API that keeps what it is told to
@@ -123,11 +124,7 @@ func startStoring(t testing.TB, store bool) (*storingService, *responsesmodel.Mo
 func looker(t testing.TB, m host.Model) *host.Agent {
 	t.Helper()
 	look := host.NewTool("look", "looks", func(context.Context, *host.Call, struct{}) (string, error) { return "seen", nil }, nil)
-	a, err := host.NewAgent("clerk", &host.AgentOptions{Model: m, Instructions: "Be brief.", Tools: []*host.Tool{look}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: m, Instructions: "Be brief.", Tools: []*host.Tool{look}})
 }
 
 // An agent's thread on the service: what is new is sent, and what the service
@@ -153,10 +150,7 @@ func TestAgentThreadOnTheService(t *testing.T) {
 			if c.conversation != "" {
 				s.kept[c.conversation] = nil
 			}
-			h, err := host.New(&host.Options{SingleTenant: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := testhost.NewSingle(t, nil)
 			a := looker(t, m)
 			thread, err := a.NewThread(t.Context(), &host.ThreadOptions{Conversation: c.conversation})
 			if err != nil {
@@ -195,14 +189,8 @@ func TestAgentThreadWithAStoreToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := host.NewAgent("clerk", &host.AgentOptions{Model: m, Messages: stores})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: m, Messages: stores})
+	h := testhost.NewSingle(t, nil)
 	for _, strict := range []bool{false, true} {
 		thread, err := a.NewThread(t.Context(), &host.ThreadOptions{StrictStore: strict})
 		if err != nil {
@@ -224,10 +212,7 @@ func TestAgentThreadWithAStoreToo(t *testing.T) {
 func TestAgentThreadThatTheServiceForgot(t *testing.T) {
 	s, m := startStoring(t, true)
 	a := looker(t, m)
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.NewSingle(t, nil)
 	thread, err := a.NewThread(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,30 +15,13 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
-func newHost(t testing.TB, opts *host.Options) *host.Host {
-	t.Helper()
-	own := host.Options{}
-	if opts != nil {
-		own = *opts
-	}
-	own.SingleTenant = true
-	h, err := host.New(&own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
-func newAgent(t testing.TB, name string, opts *host.AgentOptions) *host.Agent {
-	t.Helper()
-	a, err := host.NewAgent(name, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
+var (
+	newHost  = testhost.NewSingle
+	newAgent = testhost.NewAgent
+)
 
 // newRegistry returns a registry that ends with the test.
 func newRegistry(t testing.TB, h *host.Host, opts *runs.Options) *runs.Registry {
@@ -195,10 +178,7 @@ func TestCancelIsImmediate(t *testing.T) {
 					return hosttest.Call("a", "{}").Call("b", "{}")
 				})
 				adapter := hosttest.NewHistory()
-				history, err := host.NewHistory(adapter, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				history := testhost.NewHistory(t, adapter)
 				l := start(t, newHost(t, nil), newAgent(t, "clerk", &host.AgentOptions{Model: model, Tools: tools, History: history}), 0)
 				<-reached
 				if where == "both tools" {

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // blocked returns a model that answers when release is closed, or fails with its context.
@@ -295,10 +296,7 @@ func asking(t *testing.T) *host.Agent {
 
 func TestAnswerContinuesAnInterruptedRun(t *testing.T) {
 	store := threads.New(kv.NewMemory(), nil)
-	history, err := host.NewHistory(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, store)
 	for name, opts := range map[string]*host.Options{"with a journal": {History: history}, "without a journal": nil} {
 		t.Run(name, func(t *testing.T) {
 			r, agent := newRegistry(t, newHost(t, opts), nil), asking(t)
@@ -326,10 +324,7 @@ func TestAnswerContinuesAnInterruptedRun(t *testing.T) {
 
 func TestAnswerFindsARunOfAnotherProcessInTheJournal(t *testing.T) {
 	store := threads.New(kv.NewMemory(), nil)
-	history, err := host.NewHistory(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, store)
 	agent := asking(t)
 	first := newRegistry(t, newHost(t, &host.Options{History: history}), nil)
 	run, err := first.Start(t.Context(), agent, &host.Request{Tenant: "acme", Text: "refund me"}, nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // eventsFrom reads the events of a run from a number to its end.
@@ -177,10 +178,7 @@ func alone(t *testing.T, driver kv.Driver, model host.Model, opts *runs.Options)
 	store := threads.New(driver, &threads.Options{Interrupted: func(ctx context.Context, rec *host.RunRecord) error {
 		return registry.Continue(ctx, rec)
 	}})
-	history, err := host.NewHistory(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, store)
 	agent := newAgent(t, "clerk", &host.AgentOptions{Model: model})
 	own := *opts
 	switch journal := own.Journal.(type) {
@@ -468,10 +466,7 @@ func TestManyOldEntriesAreRemovedByMoreThanOneCommit(t *testing.T) {
 		store := kv.NewMemory()
 		const slow = kv.MaxTxWrites + 200
 		history := threads.New(store, nil)
-		adapter, err := host.NewHistory(history, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		adapter := testhost.NewHistory(t, history)
 		agent := newAgent(t, "clerk", &host.AgentOptions{Model: paced{words(slow + 2*runs.MaxStoredEvents), slow, time.Second}})
 		r := newRegistry(t, newHost(t, &host.Options{History: adapter, Limits: host.Limits{RunTimeout: time.Hour}}),
 			&runs.Options{Kept: 100, Journal: history, Target: func(string) (host.Target, error) { return agent, nil }})

@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // pausing is a store as a process that can be stopped sees it: while it is, no call
@@ -136,10 +137,7 @@ func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}
 		t.Fatal(err)
 	}
 	n.store = threads.New(n.driver, &threads.Options{Locks: cluster.NewLocks(n.member)})
-	history, err := host.NewHistory(n.store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, n.store)
 	model := hosttest.ModelFunc(func(ctx context.Context, req *llm.Request) hosttest.Reply {
 		if last := req.Messages[len(req.Messages)-1]; len(last.ToolResults()) == 0 {
 			return hosttest.Call("pay", `{}`)
@@ -158,10 +156,7 @@ func (n *node) join(t *testing.T, opts *cluster.Options, release <-chan struct{}
 		n.calls.Add(1)
 		return "paid", nil
 	}, nil)
-	n.agent, err = host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{pay}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n.agent = testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{pay}})
 	var kept runs.JournalStore = n.store
 	if n.wrap != nil {
 		kept = n.wrap(kept)

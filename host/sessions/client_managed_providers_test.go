@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // visits is a provider that counts the runs it has seen.
@@ -29,11 +30,7 @@ func (v *visits) Provide(_ context.Context, req *host.ProvideRequest) (*host.Pro
 // visited returns an agent with the provider.
 func visited(t *testing.T, v *visits, replies ...hosttest.Reply) *host.Agent {
 	t.Helper()
-	a, err := host.NewAgent("clerk", &host.AgentOptions{Model: model(replies...), Providers: []host.Provider{v}, Tools: []*host.Tool{askOnce(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model(replies...), Providers: []host.Provider{v}, Tools: []*host.Tool{askOnce(t)}})
 }
 
 // What context providers keep goes with a session that its client keeps, and is

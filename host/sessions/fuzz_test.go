@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // seeds are sessions, whole and not.
@@ -66,10 +67,7 @@ func FuzzTurn(f *testing.F) {
 	f.Add(`{"text":"hi","session":"s","snapshot":"a:s"}`)
 	f.Add(`{"input":{"role":"user","parts":[{"type":"text","text":"x"}]},"answers":[{}]}`)
 	m := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("ok") })
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: m})
-	if err != nil {
-		f.Fatal(err)
-	}
+	agent := testhost.NewAgent(f, "clerk", &host.AgentOptions{Model: m})
 	var handlers []http.Handler
 	for _, opts := range []*sessions.Options{nil, {Keys: newKeys(f, "a", map[string][]byte{"a": key(1)})}, {Store: threads.New(testdriver.New(f), nil)}} {
 		handlers = append(handlers, handlerOf(newService(f, agent, opts)))

@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testdir"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMain(m *testing.M) {
@@ -43,11 +44,7 @@ func TestMain(m *testing.M) {
 // newAgent returns an agent with a model and tools.
 func newAgent(t testing.TB, name string, model host.Model, tools ...*host.Tool) *host.Agent {
 	t.Helper()
-	a, err := host.NewAgent(name, &host.AgentOptions{Instructions: "You are " + name + ".", Model: model, Tools: tools})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return testhost.NewAgent(t, name, &host.AgentOptions{Instructions: "You are " + name + ".", Model: model, Tools: tools})
 }
 
 // newNetwork returns a network of one agent, for a schema of the state.

@@ -15,6 +15,7 @@ import (
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // A record of a turn in the background that was damaged, or that a newer version
@@ -177,10 +178,7 @@ func TestAChatIsSharedByMany(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	store := threads.New(testdriver.New(t), nil)
-	history, err := host.NewHistory(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, store)
 	keys := newKeys(t, "a", map[string][]byte{"a": key(1)})
 	own := newNetwork(t, agentOf(t)().(*host.Agent), &host.NetworkOptions{History: history})
 	for name, opts := range map[string]*sessions.Options{

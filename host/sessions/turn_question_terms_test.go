@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/sessions"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // A question of a session whose time is over is settled by a host on the same store:
@@ -42,14 +43,8 @@ func TestExpiredQuestionsOfSessions(t *testing.T) {
 			if len(questions) != 1 {
 				t.Fatalf("%+v asks %+v, want one question", out, questions)
 			}
-			history, err := host.NewHistory(store, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := host.New(&host.Options{SingleTenant: true, History: history})
-			if err != nil {
-				t.Fatal(err)
-			}
+			history := testhost.NewHistory(t, store)
+			h := testhost.NewSingle(t, &host.Options{History: history})
 			if n, err := h.SettleExpired(t.Context(), agent, ""); n != 1 || err != nil {
 				t.Fatalf("%d settled, %v", n, err)
 			}

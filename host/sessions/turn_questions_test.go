@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/sessions"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // Decision 46: what a session asks that its client keeps can be answered, without a
@@ -102,10 +103,7 @@ func testKeys(t *testing.T) *sessions.Keys {
 func newClerk(t *testing.T, c *counter, replies ...hosttest.Reply) (*host.Agent, *hosttest.Model) {
 	t.Helper()
 	m := model(replies...)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: m, Tools: c.tools(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: m, Tools: c.tools(t)})
 	return agent, m
 }
 

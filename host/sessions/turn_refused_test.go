@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // countingDriver counts the bytes of keys and values that commits write.
@@ -102,18 +103,9 @@ func TestRefusedRunsLeaveNothing(t *testing.T) {
 
 func refusing(t testing.TB, driver kv.Driver) (*host.Host, host.Target) {
 	t.Helper()
-	history, err := host.NewHistory(threads.New(driver, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true, History: history, Ledger: spentLedger(t), Model: hosttest.NewModel(hosttest.Say("hello"))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := host.NewAgent("a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, threads.New(driver, nil))
+	h := testhost.NewSingle(t, &host.Options{History: history, Ledger: spentLedger(t), Model: hosttest.NewModel(hosttest.Say("hello"))})
+	a := testhost.NewAgent(t, "a", nil)
 	return h, a
 }
 

@@ -12,16 +12,14 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // A client of AgentKit that gets a stored answer finds in it the messages, parts and
 // outputs that it may have seen before the connection was lost, under their ids.
 func TestAgentKitsPartsOfAStoredAnswerAreThoseOfTheRun(t *testing.T) {
 	look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "seen", nil }, nil)
-	history, err := host.NewHistory(hosttest.NewHistory(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, hosttest.NewHistory())
 	model := hosttest.NewModel()
 	h := newHost(t, &host.Options{Model: model, History: history})
 	agent := newAgent(t, "clerk", &host.AgentOptions{Tools: []*host.Tool{look}})

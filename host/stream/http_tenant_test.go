@@ -9,16 +9,14 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // A handler whose credential names no tenant answers with a status, before any
 // event, in every encoding.
 func TestNoTenantIsUnauthenticatedBeforeAnyEvent(t *testing.T) {
 	model := hosttest.NewModel()
-	h, err := host.New(&host.Options{Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.New(t, &host.Options{Model: model})
 	agent := newAgent(t, "clerk", nil)
 	for name, encoder := range map[string]stream.Encoder{"own": nil, "brief": stream.Brief(), "AgentKit": stream.AgentKit(nil)} {
 		for tenant, want := range map[string]int{"": http.StatusUnauthorized, host.DefaultTenant: http.StatusBadRequest} {

@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func respond(t *testing.T, h *host.Host, agent *host.Agent, accept string, opts *stream.ServeOptions) (*httptest.ResponseRecorder, error) {
@@ -125,10 +126,7 @@ func serveOne(t *testing.T, handler http.HandlerFunc) net.Conn {
 func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		adapter := hosttest.NewHistory()
-		history, err := host.NewHistory(adapter, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		history := testhost.NewHistory(t, adapter)
 		agent := newAgent(t, "clerk", &host.AgentOptions{Model: words(10_000), History: history})
 		ended := make(chan error, 1)
 		client := serveOne(t, func(w http.ResponseWriter, r *http.Request) {
@@ -137,7 +135,7 @@ func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 		})
 		began := time.Now()
 		fmt.Fprint(client, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
-		err = <-ended
+		err := <-ended
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("the client was cut off after %s", took)
 		}

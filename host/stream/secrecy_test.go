@@ -12,6 +12,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 const driverText = "dial tcp 10.0.3.7:5432: password=hunter2"
@@ -23,17 +24,11 @@ func TestEncodersLeaveDriversOut(t *testing.T) {
 	}
 	for name, encoder := range encoders {
 		t.Run(name, func(t *testing.T) {
-			h, err := host.New(&host.Options{SingleTenant: true, Model: hosttest.NewModel(hosttest.Fail(errors.New(driverText)))})
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := host.NewAgent("a", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := testhost.NewSingle(t, &host.Options{Model: hosttest.NewModel(hosttest.Fail(errors.New(driverText)))})
+			a := testhost.NewAgent(t, "a", nil)
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest("POST", "/", nil)
-			err = stream.Serve(w, r, h.Stream(t.Context(), a, &host.Request{Tenant: "ada", Text: "hi", Run: "r1"}), &stream.ServeOptions{Encoder: encoder()})
+			err := stream.Serve(w, r, h.Stream(t.Context(), a, &host.Request{Tenant: "ada", Text: "hi", Run: "r1"}), &stream.ServeOptions{Encoder: encoder()})
 			if err == nil || !strings.Contains(err.Error(), driverText) {
 				t.Errorf("Serve returns %v", err)
 			}

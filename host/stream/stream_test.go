@@ -18,32 +18,15 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newHost(t testing.TB, opts *host.Options) *host.Host {
-	t.Helper()
-	own := host.Options{}
-	if opts != nil {
-		own = *opts
-	}
-	own.SingleTenant = true
-	h, err := host.New(&own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
-func newAgent(t testing.TB, name string, opts *host.AgentOptions) *host.Agent {
-	t.Helper()
-	a, err := host.NewAgent(name, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
+var (
+	newHost  = testhost.NewSingle
+	newAgent = testhost.NewAgent
+)
 
 func look(t testing.TB) *host.Tool {
 	return host.NewTool("look", "Looks.", func(_ context.Context, _ *host.Call, in struct {

@@ -25,6 +25,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testhost"
 	"github.com/agenthost/agenthost/internal/testnode"
 )
 
@@ -212,14 +213,12 @@ func (s *clientState) lastEvents(n int) []string {
 // newConversation returns a conversation with agents that run one after another.
 func newConversation(t *testing.T, alone bool, agents ...*host.Agent) *conversation {
 	t.Helper()
-	history, err := host.NewHistory(hosttest.NewHistory(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, hosttest.NewHistory())
 	c := &conversation{t: t, alone: alone, target: agents[0], host: newHost(t, &host.Options{Journal: hosttest.NewJournal(), History: history})}
 	if alone {
 		return c
 	}
+	var err error
 	c.target, err = host.NewNetwork("desk", agents, &host.NetworkOptions{Router: host.RouterFunc("each", func(_ context.Context, req *host.RouteRequest) (*host.Route, error) {
 		if req.CallCount == len(agents) {
 			return nil, nil

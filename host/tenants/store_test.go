@@ -23,6 +23,7 @@ import (
 	"github.com/agenthost/agenthost/host/tenants"
 	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/testdriver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func open(t testing.TB, d kv.Driver, opts *tenants.Options) *tenants.Store {
@@ -380,10 +381,7 @@ func TestSuspendingCancelsRuns(t *testing.T) {
 	var s *tenants.Store
 	registry := &lateRuns{}
 	s = open(t, testdriver.New(t), &tenants.Options{Runs: registry})
-	h, err := host.New(&host.Options{Model: blocking(asked), Ledger: s.Guard(nil), TenantLimits: s.Limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.New(t, &host.Options{Model: blocking(asked), Ledger: s.Guard(nil), TenantLimits: s.Limits})
 	live, err := runs.New(h, &runs.Options{StartWait: time.Minute}) // for a refusal on a busy machine
 	if err != nil {
 		t.Fatal(err)
@@ -394,10 +392,7 @@ func TestSuspendingCancelsRuns(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	agent, err := host.NewAgent("a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "a", nil)
 	create(t, s, "acme", tenants.Plan{})
 	create(t, s, "other", tenants.Plan{})
 	ids := map[string]string{}
@@ -436,15 +431,9 @@ func TestModelsAreThePlans(t *testing.T) {
 	s := open(t, testdriver.New(t), nil)
 	create(t, s, "acme", tenants.Plan{Models: []string{"small"}})
 	for model, ok := range map[string]bool{"small": true, "large": false} {
-		h, err := host.New(&host.Options{Model: hosttest.NewModel(hosttest.Reply{Text: "ok"}).Named(model), Ledger: s.Guard(nil)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		agent, err := host.NewAgent("a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hello"})
+		h := testhost.New(t, &host.Options{Model: hosttest.NewModel(hosttest.Reply{Text: "ok"}).Named(model), Ledger: s.Guard(nil)})
+		agent := testhost.NewAgent(t, "a", nil)
+		_, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hello"})
 		if ok && err != nil || !ok && fault.CodeOf(err) != fault.PermissionDenied {
 			t.Errorf("model %s: %v", model, err)
 		}
@@ -461,14 +450,8 @@ func TestGuardKeepsTheLedgerBelow(t *testing.T) {
 	}
 	s := open(t, d, &tenants.Options{Ledger: ledger})
 	create(t, s, "acme", tenants.Plan{Usage: usage.Plan{Limits: []usage.Limit{{Resource: usage.Tokens, Amount: 10}}}})
-	h, err := host.New(&host.Options{Model: hosttest.NewModel(hosttest.Reply{Text: "ok"}), Ledger: s.Guard(ledger)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := host.NewAgent("a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.New(t, &host.Options{Model: hosttest.NewModel(hosttest.Reply{Text: "ok"}), Ledger: s.Guard(ledger)})
+	agent := testhost.NewAgent(t, "a", nil)
 	_, err = h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: strings.Repeat("many words ", 100)})
 	wantCode(t, "a run beyond the plan's tokens", err, fault.ResourceExhausted)
 	if err := ledger.Close(t.Context()); err != nil {

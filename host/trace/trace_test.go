@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/trace"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // happened yields events a millisecond apart.
@@ -278,14 +279,8 @@ func TestKeepARun(t *testing.T) {
 	}
 	tool := host.NewTool("add", "Adds.", func(_ context.Context, _ *host.Call, in struct{ A, B int }) (int, error) { return in.A + in.B, nil }, nil)
 	model := hosttest.NewModel(hosttest.Reply{Calls: []*host.ToolCall{{Name: "add", Arguments: json.RawMessage(`{"A":1,"B":2}`)}}}, hosttest.Say("3"))
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{tool}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{tool}})
+	h := testhost.NewSingle(t, nil)
 	for _, err := range runs.Keep(h.Stream(t.Context(), agent, &host.Request{Text: "1+2"})) {
 		if err != nil {
 			t.Fatal(err)

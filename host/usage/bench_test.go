@@ -10,6 +10,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // BenchmarkRun times a run on a new thread in memory, without and with a ledger on the same
@@ -18,22 +19,13 @@ func BenchmarkRun(b *testing.B) {
 	for _, with := range []bool{false, true} {
 		b.Run(map[bool]string{false: "without", true: "ledger"}[with], func(b *testing.B) {
 			store := kv.NewMemory()
-			history, err := host.NewHistory(threads.New(store, nil), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			history := testhost.NewHistory(b, threads.New(store, nil))
 			opts := &host.Options{History: history, Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("Hello.") })}
 			if with {
 				opts.Ledger = newLedger(b, store, &usage.Options{Default: usage.Plan{Rate: 1_000_000_000}})
 			}
-			h, err := host.New(opts)
-			if err != nil {
-				b.Fatal(err)
-			}
-			agent, err := host.NewAgent("clerk", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			h := testhost.New(b, opts)
+			agent := testhost.NewAgent(b, "clerk", nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := h.Run(b.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/usage"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // embedder returns vectors of one number and reports 10 tokens for each text.
@@ -84,14 +85,8 @@ func TestARunPaysForItsEmbeddings(t *testing.T) {
 		_, err := e.Embed(ctx, &llm.EmbedRequest{Texts: []string{"one"}, Scope: call.Scope})
 		return "nothing", err
 	}, nil)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: hosttest.NewModel(hosttest.Call("recall", "{}"), hosttest.Say("done")), Tools: []*host.Tool{recall}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true, Ledger: l})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: hosttest.NewModel(hosttest.Call("recall", "{}"), hosttest.Say("done")), Tools: []*host.Tool{recall}})
+	h := testhost.NewSingle(t, &host.Options{Ledger: l})
 	if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "hi"}); err != nil {
 		t.Fatal(err)
 	}

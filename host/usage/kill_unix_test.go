@@ -24,6 +24,7 @@ import (
 	"github.com/agenthost/agenthost/host/usage"
 	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/testchild"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // storeVariable is the environment variable with the directory of a process that is killed.
@@ -47,19 +48,10 @@ func TestRunsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, err := host.NewHistory(threads.New(store, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := host.NewAgent("clerk", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testhost.NewHistory(t, threads.New(store, nil))
+	agent := testhost.NewAgent(t, "clerk", nil)
 	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("one two three") })
-	h, err := host.New(&host.Options{Model: model, History: history, Ledger: newLedger(t, store, killedOptions())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testhost.New(t, &host.Options{Model: model, History: history, Ledger: newLedger(t, store, killedOptions())})
 	var clients sync.WaitGroup
 	for range 4 {
 		clients.Go(func() {

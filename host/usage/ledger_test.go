@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/runevent"
 	"github.com/agenthost/agenthost/host/usage"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -171,10 +172,7 @@ func TestRunsCountTheirTime(t *testing.T) {
 			}
 			return hosttest.Call("rest", `{"request":"nap"}`).Call("wait", `{}`)
 		})
-		helper, err := host.NewAgent("rest", &host.AgentOptions{Description: "Rests.", Model: model})
-		if err != nil {
-			t.Fatal(err)
-		}
+		helper := testhost.NewAgent(t, "rest", &host.AgentOptions{Description: "Rests.", Model: model})
 		rest, err := host.NewAgentTool(helper, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -183,14 +181,8 @@ func TestRunsCountTheirTime(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return "ok", nil
 		}, nil)
-		agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{rest, wait}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := host.New(&host.Options{SingleTenant: true, Ledger: l})
-		if err != nil {
-			t.Fatal(err)
-		}
+		agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model, Tools: []*host.Tool{rest, wait}})
+		h := testhost.NewSingle(t, &host.Options{Ledger: l})
 		if _, err := h.Run(t.Context(), agent, &host.Request{Tenant: "acme", Text: "go"}); err != nil {
 			t.Fatal(err)
 		}
@@ -339,14 +331,8 @@ func TestNewRefuses(t *testing.T) {
 func runOnce(t testing.TB, l *usage.Ledger, tenant string, replies ...hosttest.Reply) (throttled int, err error) {
 	t.Helper()
 	look := host.NewTool("look", "Looks.", func(context.Context, *host.Call, struct{}) (string, error) { return "shipped", nil }, nil)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: hosttest.NewModel(replies...), Tools: []*host.Tool{look}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(&host.Options{SingleTenant: true, Ledger: l})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: hosttest.NewModel(replies...), Tools: []*host.Tool{look}})
+	h := testhost.NewSingle(t, &host.Options{Ledger: l})
 	for ev, failure := range h.Stream(t.Context(), agent, &host.Request{Tenant: tenant, Text: "hi"}) {
 		if d, ok := ev.Data.(*runevent.ModelThrottled); ok && d.WaitUS > 0 && d.Model == "scripted" {
 			throttled++

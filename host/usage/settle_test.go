@@ -19,6 +19,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/threads"
 	"github.com/agenthost/agenthost/host/usage"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func billOf(t testing.TB, l *usage.Ledger, tenant string) *usage.Bill {
@@ -188,18 +189,9 @@ func TestUseOfAHostThatIsGoneIsSettledByAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		history, err := host.NewHistory(threads.New(store, nil), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		agent, err := host.NewAgent("clerk", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := host.New(&host.Options{Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("one") }), History: history, Ledger: gone})
-		if err != nil {
-			t.Fatal(err)
-		}
+		history := testhost.NewHistory(t, threads.New(store, nil))
+		agent := testhost.NewAgent(t, "clerk", nil)
+		h := testhost.New(t, &host.Options{Model: hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Say("one") }), History: history, Ledger: gone})
 		tokens := int64(0)
 		const runs = 100 // which another host settles with one change
 		for range runs {

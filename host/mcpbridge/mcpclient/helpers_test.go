@@ -20,6 +20,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func must(t testing.TB, err error) {
@@ -105,17 +106,10 @@ func newAgent(t testing.TB, servers *mcpclient.Servers, model host.Model) *host.
 	t.Helper()
 	provider, err := servers.Provider("mcp", nil)
 	must(t, err)
-	agent, err := host.NewAgent("clerk", &host.AgentOptions{Model: model, Providers: []host.Provider{provider}})
-	must(t, err)
-	return agent
+	return testhost.NewAgent(t, "clerk", &host.AgentOptions{Model: model, Providers: []host.Provider{provider}})
 }
 
-func newHost(t testing.TB, opts *host.Options) *host.Host {
-	t.Helper()
-	h, err := host.New(opts)
-	must(t, err)
-	return h
-}
+var newHost = testhost.New
 
 // run runs an agent for a tenant.
 func run(t testing.TB, agent *host.Agent, tenant string) *host.RunResult {

@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/fault"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpclient"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // newLibrary returns a server of resources and prompts.
@@ -55,8 +56,7 @@ func TestAProviderAddsResourcesAndPrompts(t *testing.T) {
 	})
 	must(t, err)
 	model := hosttest.NewModel(hosttest.Say("done"))
-	agent, err := host.NewAgent("reader", &host.AgentOptions{Model: model, Providers: []host.Provider{provider}})
-	must(t, err)
+	agent := testhost.NewAgent(t, "reader", &host.AgentOptions{Model: model, Providers: []host.Provider{provider}})
 	run(t, agent, "acme")
 	var texts []string
 	for _, m := range model.Requests()[0].Messages {

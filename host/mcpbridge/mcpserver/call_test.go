@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/llm"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/runs"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // addTool is a tool that adds two numbers.
@@ -76,8 +77,7 @@ func TestACallThatNamesAThreadContinuesIt(t *testing.T) {
 		count := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 			return hosttest.Say(strings.Repeat("m", len(req.Messages)))
 		})
-		agent, err := host.NewAgent("counter", &host.AgentOptions{Model: count, Description: "Counts."})
-		must(t, err)
+		agent := testhost.NewAgent(t, "counter", &host.AgentOptions{Model: count, Description: "Counts."})
 		b.catalog.set("acme", &mcpserver.Offers{Targets: []mcpserver.Target{{Target: agent}}})
 		s := b.connect("acme", versions[0], nil)
 		first := call(t, s, "counter", map[string]any{"message": "one"})
@@ -214,8 +214,7 @@ func TestErrorsOfRunsAreMasked(t *testing.T) {
 	b := newBench(t, nil)
 	secret := "dial tcp 10.1.2.3:5432: password of the database"
 	model := hosttest.ModelFunc(func(context.Context, *llm.Request) hosttest.Reply { return hosttest.Fail(errors.New(secret)) })
-	broken, err := host.NewAgent("broken", &host.AgentOptions{Model: model, Description: "Fails."})
-	must(t, err)
+	broken := testhost.NewAgent(t, "broken", &host.AgentOptions{Model: model, Description: "Fails."})
 	fails := host.NewTool("fails", "Fails.", func(context.Context, *host.Call, struct{}) (string, error) {
 		return "", host.Errorf(host.Internal, "%s", secret)
 	}, nil)

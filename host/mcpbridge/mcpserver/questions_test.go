@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // refundTool is a tool whose calls a person must agree to, twice: the second question is the
@@ -48,9 +49,8 @@ func answers(seen *[]string, action string) *mcp.ClientOptions {
 func TestQuestionsOfAToolAreElicited(t *testing.T) {
 	b := newBench(t, nil)
 	tool := refundTool(t)
-	agent, err := host.NewAgent("desk", &host.AgentOptions{Description: "Refunds.", Tools: []*host.Tool{tool},
+	agent := testhost.NewAgent(t, "desk", &host.AgentOptions{Description: "Refunds.", Tools: []*host.Tool{tool},
 		Model: hosttest.NewModel(hosttest.Call("refund", `{"order":"7"}`), hosttest.Say("It is done."), hosttest.Call("refund", `{"order":"7"}`), hosttest.Say("It is done."))})
-	must(t, err)
 	b.catalog.set("acme", &mcpserver.Offers{Tools: []mcpserver.Tool{{Tool: tool}}, Targets: []mcpserver.Target{{Target: agent}}})
 	for _, version := range versions {
 		var seen []string

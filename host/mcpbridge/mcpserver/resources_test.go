@@ -11,6 +11,7 @@ import (
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/stream"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 // drawing is an agent that makes two artifacts in each turn.
@@ -26,8 +27,7 @@ func drawing(t *testing.T) *host.Agent {
 	for range 10 {
 		replies = append(replies, hosttest.Call("draw", "{}"), hosttest.Say("Here it is."))
 	}
-	a, err := host.NewAgent("artist", &host.AgentOptions{Description: "Draws.", Tools: []*host.Tool{draw}, Model: hosttest.NewModel(replies...)})
-	must(t, err)
+	a := testhost.NewAgent(t, "artist", &host.AgentOptions{Description: "Draws.", Tools: []*host.Tool{draw}, Model: hosttest.NewModel(replies...)})
 	return a
 }
 

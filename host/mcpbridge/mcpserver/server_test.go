@@ -23,6 +23,7 @@ import (
 	"github.com/agenthost/agenthost/host/mcpbridge/mcpserver"
 	"github.com/agenthost/agenthost/host/runs"
 	"github.com/agenthost/agenthost/host/threads"
+	"github.com/agenthost/agenthost/internal/testhost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,10 +83,9 @@ type bench struct {
 func newBench(t testing.TB, change func(*mcpserver.Options)) *bench {
 	t.Helper()
 	b := &bench{t: t, catalog: &catalog{byTenant: map[string]*mcpserver.Offers{}}, threads: threads.New(kv.NewMemory(), nil)}
-	history, err := host.NewHistory(b.threads, nil)
-	must(t, err)
-	b.host, err = host.New(&host.Options{History: history})
-	must(t, err)
+	history := testhost.NewHistory(t, b.threads)
+	b.host = testhost.New(t, &host.Options{History: history})
+	var err error
 	b.runs, err = runs.New(b.host, &runs.Options{Journal: b.threads})
 	must(t, err)
 	opts := &mcpserver.Options{Host: b.host, Journal: b.threads, Threads: b.threads, Follow: 20 * time.Millisecond}
@@ -114,8 +114,7 @@ func echoAgent(t testing.TB, name string) *host.Agent {
 	model := hosttest.ModelFunc(func(_ context.Context, req *llm.Request) hosttest.Reply {
 		return hosttest.Say(name + " heard: " + req.Messages[len(req.Messages)-1].Text())
 	})
-	a, err := host.NewAgent(name, &host.AgentOptions{Model: model, Description: "Repeats what " + name + " is told."})
-	must(t, err)
+	a := testhost.NewAgent(t, name, &host.AgentOptions{Model: model, Description: "Repeats what " + name + " is told."})
 	return a
 }
 
