@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host/llm"
 )
@@ -85,6 +86,9 @@ func (x *Exchange) read(c *Call, a Answer) error {
 
 // take reads one event and passes its deltas on.
 func (x *Exchange) take(c *Call, a Answer, event []byte) error {
+	if !utf8.Valid(event) {
+		event = validUTF8(event) // parts that keep the bytes could not be stored
+	}
 	deltas, err := a.Add(event)
 	if err == nil || json.Valid(event) {
 		x.raw.add(event)
@@ -101,4 +105,14 @@ func (x *Exchange) take(c *Call, a Answer, event []byte) error {
 		x.watch.hurry(finishGrace)
 	}
 	return nil
+}
+
+// validUTF8 writes U+FFFD in the place of each byte that is not UTF-8, as encoding/json reads
+// a string.
+func validUTF8(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for _, r := range string(b) {
+		out = utf8.AppendRune(out, r)
+	}
+	return out
 }
