@@ -191,8 +191,10 @@ func (n *Network) checkRouter(r Router) (byModel bool, err error) {
 	case *modelRouter:
 		return true, r.check()
 	case interface{ Agents() []string }:
-		if name, ok := n.unknownAgent(r.Agents()); ok {
-			return false, n.stranger(r.(Router).Name(), name)
+		for _, name := range r.Agents() {
+			if n.byName[name] == nil {
+				return false, n.stranger(r.(Router).Name(), name)
+			}
 		}
 	}
 	return false, nil
@@ -213,16 +215,6 @@ func (n *Network) checkDescriptions() error {
 func (n *Network) stranger(router, agent string) *Error {
 	return Errorf(InvalidArgument, "router %q names the agent %q, which network %q does not have", router, agent, n.name).
 		WithHint("its agents are: %s", strings.Join(jsondoc.SortedNames(n.byName), ", "))
-}
-
-// unknownAgent returns the first of names that is none of the network's agents.
-func (n *Network) unknownAgent(names []string) (string, bool) {
-	for _, name := range names {
-		if n.byName[name] == nil {
-			return name, true
-		}
-	}
-	return "", false
 }
 
 func (n *Network) addAgent(a *Agent) error {

@@ -228,11 +228,7 @@ func (r *run) applyReplay(p *replay.Run) error {
 	if p.Current != nil {
 		names = append(names, p.Current.Agent)
 	}
-	if name, ok := r.routes.unknownAgent(names); ok {
-		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.scope.Run, name, r.net.name).
-			WithHint("agents that a router brings along are gone with its process: put them on call")
-	}
-	return nil
+	return r.routes.checkResumed(r.scope.Run, names, "process")
 }
 
 // reopenThread takes over the conversation that a run loaded before its process
@@ -311,9 +307,8 @@ func (r *run) restoreWithAnswers(ctx context.Context, c *replay.Checkpoint, give
 	if err != nil {
 		return err
 	}
-	if name, ok := r.routes.unknownAgent(append([]string{c.Agent}, c.Stack...)); ok {
-		return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", r.journal.resumes, name, r.net.name).
-			WithHint("agents that a router brings along are gone with its run: put them on call")
+	if err := r.routes.checkResumed(r.journal.resumes, append([]string{c.Agent}, c.Stack...), "run"); err != nil {
+		return err
 	}
 	for _, call := range replay.Asking(c.Calls) {
 		call.Answer = answers[call.Question.ID]

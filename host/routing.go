@@ -262,6 +262,17 @@ func (r *routing) unknownAgent(names []string) (string, bool) {
 	return "", false
 }
 
+// checkResumed fails if a run that is resumed has to run an agent that is not there. with
+// names the end of the agents that its routers brought along.
+func (r *routing) checkResumed(run string, names []string, with string) error {
+	name, unknown := r.unknownAgent(names)
+	if !unknown {
+		return nil
+	}
+	return Errorf(FailedPrecondition, "run %q has to run the agent %q, which %q does not have", run, name, r.net.name).
+		WithHint("agents that a router brings along are gone with its %s: put them on call", with)
+}
+
 // recordRoute writes a decision down: at once if it was paid for.
 func (r *routing) recordRoute(ctx context.Context, next []string) error {
 	step := replay.Entry{Route: &replay.RouteStep{Next: next, Usage: r.ledger.Usage, Cost: r.ledger.Cost, Tokens: r.ledger.Total.Tokens.Load()}}

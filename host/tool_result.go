@@ -146,16 +146,15 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 	switch {
 	case c.message != nil || c.open != nil: // it ran in another process
 	case c.asksNested():
-		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Resumed: c.attempt.Resumed, Arguments: c.attempt.Arguments, Began: c.attempt.Began}
+		c.open = &replay.OpenCall{Part: c.storedPart(), Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Resumed: c.attempt.Resumed, Arguments: c.attempt.Arguments, Began: c.attempt.Began}
 	case c.output.inside != nil:
-		c.open = &replay.OpenCall{Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}, Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
+		c.open = &replay.OpenCall{Part: c.storedPart(), Key: c.attempt.IdempotencyKey, Attempt: c.attempt.Attempt, Inside: c.output.inside}
 	case c.question != nil:
 		attempt := c.attempt.Attempt
 		if c.question.Kind == AskApproval || c.question.Kind == AskResult {
 			attempt = 0
 		}
-		c.open = &replay.OpenCall{Question: c.question, Part: &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments},
-			Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed, Began: c.attempt.Began}
+		c.open = &replay.OpenCall{Question: c.question, Part: c.storedPart(), Key: c.clientKey(), Attempt: attempt, Resumed: c.attempt.Resumed, Began: c.attempt.Began}
 	default:
 		c.message = NewMessage(ToolRole, &ToolResult{ID: c.part.ID, Name: c.part.Name, Content: c.output.Content, IsError: c.err != nil, Media: c.output.Media})
 		c.message.Agent = tc.agent.name
@@ -164,6 +163,11 @@ func (tc *toolCalls) concludeCall(ctx context.Context, c *toolCall) {
 		c.open.Nested = tc.nested.Kept(c.attempt.IdempotencyKey, c.part.ID, c.effects.Add)
 	}
 	tc.recordCallDone(ctx, c)
+}
+
+// storedPart returns the model's part as the journal has it.
+func (c *toolCall) storedPart() *replay.CallPart {
+	return &replay.CallPart{ID: c.part.ID, Name: c.part.Name, Arguments: c.part.Arguments}
 }
 
 // interrupt keeps the call open and ends the run with its questions.
