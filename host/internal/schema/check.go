@@ -38,7 +38,7 @@ type checker struct {
 	path       []string // of the current value, while explaining
 	faults     faultList
 
-	seen journal
+	evaluated evaluatedParts
 }
 
 // fits reports whether a value fits a rule. The error says why that cannot be
@@ -63,12 +63,12 @@ func (c *checker) explain(r *rule, v any) (*faultList, error) {
 
 func (c *checker) reset() { *c = checker{work: c.work} }
 
-// goesOn reports whether the check of a value with a fault continues.
-func (c *checker) goesOn() bool { return c.explaining && c.quiet == 0 }
+// continues reports whether the check of a value with a fault continues.
+func (c *checker) continues() bool { return c.explaining && c.quiet == 0 }
 
 // fault notes a fault of the current value. It returns false.
 func (c *checker) fault(kind func() jsonschema.ErrorKind) bool {
-	if c.goesOn() {
+	if c.continues() {
 		c.work.spend(len(c.path))
 		c.faults.add(c.path, kind)
 	}
@@ -85,15 +85,15 @@ func (c *checker) check(r *rule, v any, tracked bool) bool {
 	if c.steps++; c.steps > maxNestedRules {
 		panic(workStop{TooManyChecksError{"the schema and the value are nested too deep in each other"}})
 	}
-	mark := c.seen.mark()
+	mark := c.evaluated.mark()
 	ok := c.apply(r, v, tracked || r.tracks(), mark)
 	if c.steps--; !ok || !tracked {
-		c.seen.cut(mark)
+		c.evaluated.cut(mark)
 	}
 	return ok
 }
 
-func (c *checker) apply(r *rule, v any, tracked bool, mark journalMark) bool {
+func (c *checker) apply(r *rule, v any, tracked bool, mark evaluatedMark) bool {
 	if !c.work.isOfType(r.types, v) {
 		return c.fault(func() jsonschema.ErrorKind { return typeFault(r.types, v) })
 	}
@@ -111,7 +111,7 @@ func (c *checker) apply(r *rule, v any, tracked bool, mark journalMark) bool {
 	ok := true
 	if r.ref != nil {
 		ok = c.check(r.ref, v, tracked)
-		if r.onlyRef || !ok && !c.goesOn() {
+		if r.onlyRef || !ok && !c.continues() {
 			return ok
 		}
 	}
@@ -125,13 +125,13 @@ func (c *checker) apply(r *rule, v any, tracked bool, mark journalMark) bool {
 	case json.Number:
 		ok = (r.number == nil || c.number(r.number, v)) && ok
 	}
-	if r.combined && (ok || c.goesOn()) {
+	if r.combined && (ok || c.continues()) {
 		ok = c.combine(r, v, tracked) && ok
 	}
-	if !r.tracks() || !ok && !c.goesOn() {
+	if !r.tracks() || !ok && !c.continues() {
 		return ok
 	}
-	return c.unseen(r, v, mark) && ok
+	return c.checkUnevaluated(r, v, mark) && ok
 }
 
 func (c *checker) text(r *textRule, text string) bool {
@@ -146,7 +146,7 @@ func (c *checker) text(r *textRule, text string) bool {
 			ok = c.fault(func() jsonschema.ErrorKind { return maxLengthFault(n, *r.most) })
 		}
 	}
-	if r.pattern == nil || !ok && !c.goesOn() {
+	if r.pattern == nil || !ok && !c.continues() {
 		return ok
 	}
 	if !c.work.matches(r.pattern, text) {
@@ -183,7 +183,7 @@ func (c *checker) number(r *numberRule, n json.Number) bool {
 			compared = fraction().Cmp(b.limit)
 		}
 		if !b.fits(compared) {
-			if ok = c.fault(func() jsonschema.ErrorKind { return b.kind(fraction(), b.limit) }); !c.goesOn() {
+			if ok = c.fault(func() jsonschema.ErrorKind { return b.kind(fraction(), b.limit) }); !c.continues() {
 				return false
 			}
 		}
@@ -205,19 +205,19 @@ func (c *checker) object(r *objectRule, obj map[string]any, tracked bool) bool {
 	if r.most != nil && len(obj) > *r.most {
 		ok = c.fault(func() jsonschema.ErrorKind { return maxPropertiesFault(len(obj), *r.most) })
 	}
-	if !ok && !c.goesOn() {
+	if !ok && !c.continues() {
 		return false
 	}
 	if missing := c.missing(obj, r.required); missing != nil {
 		ok = c.fault(func() jsonschema.ErrorKind { return requiredFault(missing) })
 	}
-	if !ok && !c.goesOn() {
+	if !ok && !c.continues() {
 		return false
 	}
-	if ok = c.members(r, obj, tracked) && ok; !ok && !c.goesOn() {
+	if ok = c.members(r, obj, tracked) && ok; !ok && !c.continues() {
 		return false
 	}
-	if ok = c.ownNames(r.ownNames, obj) && ok; !ok && !c.goesOn() {
+	if ok = c.ownNames(r.ownNames, obj) && ok; !ok && !c.continues() {
 		return false
 	}
 	return c.dependencies(r.dependencies, obj, tracked) && ok
@@ -230,7 +230,7 @@ func (c *checker) missing(obj map[string]any, names []string) (missing []string)
 		if _, ok := obj[name]; ok {
 			continue
 		}
-		if missing = append(missing, name); !c.goesOn() || len(missing) > maxListed {
+		if missing = append(missing, name); !c.continues() || len(missing) > maxListed {
 			break
 		}
 	}
@@ -253,9 +253,9 @@ func (c *checker) members(r *objectRule, obj map[string]any, tracked bool) bool 
 			strangers, fits = append(strangers, name), false
 		}
 		if known && tracked {
-			c.see(name)
+			c.markMember(name)
 		}
-		if ok = ok && fits; !ok && (!c.goesOn() || len(strangers) > maxListed) {
+		if ok = ok && fits; !ok && (!c.continues() || len(strangers) > maxListed) {
 			break
 		}
 	}
@@ -263,14 +263,14 @@ func (c *checker) members(r *objectRule, obj map[string]any, tracked bool) bool 
 		c.fault(func() jsonschema.ErrorKind { return strangersFault(strangers) })
 	}
 	if tracked && (r.others != nil || r.noOthers) {
-		c.seeSpan(0, math.MaxInt)
+		c.markSpan(0, math.MaxInt)
 	}
 	return ok
 }
 
 // eachMember goes through an object, in the order of its names while explaining.
 func (c *checker) eachMember(obj map[string]any) func(func(string, any) bool) {
-	if !c.goesOn() {
+	if !c.continues() {
 		return maps.All(obj)
 	}
 	return func(yield func(string, any) bool) {
@@ -293,9 +293,9 @@ func (c *checker) knownMembers(r *objectRule, obj map[string]any, tracked bool) 
 			continue
 		}
 		if tracked {
-			c.see(name)
+			c.markMember(name)
 		}
-		if ok = c.below(r.members[name], v, name) && ok; !ok && !c.goesOn() {
+		if ok = c.below(r.members[name], v, name) && ok; !ok && !c.continues() {
 			return false
 		}
 	}
@@ -311,7 +311,7 @@ func (c *checker) member(r *objectRule, name string, v any) (known, ok bool) {
 		ok = c.below(part, v, name)
 	}
 	for i := range r.patterns {
-		if !ok && !c.goesOn() {
+		if !ok && !c.continues() {
 			return true, false
 		}
 		if c.work.matches(r.patterns[i].name, name) {
@@ -334,9 +334,9 @@ func (c *checker) ownNames(r *rule, obj map[string]any) bool {
 	ok := true
 	for name := range c.eachMember(obj) {
 		c.work.spend(2)
-		mark := c.seen.mark()
+		mark := c.evaluated.mark()
 		ok = c.check(r, name, false) && ok
-		if c.seen.cut(mark); !ok && !c.goesOn() {
+		if c.evaluated.cut(mark); !ok && !c.continues() {
 			break
 		}
 	}
@@ -358,7 +358,7 @@ func (c *checker) dependencies(list []dependency, obj map[string]any, tracked bo
 		if d.rule != nil {
 			ok = c.check(d.rule, obj, tracked) && ok
 		}
-		if !ok && !c.goesOn() {
+		if !ok && !c.continues() {
 			return false
 		}
 	}
@@ -373,7 +373,7 @@ func (c *checker) array(r *arrayRule, list []any, tracked bool) bool {
 	if r.most != nil && len(list) > *r.most {
 		ok = c.fault(func() jsonschema.ErrorKind { return maxItemsFault(len(list), *r.most) })
 	}
-	if !ok && !c.goesOn() {
+	if !ok && !c.continues() {
 		return false
 	}
 	if r.unique {
@@ -381,10 +381,10 @@ func (c *checker) array(r *arrayRule, list []any, tracked bool) bool {
 			ok = c.fault(func() jsonschema.ErrorKind { return uniqueItemsFault(i, j) })
 		}
 	}
-	if !ok && !c.goesOn() {
+	if !ok && !c.continues() {
 		return false
 	}
-	if ok = c.items(r, list, tracked) && ok; !ok && !c.goesOn() {
+	if ok = c.items(r, list, tracked) && ok; !ok && !c.continues() {
 		return false
 	}
 	return (r.contains == nil || c.contains(r, list, tracked)) && ok
@@ -394,7 +394,7 @@ func (c *checker) items(r *arrayRule, list []any, tracked bool) bool {
 	ok := true
 	first := min(len(r.first), len(list))
 	for i, v := range list[:first] {
-		if ok = c.item(r.first[i], v, i) && ok; !ok && !c.goesOn() {
+		if ok = c.item(r.first[i], v, i) && ok; !ok && !c.continues() {
 			return false
 		}
 	}
@@ -403,7 +403,7 @@ func (c *checker) items(r *arrayRule, list []any, tracked bool) bool {
 	}
 	if r.rest != nil {
 		for i, v := range list[first:] {
-			if ok = c.item(r.rest, v, first+i) && ok; !ok && !c.goesOn() {
+			if ok = c.item(r.rest, v, first+i) && ok; !ok && !c.continues() {
 				return false
 			}
 		}
@@ -411,9 +411,9 @@ func (c *checker) items(r *arrayRule, list []any, tracked bool) bool {
 	switch {
 	case !tracked:
 	case r.all:
-		c.seeSpan(0, len(list))
+		c.markSpan(0, len(list))
 	case first > 0:
-		c.seeSpan(0, first)
+		c.markSpan(0, first)
 	}
 	return ok
 }
@@ -429,7 +429,7 @@ func (c *checker) contains(r *arrayRule, list []any, tracked bool) bool {
 		}
 		n++
 		if tracked && r.containsMarks {
-			c.seeSpan(i, i+1)
+			c.markSpan(i, i+1)
 		}
 		if len(matched) < maxListed {
 			matched = append(matched, i)
@@ -452,7 +452,7 @@ func (c *checker) contains(r *arrayRule, list []any, tracked bool) bool {
 
 // item checks an element against a rule.
 func (c *checker) item(r *rule, v any, i int) bool {
-	if c.goesOn() {
+	if c.continues() {
 		return c.below(r, v, strconv.Itoa(i))
 	}
 	return c.below(r, v, "")
@@ -460,13 +460,13 @@ func (c *checker) item(r *rule, v any, i int) bool {
 
 // below checks a value within the current one against a rule.
 func (c *checker) below(r *rule, v any, name string) bool {
-	named := c.goesOn()
+	named := c.continues()
 	if named {
 		c.path = append(c.path, name)
 	}
-	mark := c.seen.mark()
+	mark := c.evaluated.mark()
 	ok := c.check(r, v, false)
-	c.seen.cut(mark)
+	c.evaluated.cut(mark)
 	if named {
 		c.path = c.path[:len(c.path)-1]
 	}
@@ -477,22 +477,22 @@ func (c *checker) below(r *rule, v any, name string) bool {
 func (c *checker) combine(r *rule, v any, tracked bool) bool {
 	ok := true
 	if r.not != nil && c.silently(r.not, v, tracked) {
-		if ok = c.fault(notFault); !c.goesOn() {
+		if ok = c.fault(notFault); !c.continues() {
 			return false
 		}
 	}
 	for _, part := range r.allOf {
-		if ok = c.check(part, v, tracked) && ok; !ok && !c.goesOn() {
+		if ok = c.check(part, v, tracked) && ok; !ok && !c.continues() {
 			return false
 		}
 	}
 	if len(r.anyOf) > 0 {
-		if ok = c.anyOf(r.anyOf, v, tracked) && ok; !ok && !c.goesOn() {
+		if ok = c.anyOf(r.anyOf, v, tracked) && ok; !ok && !c.continues() {
 			return false
 		}
 	}
 	if len(r.oneOf) > 0 {
-		if ok = c.oneOf(r.oneOf, v, tracked) && ok; !ok && !c.goesOn() {
+		if ok = c.oneOf(r.oneOf, v, tracked) && ok; !ok && !c.continues() {
 			return false
 		}
 	}

@@ -2,10 +2,10 @@ package schema
 
 import "math"
 
-// journal remembers which members and items of the current value have been evaluated,
+// evaluatedParts remembers which members and items of the current value have been evaluated,
 // for unevaluatedProperties and unevaluatedItems. The entries of a part that did not
 // fit are removed.
-type journal struct {
+type evaluatedParts struct {
 	names []string
 	spans []span
 }
@@ -13,46 +13,48 @@ type journal struct {
 // span is items from one index up to another; of an object it means every member.
 type span struct{ from, to int }
 
-type journalMark struct{ names, spans int }
+type evaluatedMark struct{ names, spans int }
 
-func (j *journal) mark() journalMark { return journalMark{len(j.names), len(j.spans)} }
+func (e *evaluatedParts) mark() evaluatedMark { return evaluatedMark{len(e.names), len(e.spans)} }
 
-func (j *journal) cut(m journalMark) { j.names, j.spans = j.names[:m.names], j.spans[:m.spans] }
-
-func (c *checker) see(name string) {
-	c.work.spend(trackWork)
-	c.seen.names = append(c.seen.names, name)
+func (e *evaluatedParts) cut(m evaluatedMark) {
+	e.names, e.spans = e.names[:m.names], e.spans[:m.spans]
 }
 
-func (c *checker) seeSpan(from, to int) {
+func (c *checker) markMember(name string) {
 	c.work.spend(trackWork)
-	c.seen.spans = append(c.seen.spans, span{from, to})
+	c.evaluated.names = append(c.evaluated.names, name)
 }
 
-// unseen checks the members and items that no rule has evaluated since mark against the
+func (c *checker) markSpan(from, to int) {
+	c.work.spend(trackWork)
+	c.evaluated.spans = append(c.evaluated.spans, span{from, to})
+}
+
+// checkUnevaluated checks the members and items that no rule has evaluated since mark against the
 // rules for unevaluated ones.
-func (c *checker) unseen(r *rule, v any, mark journalMark) bool {
+func (c *checker) checkUnevaluated(r *rule, v any, mark evaluatedMark) bool {
 	ok := true
 	switch v := v.(type) {
 	case map[string]any:
 		if r.restMembers != nil {
-			ok = c.unseenMembers(r.restMembers, v, mark)
-			c.seeSpan(0, math.MaxInt)
+			ok = c.unevaluatedMembers(r.restMembers, v, mark)
+			c.markSpan(0, math.MaxInt)
 		}
 	case []any:
 		if r.restItems != nil {
-			ok = c.unseenItems(r.restItems, v, mark)
-			c.seeSpan(0, len(v))
+			ok = c.unevaluatedItems(r.restItems, v, mark)
+			c.markSpan(0, len(v))
 		}
 	}
 	return ok
 }
 
-func (c *checker) unseenMembers(r *rule, obj map[string]any, mark journalMark) bool {
-	if len(c.seen.spans) > mark.spans {
+func (c *checker) unevaluatedMembers(r *rule, obj map[string]any, mark evaluatedMark) bool {
+	if len(c.evaluated.spans) > mark.spans {
 		return true
 	}
-	names := c.seen.names[mark.names:]
+	names := c.evaluated.names[mark.names:]
 	c.work.spend(trackWork * (len(names) + len(obj)))
 	seen := make(map[string]struct{}, min(len(names), len(obj)))
 	for _, name := range names {
@@ -63,17 +65,17 @@ func (c *checker) unseenMembers(r *rule, obj map[string]any, mark journalMark) b
 		if _, is := seen[name]; is {
 			continue
 		}
-		if ok = c.below(r, v, name) && ok; !ok && !c.goesOn() {
+		if ok = c.below(r, v, name) && ok; !ok && !c.continues() {
 			return false
 		}
 	}
 	return ok
 }
 
-func (c *checker) unseenItems(r *rule, list []any, mark journalMark) bool {
+func (c *checker) unevaluatedItems(r *rule, list []any, mark evaluatedMark) bool {
 	c.work.spend(1 + len(list)/bytesPerWork)
 	seen := make([]bool, len(list))
-	for _, s := range c.seen.spans[mark.spans:] {
+	for _, s := range c.evaluated.spans[mark.spans:] {
 		c.work.spend(1 + (s.to-s.from)/bytesPerWork)
 		for i := s.from; i < s.to; i++ {
 			seen[i] = true
@@ -85,7 +87,7 @@ func (c *checker) unseenItems(r *rule, list []any, mark journalMark) bool {
 		if seen[i] {
 			continue
 		}
-		if ok = c.item(r, v, i) && ok; !ok && !c.goesOn() {
+		if ok = c.item(r, v, i) && ok; !ok && !c.continues() {
 			return false
 		}
 	}

@@ -102,7 +102,7 @@ func (b *backupWriter) backup(ctx context.Context, w io.Writer, progress Progres
 		return nil, err
 	}
 	out := &sealer{w: w, aead: aead, header: line}
-	t := newTally(header, progress)
+	t := newEntryCounter(header, progress)
 	// One transaction: Badger's own backup reads each part of the store at
 	// another moment, and would cut a commit in two.
 	err = b.each(ctx, []byte{dataSpace}, func(item *badger.Item) error {
@@ -185,27 +185,27 @@ func writeEntry(w io.Writer, key, value []byte) error {
 	return nil
 }
 
-// tally counts entries.
-type tally struct {
+// entryCounter counts entries.
+type entryCounter struct {
 	info     BackupInfo
 	progress Progress
-	told     int64
+	reported int64
 }
 
-func newTally(h backupHeader, progress Progress) *tally {
-	return &tally{info: BackupInfo{Created: h.Created, Encrypted: h.Encrypted}, progress: progress}
+func newEntryCounter(h backupHeader, progress Progress) *entryCounter {
+	return &entryCounter{info: BackupInfo{Created: h.Created, Encrypted: h.Encrypted}, progress: progress}
 }
 
-func (t *tally) add(bytes int) {
+func (t *entryCounter) add(bytes int) {
 	t.info.Entries++
 	t.info.Bytes += int64(bytes)
-	if t.progress != nil && t.info.Bytes-t.told >= progressEvery {
-		t.told = t.info.Bytes
+	if t.progress != nil && t.info.Bytes-t.reported >= progressEvery {
+		t.reported = t.info.Bytes
 		t.progress(t.info.Entries, t.info.Bytes)
 	}
 }
 
-func (t *tally) end() *BackupInfo {
+func (t *entryCounter) end() *BackupInfo {
 	if t.progress != nil {
 		t.progress(t.info.Entries, t.info.Bytes)
 	}

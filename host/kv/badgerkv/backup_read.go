@@ -42,7 +42,7 @@ func readBackup(ctx context.Context, r io.Reader, key []byte, progress Progress,
 		return nil, err
 	}
 	entries := bufio.NewReaderSize(&unsealer{r: in, aead: aead, header: line}, pieceBytes)
-	t := newTally(header, progress)
+	t := newEntryCounter(header, progress)
 	e := entryReader{in: entries}
 	for {
 		if err := ctx.Err(); err != nil {
