@@ -462,11 +462,27 @@ func (r *Reloader) reconfigure(ctx context.Context) {
 		r.say("the configuration stays as it was")
 		return
 	}
+	for _, id := range removedPlugins(r.project.config, next) {
+		if s := r.project.plugins.slot(id); s != nil && s.Current() != nil {
+			r.say("%s: the configuration does not have it, and it serves with its grants until the restart; to end it now: agenthost plugin unload %s", id, termtext.ShellWord(id))
+		}
+	}
 	if !reflect.DeepEqual(withoutGrants(r.project.config), withoutGrants(next)) {
 		r.say("%s: grants, tenants, prices and MCP servers are taken; start again for the rest", next.Name)
 		return
 	}
 	r.say("%s: grants, tenants, prices and MCP servers are taken", next.Name)
+}
+
+// removedPlugins returns the plugins of a configuration that the next one does not have, sorted.
+// They keep their grants: agents name them until the restart, on this host and on the others of its
+// database, which are restarted one after the other.
+func removedPlugins(c, next *configfile.Config) []string {
+	ids := slices.Sorted(maps.Keys(c.Plugins))
+	return slices.DeleteFunc(ids, func(id string) bool {
+		_, stays := next.Plugins[id]
+		return stays
+	})
 }
 
 // regrant has the changes of a configuration count that need no restart.

@@ -62,7 +62,7 @@ models: {m: {provider: scripted, rules: rules.yaml}}
 `, grant)
 }
 
-// Whoever asks what a host does is answered while a change waits for calls.
+// Plugins answers while a change waits for calls.
 func TestListDoesNotWaitForChanges(t *testing.T) {
 	l := steerable(t, func(string, ...any) {})
 	l.changing.Lock() // as unload has it until the last call has ended
@@ -209,6 +209,31 @@ func TestGrantsOfAHeldVersionAreTaken(t *testing.T) {
 	}
 	if v := s.State(); !v.Held {
 		t.Errorf("no version is held back: %+v", v)
+	}
+}
+
+// A plugin that a saved configuration has no more serves as before, for agents name it until the
+// restart. The reload says so, and how to end it.
+func TestAPluginThatWasRemovedKeepsItsGrantsUntilTheRestart(t *testing.T) {
+	var said []string
+	l := steerable(t, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	s := l.project.plugins.slot("guest")
+	before := s.Granted()
+	dir := strings.TrimSuffix(l.project.config.Name, "/"+configfile.FileName)
+	writeProjectFile(t, dir, "agenthost.yaml", "version: 1\nagents: {clerk: {}}\nmodels: {m: {provider: scripted, rules: rules.yaml}}\n")
+	l.reconfigure(t.Context())
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "agenthost plugin unload guest") || !strings.Contains(all, "start again for the rest") {
+		t.Errorf("it says %s", all)
+	}
+	if diff := cmp.Diff(before, s.Granted()); diff != "" || s.Current() == nil {
+		t.Errorf("the plugin serves: %t, its grants before (-) and after (+): %s", s.Current() != nil, diff)
+	}
+	said = nil
+	if _, err := l.Unload(t.Context(), "guest"); err != nil {
+		t.Fatal(err)
+	}
+	if l.reconfigure(t.Context()); strings.Contains(strings.Join(said, "\n"), "unload") {
+		t.Errorf("after the plugin has ended it says %q", said)
 	}
 }
 
