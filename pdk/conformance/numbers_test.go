@@ -43,6 +43,30 @@ func TestListsOfNumbersAreReadAsJSON(t *testing.T) {
 	}
 }
 
+// A kit that keeps columns in 32 bits refuses larger numbers: one that cut them would have a
+// processor take a conversation for a short one.
+func TestLargeNumbersOfOutlinesAreReadOrRefused(t *testing.T) {
+	for language, build := range guests {
+		p := load(t, build(t))
+		for _, n := range []int64{1<<31 - 1, 1 << 31, 1 << 32, 1<<53 - 1} {
+			input := fmt.Sprintf(`{"processor":"outline","model":"m","outline":{"tools":[],"roles":"a","count":1,"bytes":[%d],"chars":[1],"parts":[1]}}`, n)
+			result, err := p.Call(t.Context(), "acme", "process", []byte(input), nil)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", language, input, err)
+			}
+			if result.GuestError && n >= 1<<31 {
+				continue
+			}
+			answer, _ := normal(decoded(t, string(result.Output)), true).(object)
+			report, _ := answer["report"].(object)
+			outline, _ := report["outline"].(object)
+			if got, want := fmt.Sprint(outline["bytes"]), fmt.Sprintf("[%d]", n); got != want {
+				t.Errorf("%s: %s is read as %s", language, want, got)
+			}
+		}
+	}
+}
+
 func TestColumnsOfOutlinesAreReadHoweverTheyAreWritten(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	spellings := []string{"%d", "%d", "%d", " %d", "%d ", "%d.0", "%de0", "%d0e-1"}

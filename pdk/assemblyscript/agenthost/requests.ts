@@ -277,7 +277,8 @@ export class Row {
 const OUTLINE: StaticArray<string> = ["count", "roles", "bytes", "chars", "tokens", "encoding", "parts", "keep", "own_from", "tools"];
 
 // A conversation without its content: one entry a message in every column. The kit has checked
-// it, so that any index in it may be used without a look.
+// it, so that any index in it may be used without a look. An outline with a number above
+// 2147483647 is refused with code resource_exhausted.
 export class Outline {
   count: i32;
   roles: string; // one letter a message: s system, u user, a assistant, t tool
@@ -344,7 +345,11 @@ function numbers(v: Json | null, name: string): i32[] {
     wrong(name, "array");
     return list;
   }
-  for (const i = new Items(v); i.next() && !failed();) list.push(<i32>min<i64>(whole(i.value, name, 0), i32.MAX_VALUE));
+  for (const i = new Items(v); i.next() && !failed();) {
+    const n = whole(i.value, name, 0);
+    if (n > i32.MAX_VALUE) fail("resource_exhausted", name + " has a number above 2147483647, the largest of an i32");
+    list.push(<i32>n);
+  }
   return list;
 }
 
