@@ -46,7 +46,7 @@ type freeLock struct {
 // NewLocks returns the locks of a member.
 func NewLocks(member *Member) *Locks {
 	l := &Locks{member: member, held: map[string]bool{}, free: map[*freeLock]bool{}}
-	member.company.onCome(l.writeFree)
+	member.arrivals.add(l.writeFree)
 	return l
 }
 

@@ -122,26 +122,25 @@ type Member struct {
 
 	topics topics
 
-	company company
+	arrivals arrivals
 }
 
-// company has what is done when a member is not alone any more.
-type company struct {
+// arrivals are the functions that are called when the first other member is seen.
+type arrivals struct {
 	mu        sync.Mutex
 	functions []func(ctx context.Context)
 }
 
-func (c *company) onCome(fn func(ctx context.Context)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.functions = append(c.functions, fn)
+func (a *arrivals) add(fn func(ctx context.Context)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.functions = append(a.functions, fn)
 }
 
-// came calls the functions.
-func (c *company) came(ctx context.Context) {
-	c.mu.Lock()
-	functions := c.functions
-	c.mu.Unlock()
+func (a *arrivals) notify(ctx context.Context) {
+	a.mu.Lock()
+	functions := a.functions
+	a.mu.Unlock()
 	for _, fn := range functions {
 		fn(ctx)
 	}
@@ -226,7 +225,7 @@ func (m *Member) Register(ctx context.Context) error {
 	m.registered = true
 	m.beating.Go(m.keepBeating)
 	if err := m.Announce(ctx, JoinedTopic); err != nil {
-		m.logger.WarnContext(ctx, "other hosts are not told of this one: they see it by its heartbeats", "error", err)
+		m.logger.WarnContext(ctx, "this host is not announced: others see it by its heartbeats", "error", err)
 	}
 	return nil
 }
@@ -395,13 +394,13 @@ func (m *Member) observe(ctx context.Context) (deaths int64, err error) {
 			continue
 		}
 		found[id] = true
-		if m.see(id, e) {
+		if m.recordHeartbeat(id, e) {
 			lapsed[id] = e.Revision
 		}
 	}
-	deaths = m.bury(found, lapsed, began)
+	deaths = m.forgetDead(found, lapsed, began)
 	if alone && !m.alone() {
-		m.company.came(ctx)
+		m.arrivals.notify(ctx)
 	}
 	for id, revision := range lapsed {
 		m.remove(ctx, id, revision)
@@ -433,9 +432,9 @@ func (m *Member) Deaths(ctx context.Context) (deaths int64, err error) {
 // WatchInterval returns how often to call Deaths.
 func (m *Member) WatchInterval() time.Duration { return m.Interval() / 4 }
 
-// bury forgets the peers that are dead or have no record, and returns how many these
-// were since New.
-func (m *Member) bury(found map[string]bool, lapsed map[string]uint64, began time.Time) int64 {
+// forgetDead removes the peers that are dead or have no record, and returns how many have been
+// removed since New.
+func (m *Member) forgetDead(found map[string]bool, lapsed map[string]uint64, began time.Time) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.observed = began
@@ -449,8 +448,8 @@ func (m *Member) bury(found map[string]bool, lapsed map[string]uint64, began tim
 	return m.deaths
 }
 
-// see records a heartbeat, and reports whether the member is dead.
-func (m *Member) see(id string, e kv.Entry) (dead bool) {
+// recordHeartbeat records a heartbeat, and reports whether the member is dead.
+func (m *Member) recordHeartbeat(id string, e kv.Entry) (dead bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, p := time.Now(), m.peers[id]

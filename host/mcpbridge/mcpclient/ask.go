@@ -16,30 +16,29 @@ import (
 
 // askBack answers the requests that a server sends of its own: questions to the model and
 // to the person of the run whose call is in progress. The protocol does not always say
-// which call a request belongs to, so that a server with this permission gets one call at a
-// time.
+// which call a request belongs to, so a server with this permission gets one call at a time.
 type askBack struct {
 	sampling    bool
 	elicitation bool
-	turn        chan struct{} // holds a value while a call runs
+	calling     chan struct{} // holds a value while a call runs
 
 	mu      sync.Mutex
 	current *callAsks
 }
 
-// begin waits for the turn of a call, if the server may ask back, and returns a function
-// that ends it.
+// begin waits until no other call runs, if the server may ask back, and returns a function that
+// ends the call.
 func (a *askBack) begin(ctx context.Context, c *callAsks) (end func(), err error) {
 	if !a.sampling && !a.elicitation {
 		return func() {}, nil
 	}
 	select {
-	case a.turn <- struct{}{}:
+	case a.calling <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fault.ContextError(ctx)
 	}
 	a.set(c)
-	return func() { a.set(nil); <-a.turn }, nil
+	return func() { a.set(nil); <-a.calling }, nil
 }
 
 func (a *askBack) set(c *callAsks) {

@@ -33,7 +33,7 @@ type httpSession struct {
 	origin   *url.URL
 	headers  http.Header
 	limits   *Limits
-	pace     *pace
+	reading  *readLimiter
 	inner    *http.Transport
 	interval time.Duration
 
@@ -42,7 +42,7 @@ type httpSession struct {
 	last time.Time // when gets was last reduced
 }
 
-func newHTTPSession(s *Server, headers http.Header, limits *Limits, pace *pace) *httpSession {
+func newHTTPSession(s *Server, headers http.Header, limits *Limits, reading *readLimiter) *httpSession {
 	origin, _ := url.Parse(s.URL) // it was checked
 	dialer := &net.Dialer{Timeout: dialWait}
 	if s.PublicOnly {
@@ -55,7 +55,7 @@ func newHTTPSession(s *Server, headers http.Header, limits *Limits, pace *pace) 
 	if !s.PublicOnly {
 		inner.Proxy = http.ProxyFromEnvironment
 	}
-	return &httpSession{origin: origin, headers: headers, limits: limits, pace: pace, inner: inner, interval: getInterval}
+	return &httpSession{origin: origin, headers: headers, limits: limits, reading: reading, inner: inner, interval: getInterval}
 }
 
 // client returns the client for the transport of the protocol.
@@ -100,7 +100,7 @@ func (h *httpSession) RoundTrip(req *http.Request) (*http.Response, error) {
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/event-stream" {
 		most = h.limits.StreamBytes
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, ctx: req.Context(), left: most, pace: h.pace}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, ctx: req.Context(), left: most, reading: h.reading}
 	return resp, nil
 }
 
@@ -125,9 +125,9 @@ var errTooLarge = errors.New("the MCP server sends more than the limit")
 // may.
 type boundedBody struct {
 	io.ReadCloser
-	ctx  context.Context // its lifetime is that of the request
-	left int
-	pace *pace
+	ctx     context.Context // its lifetime is that of the request
+	left    int
+	reading *readLimiter
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
@@ -136,15 +136,15 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
-	if wait := b.pace.take(n); wait > 0 && err == nil {
+	if wait := b.reading.take(n); wait > 0 && err == nil {
 		err = sleep(b.ctx, wait)
 	}
 	return n, err
 }
 
-// pace bounds how many bytes a session reads in a time: a burst, and then a rate. A server
+// readLimiter bounds how many bytes a session reads in a time: a burst, and then a rate. A server
 // that sends without end is slowed down to it.
-type pace struct {
+type readLimiter struct {
 	mu    sync.Mutex
 	owed  int // bytes read ahead of the rate
 	since time.Time
@@ -152,32 +152,32 @@ type pace struct {
 
 // The rate of a session.
 const (
-	paceBurst  = 64 << 20
-	paceRate   = 8 << 20 // in a second
+	readBurst  = 64 << 20 // bytes
+	readRate   = 8 << 20  // bytes a second
 	maxOneWait = time.Second
 )
 
 // take counts bytes and returns how long to wait before the next.
-func (p *pace) take(n int) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (l *readLimiter) take(n int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	if !p.since.IsZero() {
-		p.owed = max(0, p.owed-int(now.Sub(p.since).Seconds()*paceRate))
+	if !l.since.IsZero() {
+		l.owed = max(0, l.owed-int(now.Sub(l.since).Seconds()*readRate))
 	}
-	p.since = now
-	p.owed += n
-	if p.owed <= paceBurst {
+	l.since = now
+	l.owed += n
+	if l.owed <= readBurst {
 		return 0
 	}
-	return min(maxOneWait, time.Duration(float64(p.owed-paceBurst)/paceRate*float64(time.Second)))
+	return min(maxOneWait, time.Duration(float64(l.owed-readBurst)/readRate*float64(time.Second)))
 }
 
 // isQuietSince reports whether nothing was read since a time.
-func (p *pace) isQuietSince(at time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.since.Before(at)
+func (l *readLimiter) isQuietSince(at time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since.Before(at)
 }
 
 // sleep waits, at most as long as ctx.

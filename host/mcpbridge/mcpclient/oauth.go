@@ -169,7 +169,7 @@ type boundedTransport struct{ inner http.RoundTripper }
 func (t boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.inner.RoundTrip(req)
 	if err == nil {
-		resp.Body = &boundedBody{ReadCloser: resp.Body, ctx: req.Context(), left: maxOAuthBytes, pace: &pace{}}
+		resp.Body = &boundedBody{ReadCloser: resp.Body, ctx: req.Context(), left: maxOAuthBytes, reading: &readLimiter{}}
 	}
 	return resp, err
 }

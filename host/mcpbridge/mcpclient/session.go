@@ -29,17 +29,17 @@ const (
 
 // session is an open session with a server.
 type session struct {
-	link   *link
-	cs     *mcp.ClientSession
-	kept   *keptTransport
-	pace   pace
-	http   *httpSession // nil for a process
-	proc   *process     // nil for a URL
-	ended  chan struct{}
-	users  atomic.Int32 // calls that use it
-	news   atomic.Int64 // how often the server has said that its list of tools changed
-	broken atomic.Bool  // the connection is broken, or was silent during a whole call
-	asks   askBack      // requests of the server during calls
+	link    *link
+	cs      *mcp.ClientSession
+	kept    *keptTransport
+	reading readLimiter
+	http    *httpSession // nil for a process
+	proc    *process     // nil for a URL
+	ended   chan struct{}
+	users   atomic.Int32 // calls that use it
+	news    atomic.Int64 // how often the server has said that its list of tools changed
+	broken  atomic.Bool  // the connection is broken, or was silent during a whole call
+	asks    askBack      // requests of the server during calls
 
 	closing sync.Once
 	free    func() // gives the place among Limits.Sessions back; nil of one that has none
@@ -83,7 +83,7 @@ func openSession(ctx context.Context, l *link) (*session, error) {
 func connectSession(ctx context.Context, l *link, protocol string) (_ *session, err error) {
 	s := &session{link: l, ended: make(chan struct{}), calls: map[string]func(*mcp.ProgressNotificationParams){}, lister: make(chan struct{}, 1), flood: floodGate{most: l.servers.limits.Messages}}
 	s.asks.sampling, s.asks.elicitation = l.server.Sampling, l.server.Elicitation
-	s.asks.turn = make(chan struct{}, 1)
+	s.asks.calling = make(chan struct{}, 1)
 	transport, err := s.transport(ctx)
 	if err != nil {
 		return nil, err
@@ -134,13 +134,13 @@ func (s *session) transport(ctx context.Context) (mcp.Transport, error) {
 		if s.proc, err = startProcess(l.servers.spawner, l.server, env, l.servers.logger); err != nil {
 			return nil, err
 		}
-		return &mcp.IOTransport{Reader: &pacedProcess{s.proc, &s.pace}, Writer: s.proc, MaxLineLength: limits.MessageBytes}, nil
+		return &mcp.IOTransport{Reader: &throttledProcess{s.proc, &s.reading}, Writer: s.proc, MaxLineLength: limits.MessageBytes}, nil
 	}
 	headers, err := l.headers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.http = newHTTPSession(l.server, headers, limits, &s.pace)
+	s.http = newHTTPSession(l.server, headers, limits, &s.reading)
 	if l.server.SSE {
 		return &mcp.SSEClientTransport{Endpoint: l.server.URL, HTTPClient: s.http.client(), MaxEventSize: limits.MessageBytes}, nil
 	}
@@ -179,15 +179,15 @@ func (t *keptTransport) close() {
 	}
 }
 
-// pacedProcess reads a process no faster than its session may.
-type pacedProcess struct {
+// throttledProcess reads a process no faster than its session may.
+type throttledProcess struct {
 	*process
-	pace *pace
+	reading *readLimiter
 }
 
-func (p *pacedProcess) Read(b []byte) (int, error) {
+func (p *throttledProcess) Read(b []byte) (int, error) {
 	n, err := p.process.Read(b)
-	if wait := p.pace.take(n); wait > 0 && err == nil {
+	if wait := p.reading.take(n); wait > 0 && err == nil {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {

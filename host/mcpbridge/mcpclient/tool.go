@@ -205,7 +205,7 @@ func (s *session) callOnce(ctx context.Context, params *mcp.CallToolParams, call
 	a := awaitAnswer(ctx, done, reports, func(p *mcp.ProgressNotificationParams) {
 		_ = call.Progress(host.Progress{Message: plainLine(p.Message, maxReportText), Done: p.Progress, Total: p.Total}) // a limit of events drops it
 	})
-	if a.left && fault.CodeOf(a.err) == fault.DeadlineExceeded && s.pace.isQuietSince(begun) {
+	if a.left && fault.CodeOf(a.err) == fault.DeadlineExceeded && s.reading.isQuietSince(begun) {
 		s.broken.Store(true) // the next call gets another session
 	}
 	return a.result, a.err
