@@ -7,6 +7,10 @@
 // The sums are exact: all functions together have the instructions that the calls cost. The
 // cost of a stretch of code that calls another function can count for that stretch before
 // the call or behind it, as the meter charges it.
+//
+// Guests choose their functions, so a profile is bounded: it tells 16,384 call paths apart, of
+// at most 256 functions, with names of 100 bytes. Instructions of other paths count for the
+// longest beginning that the profile has. Any number of calls may share a profile.
 package guestprofile
 
 import (

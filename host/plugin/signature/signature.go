@@ -7,7 +7,12 @@
 //	comment, err := public.Verify(wasm, sig)
 //
 // The format is that of https://jedisct1.github.io/minisign: the module's BLAKE2b-512
-// hash is signed, and the trusted comment with the signature.
+// hash is signed, and the trusted comment with the signature. A comment is trusted once Verify
+// has returned it; who the key belongs to is the caller's policy, such as that of
+// host/plugin/share.
+//
+// Texts that are read are bounded, and errors have codes of package fault without the bytes of
+// keys. Keys are values that any number of goroutines may use.
 package signature
 
 import (

@@ -16,7 +16,9 @@
 // it, of one of [PredicateTypes].
 //
 // Nothing is asked of a network: the bundle has the entries of the logs, and the trusted root, a
-// file that the operator refreshes, has the keys that they are verified with.
+// file that the operator refreshes, has the keys that they are verified with. Bundles are bytes of
+// strangers: they are bounded, and a panic of the library over one is an error of that bundle. A
+// verifier never changes, and any number of goroutines may use it.
 package sigstore
 
 import (
