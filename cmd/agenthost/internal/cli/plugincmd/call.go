@@ -1,8 +1,6 @@
 package plugincmd
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,20 +23,12 @@ import (
 	"github.com/agenthost/agenthost/host/project"
 	"github.com/agenthost/agenthost/host/tokens"
 	"github.com/agenthost/agenthost/internal/grantwords"
-	"github.com/agenthost/agenthost/internal/termtext"
 )
 
 // exports are the exports that plugin call can call.
 func exports() []string {
 	return []string{"describe", "tool", "process", "route", "provide", "observe"}
 }
-
-// The bounds of limits on the command line.
-const (
-	minTimeout = time.Millisecond
-	pageBytes  = 64 << 10
-	maxMemory  = 4 << 30
-)
 
 type callFlags struct {
 	input, messages string
@@ -106,48 +96,6 @@ func (f *callFlags) add(c *cobra.Command) {
 	f.addLimits(c)
 }
 
-// addLimits adds the flags of a plugin's limits and grants.
-func (f *callFlags) addLimits(c *cobra.Command) {
-	flags := c.Flags()
-	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("the limit Timeout (default %s)", plugin.DefaultTimeout))
-	flags.Var(&f.memory, "memory", fmt.Sprintf("the limit MemoryBytes (default %dMiB)", plugin.DefaultMemoryBytes>>20))
-	flags.Uint64Var(&f.instructions, "instructions", 0, fmt.Sprintf("the limit Instructions (default %s)", termtext.Thousands(plugin.DefaultInstructions)))
-	flags.Var(&f.others, "limit", "any limit by its name in pdk/ABI.md, such as HostCalls=100 or OutputBytes=1MiB; may be given more than once")
-	_ = c.RegisterFlagCompletionFunc("limit", completeLimit) // the flag is there
-	flags.StringArrayVar(&f.grants, "grant", nil, "permissions: "+grantwords.Syntax+"; may be given more than once")
-}
-
-// checkLimits refuses limits that no plugin could run within.
-func (f *callFlags) checkLimits(command string) error {
-	if text := f.limitFault(); text != "" {
-		return cli.UsageError(errors.New(text), command)
-	}
-	return nil
-}
-
-// limitFault describes the limit that no plugin could run within; "" if all are usable.
-func (f *callFlags) limitFault() string {
-	switch {
-	case f.timeout < 0 || f.timeout > 0 && f.timeout < minTimeout:
-		return fmt.Sprintf("--timeout is %s; starting a plugin alone takes longer: give it at least %s, as in --timeout 2s", f.timeout, minTimeout)
-	case f.memory > 0 && f.memory < pageBytes:
-		return "--memory is less than a page of WebAssembly memory, which is 64KiB; most plugins need 1MiB, one in Go 4MiB"
-	case f.memory > maxMemory:
-		return "--memory is more than 4GiB, where WebAssembly memory ends"
-	case f.instructions > 1<<62:
-		return fmt.Sprintf("--instructions is %d, more than any call could use", f.instructions)
-	}
-	return ""
-}
-
-// limits are those of --limit, overridden by the flags for single limits.
-func (f *callFlags) limits() plugin.Limits {
-	l := f.others.limits
-	l.Timeout, l.StartTimeout = cmp.Or(f.timeout, l.Timeout), cmp.Or(l.StartTimeout, f.timeout)
-	l.MemoryBytes, l.Instructions = cmp.Or(int64(f.memory), l.MemoryBytes), cmp.Or(int64(f.instructions), l.Instructions)
-	return l
-}
-
 // completeCall completes FILE EXPORT.
 func completeCall(exports []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -159,22 +107,6 @@ func completeCall(exports []string) cobra.CompletionFunc {
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-// sizeFlag is a number of bytes on the command line.
-type sizeFlag int64
-
-// String implements pflag.Value.
-func (s *sizeFlag) String() string { return "" }
-
-// Type implements pflag.Value.
-func (s *sizeFlag) Type() string { return "size" }
-
-// Set implements pflag.Value.
-func (s *sizeFlag) Set(text string) error {
-	v, err := termtext.ParseBytes(text)
-	*s = sizeFlag(v)
-	return err
 }
 
 // rawCall is one plugin call, from its flags to its output.
@@ -346,18 +278,6 @@ func (r *rawCall) loadQuietly(ctx context.Context, rt *plugin.Runtime) (*plugin.
 	return p, nil
 }
 
-// limitError adds the flags to blame to the error of a plugin that cannot start within
-// its limits.
-func (r *rawCall) limitError(err error) error {
-	switch {
-	case r.flags.memory > 0 && errors.Is(err, plugin.ErrInitialMemory):
-		return host.Errorf(host.CodeOf(err), "--memory is too small: %w", err)
-	case r.flags.timeout > 0 && host.CodeOf(err) == host.DeadlineExceeded:
-		return host.Errorf(host.CodeOf(err), "--timeout is too short to start in: %w", err).WithHint("a Go plugin takes some milliseconds to start; raise --timeout")
-	}
-	return err
-}
-
 // refused distinguishes a plugin that answers describe with an error from one that the
 // host refuses.
 func (r *rawCall) refused(err error) error {
@@ -393,73 +313,4 @@ func (r *rawCall) options() (*plugin.CallOptions, error) {
 
 func (r *rawCall) showEvent(kind string, data json.RawMessage) {
 	fmt.Fprintf(r.local.term.Err, "[%s] emits %s %s\n", open.PluginID(r.file), ui.OneLine(kind), ui.OneLine(string(data)))
-}
-
-// callReport is the output of --report.
-type callReport struct {
-	Instructions int64 `json:"instructions"`
-	DurationUS   int64 `json:"duration_us"`
-	PeakMemory   int64 `json:"peak_memory_bytes"`
-	HostCalls    int   `json:"host_calls"`
-	OutputBytes  int   `json:"output_bytes"`
-}
-
-func reportOf(c *host.Cost) callReport {
-	if c == nil {
-		c = &host.Cost{}
-	}
-	return callReport{Instructions: c.Instructions, DurationUS: c.DurationUS, PeakMemory: c.PeakMemory, HostCalls: c.HostCalls, OutputBytes: c.OutputBytes}
-}
-
-// callResult is the output of call --json.
-type callResult struct {
-	Output json.RawMessage `json:"output"` // null for an observer without any
-	Failed bool            `json:"failed"` // the output is an error object
-	Report json.RawMessage `json:"report"` // as of --report
-}
-
-func (r *rawCall) printResult(output []byte, result *plugin.CallResult) error {
-	var report bytes.Buffer
-	if err := ui.PrintTimed(&report, reportOf(result.Cost)); err != nil {
-		return err
-	}
-	return ui.PrintJSON(r.local.term.Out, callResult{Output: output, Failed: result.GuestError, Report: report.Bytes()})
-}
-
-// print writes the output, which must be JSON, as the plugin wrote it. Only
-// observe may answer nothing.
-func (r *rawCall) print(result *plugin.CallResult) error {
-	out := bytes.TrimSpace(result.Output)
-	switch {
-	case len(out) == 0 && r.export == "observe" && !result.GuestError:
-		if !r.flags.json {
-			return nil
-		}
-		out = []byte("null")
-	case !json.Valid(out) && !slices.Contains(exports(), r.export): // of an Extism function, like a tool's result
-		out, _ = json.Marshal(string(result.Output))
-	case !json.Valid(out):
-		return host.Errorf(host.Internal, "plugin %q: the output of %s is not JSON: %q", open.PluginID(r.file), r.export, ui.Clip(string(out))).
-			WithHint("the plugin is broken; see pdk/ABI.md")
-	}
-	var err error
-	if r.flags.json {
-		err = r.printResult(out, result)
-	} else {
-		_, err = r.local.term.Out.Write(append(out, '\n'))
-	}
-	if err != nil {
-		return err
-	}
-	if result.GuestError {
-		return cli.QuietExit(host.Internal.ExitCode())
-	}
-	return nil
-}
-
-// noteGrants reports the grants that have no effect.
-func (r *rawCall) noteGrants(m *plugin.Manifest) {
-	for _, grant := range r.granted.Missing(m.Permissions) {
-		fmt.Fprintf(r.local.term.Err, "agenthost: the plugin does not ask for %q, so it does not get it\n", grant)
-	}
 }
