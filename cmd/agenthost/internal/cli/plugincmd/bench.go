@@ -200,7 +200,7 @@ func (b *benchRun) caller(p *plugin.Plugin, opts *plugin.CallOptions) bench.Call
 func (b *benchRun) emptyCaller(empty *plugin.Plugin) bench.Call {
 	export := emptyExport(b.call.export)
 	return func(ctx context.Context) (*host.Cost, bool, error) {
-		result, err := empty.Call(ctx, b.call.tried.tenant, export, nil, nil)
+		result, err := empty.Call(ctx, b.call.standIn.tenant, export, nil, nil)
 		return result.Cost, result.GuestError, err
 	}
 }

@@ -38,7 +38,7 @@ type callFlags struct {
 	others          limitFlag
 	grants          []string
 	config          map[string]string // of an Extism plugin
-	tried           triedFlags
+	standIn         standInFlags
 	report, raw     bool
 	json            bool
 }
@@ -92,7 +92,7 @@ func (f *callFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.input, "input", "", "the input: JSON, @FILE or - for stdin (describe has none)")
 	flags.StringVar(&f.messages, "messages", "", "the conversation: JSON, @FILE or -")
 	flags.StringToStringVar(&f.config, "config", nil, "what an Extism plugin reads as its configuration: NAME=VALUE; may be given more than once")
-	f.tried.add(c)
+	f.standIn.add(c)
 	f.addLimits(c)
 }
 
@@ -119,7 +119,7 @@ type rawCall struct {
 
 	input    []byte
 	messages []*host.Message // nil unless given
-	tried    tried
+	standIn  standIn
 	granted  plugin.Permissions
 }
 
@@ -132,12 +132,12 @@ func (r *rawCall) read(c *cobra.Command) (err error) {
 	if err := r.flags.checkLimits(r.command); err != nil {
 		return err
 	}
-	if r.tried, err = r.flags.tried.read(r.local.term.In, r.command, r.export); err != nil {
+	if r.standIn, err = r.flags.standIn.read(r.local.term.In, r.command, r.export); err != nil {
 		return err
 	}
 	hasInput := c.Flags().Changed("input")
-	if r.tried.golden != nil {
-		r.flags.input, hasInput = r.tried.golden.Input, true
+	if r.standIn.golden != nil {
+		r.flags.input, hasInput = r.standIn.golden.Input, true
 	}
 	switch {
 	case !hasInput && r.export != "describe":
@@ -217,10 +217,10 @@ func (r *rawCall) run(ctx context.Context, rt *plugin.Runtime) error {
 
 // call makes one call. Each has what the host answers from its beginning.
 func (r *rawCall) call(ctx context.Context, p *plugin.Plugin, opts *plugin.CallOptions) (*plugin.CallResult, error) {
-	if r.tried.golden != nil {
-		opts.Operate = r.tried.golden.Operate()
+	if r.standIn.golden != nil {
+		opts.Operate = r.standIn.golden.Operate()
 	}
-	return p.Call(ctx, r.tried.tenant, r.export, r.input, opts)
+	return p.Call(ctx, r.standIn.tenant, r.export, r.input, opts)
 }
 
 // checkArguments validates the arguments of a tool against its parameters, as a run
@@ -293,7 +293,7 @@ func (r *rawCall) refused(err error) error {
 
 // options return the state and the view that host operations work on.
 func (r *rawCall) options() (*plugin.CallOptions, error) {
-	opts := &plugin.CallOptions{Emit: r.showEvent, Operate: r.tried.operate()}
+	opts := &plugin.CallOptions{Emit: r.showEvent, Operate: r.standIn.operate()}
 	var err error
 	if opts.State, err = host.NewState(files.Member(r.input, "state"), 0); err != nil {
 		return nil, r.usage("the state of the input: %w", err)
