@@ -202,8 +202,8 @@ function answer() {
   return answer;
 }
 
-// goOn is called when the script waits: it makes the calls that it waits for, or ends it.
-function goOn() {
+// proceed is called when the script waits: it makes the calls that the script waits for, or ends it.
+function proceed() {
   try {
     if (failed) settle.reject(failureOf(failed.error)); // calls that it has not awaited are not made
     else if (waiting.length) send();
@@ -227,7 +227,7 @@ tool({
   args = given;
   left = args.console_bytes;
   const promise = new Promise(settling);
-  idle(goOn);
+  idle(proceed);
   const { code, keep, catalog } = args;
   try {
     const main = catalog === undefined ? new AsyncFunction("tools", "console", "keep", code)(tools, console, keep)

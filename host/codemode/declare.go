@@ -26,18 +26,18 @@ type declared struct {
 	byTool  map[string]string // keys by names of tools
 	catalog string            // JSON for search_tools; empty: the description has them all
 
-	bound atomic.Pointer[bound] // of the last call: most have the same tools
+	last atomic.Pointer[functionSet] // of the last call: most have the same tools
 }
 
-// bound are the functions of code for tools of some names.
-type bound struct {
+// functionSet is the functions that code has for tools of some names.
+type functionSet struct {
 	names []string
 	named string      // the tools whose functions have their names, a line each
 	keys  [][2]string // the keys of the others, and their names
 }
 
-func (b *bound) fits(specs []llm.ToolSpec) bool {
-	return b != nil && slices.EqualFunc(b.names, specs, func(name string, spec llm.ToolSpec) bool { return name == spec.Name })
+func (f *functionSet) fits(specs []llm.ToolSpec) bool {
+	return f != nil && slices.EqualFunc(f.names, specs, func(name string, spec llm.ToolSpec) bool { return name == spec.Name })
 }
 
 // declare writes the tools as functions, and decides whether the description holds them.
@@ -140,31 +140,31 @@ func (m *Mode) describe(d *declared) string {
 	return b.String()
 }
 
-// bindings returns the functions of code, not to be changed.
-func (d *declared) bindings(specs []llm.ToolSpec) *bound {
-	if b := d.bound.Load(); b.fits(specs) {
-		return b
+// functions returns the functions that code has for tools, which the caller does not change.
+func (d *declared) functions(specs []llm.ToolSpec) *functionSet {
+	if f := d.last.Load(); f.fits(specs) {
+		return f
 	}
-	b := &bound{}
+	f := &functionSet{}
 	for _, spec := range specs {
-		b.names = append(b.names, spec.Name)
+		f.names = append(f.names, spec.Name)
 	}
 	var same []string
-	for _, pair := range d.bind(specs) {
+	for _, pair := range d.keys(specs) {
 		if pair[0] == pair[1] {
 			same = append(same, pair[0])
 		} else {
-			b.keys = append(b.keys, pair)
+			f.keys = append(f.keys, pair)
 		}
 	}
-	b.named = strings.Join(same, "\n")
-	d.bound.Store(b)
-	return b
+	f.named = strings.Join(same, "\n")
+	d.last.Store(f)
+	return f
 }
 
-// bind gives tools their keys. Those that the description does not have get keys of their
-// own.
-func (d *declared) bind(specs []llm.ToolSpec) [][2]string {
+// keys returns the pairs of a key and the name of its tool. Tools that the description does not
+// declare get keys that no declared tool has.
+func (d *declared) keys(specs []llm.ToolSpec) [][2]string {
 	list := make([][2]string, 0, len(specs))
 	used, taken := identifiers(specs), make(map[string]bool, len(d.list))
 	for _, one := range d.list {

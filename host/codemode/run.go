@@ -52,11 +52,11 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 	if err := json.Unmarshal(call.Arguments, &in); err != nil {
 		return nil, host.Errorf(host.InvalidArgument, "arguments of %s: %w", m.opts.Name, err)
 	}
-	keep, err := m.keptIn(call)
+	keep, err := m.loadKeep(call)
 	if err != nil {
 		return nil, err
 	}
-	functions := d.bindings(call.Tools())
+	functions := d.functions(call.Tools())
 	input, err := json.Marshal(request{Tool: ToolName, Arguments: requestArguments{Code: in.Code, Tools: functions.named, Keys: functions.keys,
 		Catalog: d.catalog, Keep: keep, ConsoleBytes: m.opts.ConsoleBytes, ResultBytes: m.opts.ResultBytes}})
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 	out := &host.ToolOutput{Cost: r.Cost}
 	switch {
 	case err != nil:
-		return out, m.stopped(err)
+		return out, engineError(err)
 	case r.GuestError:
 		return out, codeError(r.Output)
 	}
@@ -81,7 +81,7 @@ func (m *Mode) run(ctx context.Context, call *host.Call, d *declared) (*host.Too
 		return out, host.Errorf(host.ResourceExhausted, "the result has %d bytes, more than %d: return a summary of it", n, m.opts.ResultBytes)
 	}
 	said.Content.Console = cutConsole(said.Content.Console, m.opts.ConsoleBytes)
-	if err := m.keepIn(call, keep, said.Content.Keep); err != nil {
+	if err := m.storeKeep(call, keep, said.Content.Keep); err != nil {
 		return out, err
 	}
 	said.Content.Keep = nil
@@ -115,9 +115,9 @@ func cutConsole(text string, most int) string {
 	return kept[:most] + leftOut
 }
 
-// stopped returns the error of code that the host has ended. What ends the engine itself is
-// the code's doing: memory or stack that it has used up.
-func (m *Mode) stopped(err error) error {
+// engineError returns the error of code that the host has ended. A trap of the engine is the
+// code's doing: it has used up the memory or the stack.
+func engineError(err error) error {
 	if host.CodeOf(err) != host.Internal {
 		return err
 	}
@@ -136,18 +136,18 @@ func codeError(raw []byte) error {
 	return fault.Disclose(&host.Error{Code: e.Code, Message: strings.ToValidUTF8(e.Message, "�")})
 }
 
-// place is where a run's state has what code keeps.
-func (m *Mode) place() string {
+// statePath is the JSON pointer of the kept members in the state of a run.
+func (m *Mode) statePath() string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(m.opts.Name)
 }
 
-// keptIn returns what earlier code of the run has kept, nil if code keeps nothing.
-func (m *Mode) keptIn(call *host.Call) (json.RawMessage, error) {
+// loadKeep returns the keep that earlier code of the run has left; nil without the option Keep.
+func (m *Mode) loadKeep(call *host.Call) (json.RawMessage, error) {
 	if !m.opts.Keep {
 		return nil, nil
 	}
 	var k kept
-	found, err := call.State.Get(m.place(), &k)
+	found, err := call.State.Get(m.statePath(), &k)
 	if err != nil {
 		return nil, err
 	}
@@ -157,9 +157,9 @@ func (m *Mode) keptIn(call *host.Call) (json.RawMessage, error) {
 	return k.Value, nil
 }
 
-// keepIn stores the members of keep that code has changed, for the next call of the run. What
-// another call has changed of the others meanwhile stays. before is the keep that the code got.
-func (m *Mode) keepIn(call *host.Call, before, after json.RawMessage) error {
+// storeKeep stores the members of keep that code has changed, for the next call of the run. Changes
+// that another call has made of other members meanwhile stay. before is the keep that the code got.
+func (m *Mode) storeKeep(call *host.Call, before, after json.RawMessage) error {
 	if !m.opts.Keep || len(after) == 0 {
 		return nil
 	}
@@ -168,17 +168,9 @@ func (m *Mode) keepIn(call *host.Call, before, after json.RawMessage) error {
 		return host.Errorf(host.InvalidArgument, "the code changed what keep is: %w: keep is an object, of which code sets members", err)
 	}
 	return host.UpdateState(call.State, func(state *map[string]json.RawMessage) error {
-		var k kept
-		members := map[string]json.RawMessage{}
-		if raw := (*state)[m.opts.Name]; len(raw) > 0 {
-			if err := json.Unmarshal(raw, &k); err != nil {
-				return host.Errorf(host.InvalidArgument, "member %q of the state is not what code keeps: %w", m.opts.Name, err)
-			}
-		}
-		if k.Run == call.Scope.Run && len(k.Value) > 0 {
-			if err := json.Unmarshal(k.Value, &members); err != nil {
-				return host.Errorf(host.InvalidArgument, "member %q of the state is not what code keeps: %w", m.opts.Name, err)
-			}
+		members, err := m.keptMembers((*state)[m.opts.Name], call.Scope.Run)
+		if err != nil {
+			return err
 		}
 		for name := range had {
 			if _, stays := has[name]; !stays {
@@ -200,4 +192,22 @@ func (m *Mode) keepIn(call *host.Call, before, after json.RawMessage) error {
 		(*state)[m.opts.Name], err = jsondoc.Marshal(kept{Run: call.Scope.Run, Value: value})
 		return err
 	})
+}
+
+// keptMembers returns the members in the member of a state that code keeps; empty for one of
+// another run.
+func (m *Mode) keptMembers(raw json.RawMessage, run string) (map[string]json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	if len(raw) == 0 {
+		return members, nil
+	}
+	var k kept
+	err := json.Unmarshal(raw, &k)
+	if err == nil && k.Run == run && len(k.Value) > 0 {
+		err = json.Unmarshal(k.Value, &members)
+	}
+	if err != nil {
+		return nil, host.Errorf(host.InvalidArgument, "member %q of the state is not what code keeps: %w", m.opts.Name, err)
+	}
+	return members, nil
 }
