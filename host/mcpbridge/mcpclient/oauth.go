@@ -94,15 +94,18 @@ func (o *OAuth) check(server string) error {
 	return nil
 }
 
-// maxOAuthBytes bounds an answer of an authorization server.
-const maxOAuthBytes = 1 << 20
+// The bounds of a request to an authorization server.
+const (
+	maxOAuthBytes = 1 << 20 // of an answer
+	oauthTimeout  = 30 * time.Second
+)
 
 // client returns the HTTP client for authorization servers, which get none of the server's
 // headers. It follows no redirects, which could take a secret elsewhere.
 func (o *OAuth) client(server *Server) *http.Client {
 	reach := o.reach(server)
 	inner := &http.Transport{DialContext: reach.dial, TLSHandshakeTimeout: dialWait, IdleConnTimeout: time.Second, MaxResponseHeaderBytes: maxResponseHeader, DisableKeepAlives: true}
-	return &http.Client{Transport: boundedTransport{inner}, Timeout: waitShort, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: boundedTransport{inner}, Timeout: oauthTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // oauthReach says which addresses the discovery of authorization servers may dial. The server

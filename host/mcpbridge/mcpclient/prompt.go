@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -150,7 +151,7 @@ func (l *link) promptTools() ([]*host.Tool, error) {
 			if err != nil {
 				return nil, err
 			}
-			raw, err := json.Marshal(joined(texts))
+			raw, err := json.Marshal(strings.Join(texts, "\n"))
 			return &host.ToolOutput{Content: raw}, err
 		}, &host.ToolOptions{ReadOnly: true, Timeout: l.server.Timeout})
 	return []*host.Tool{list, get}, nil

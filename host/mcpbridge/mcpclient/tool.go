@@ -275,9 +275,9 @@ func outputOf(call *host.Call, server *Server, result *mcp.CallToolResult) (*hos
 		return nil, err
 	}
 	if result.IsError {
-		return nil, fault.Errorf(fault.FailedPrecondition, "The tool answers: %s", plainLine(joined(texts), maxErrorText))
+		return nil, fault.Errorf(fault.FailedPrecondition, "The tool answers: %s", plainLine(strings.Join(texts, "\n"), maxErrorText))
 	}
-	var content any = joined(texts)
+	var content any = strings.Join(texts, "\n")
 	if result.StructuredContent != nil {
 		content = result.StructuredContent
 	}
@@ -300,17 +300,6 @@ func shown(media []*chat.Media, room int) []*chat.Media {
 		}
 	}
 	return out
-}
-
-func joined(texts []string) string {
-	all := ""
-	for i, t := range texts {
-		if i > 0 {
-			all += "\n"
-		}
-		all += t
-	}
-	return all
 }
 
 // readContent returns the texts of a result and its images and sounds, and adds artifacts for
@@ -360,6 +349,3 @@ func addMedia(call *host.Call, server *Server, m *chat.Media) (string, error) {
 	}
 	return "[" + m.MediaType + ", in the artifact " + name + "]", nil
 }
-
-// waitShort bounds a read that a run does not depend on.
-const waitShort = 30 * time.Second

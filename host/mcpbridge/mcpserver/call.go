@@ -123,8 +123,8 @@ func (m oneCall) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, er
 	}
 }
 
-// callHistory is the history of runs of tools: nothing of them is stored but what a question
-// needs. With a journal it is one.
+// callHistory is the history of runs of tools, which stores only the records of questions,
+// and those only with a journal.
 type callHistory struct{}
 
 // Get implements [host.HistoryLoader].
@@ -142,8 +142,8 @@ func newCallHistory(journal host.Journal) (*host.History, error) {
 	}{Journal: journal}, nil)
 }
 
-// guard is around each message: it keeps panics from ending the process, and reads the offers
-// of now before they are listed.
+// guard wraps the handling of each message: a panic becomes an error, and lists of resources
+// are read from the present artifacts.
 func (e *endpoint) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		defer func() {

@@ -67,7 +67,7 @@ func (e *endpoint) subscribe(_ context.Context, r *mcp.SubscribeRequest) error {
 	return nil
 }
 
-// capabilities are the same whatever is offered now, since a session learns of them once.
+// capabilities do not depend on the present offers, because a session reads them once.
 func (e *endpoint) capabilities() *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{
 		Tools:     &mcp.ToolCapabilities{ListChanged: true},
@@ -142,8 +142,8 @@ const (
 	kindTemplate = "template "
 )
 
-// offer has add called if clients see a difference to what was offered under a key. What the
-// protocol's library refuses is not offered, and the reason is logged: others still are.
+// offer calls add if the definition under a key differs from the one that clients have. A
+// definition that the protocol's library refuses is left out and logged; the others are offered.
 func (e *endpoint) offer(ctx context.Context, next map[string]string, key string, definition any, add func()) {
 	raw, err := json.Marshal(definition)
 	if err == nil && e.offered[key] != string(raw) {
@@ -168,7 +168,7 @@ func unlessPanics(fn func()) (err error) {
 	return nil
 }
 
-// withdraw removes what is not offered any more.
+// withdraw removes the tools, prompts and resources that the next offers do not have.
 func (e *endpoint) withdraw(next map[string]string) {
 	gone := map[string][]string{}
 	for key := range e.offered {

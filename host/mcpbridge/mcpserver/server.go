@@ -92,7 +92,7 @@ type Server struct {
 	closed    bool
 }
 
-// rights are what two callers have in common that see the same.
+// rights decide which offers a caller sees: callers with equal rights share an endpoint.
 type rights struct {
 	tenant, thread  string
 	mayRun, mayRead bool
@@ -257,8 +257,8 @@ func (s *Server) evictIdle() {
 	}
 }
 
-// enter returns the endpoint of a caller, with the offers of now. The caller of enter calls
-// leave in the end.
+// enter returns the endpoint of a caller, with the present offers, for one request. The caller of
+// enter calls leave when the request has ended.
 func (s *Server) enter(ctx context.Context, caller *Caller) (e *endpoint, leave func(), err error) {
 	if caller.Tenant == "" {
 		return nil, nil, host.Errorf(host.Unauthenticated, "the request names no tenant")
