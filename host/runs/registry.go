@@ -86,7 +86,8 @@ type Registry struct {
 	server   *http.Server // for other hosts; nil without ServePeers
 }
 
-// New returns a registry of runs of h. A nil *Options means the defaults.
+// New returns a registry of runs of h. A nil *Options means the defaults. The caller closes the
+// registry before the host's stores and plugins. Code invalid_argument without a host.
 func New(h *host.Host, opts *Options) (*Registry, error) {
 	if h == nil {
 		return nil, host.Errorf(host.InvalidArgument, "a registry of runs has no host").WithHint("give it the one that runs them")
