@@ -82,7 +82,7 @@ func (c *mcpCatalog) Revision(tenant string) uint64 {
 	for _, use := range p.config.ServeMCP.Tools {
 		id, _ := configfile.SplitUse(use)
 		if s := p.plugins.slot(id); s != nil {
-			add(digestOf(s))
+			add(servingDigest(s))
 		}
 	}
 	settings, _ := p.plugins.runtime.Tenant(tenant)
@@ -94,18 +94,10 @@ func (c *mcpCatalog) Revision(tenant string) uint64 {
 	for _, id := range c.uploaded(lib, tenant) {
 		add(id)
 		if s, err := lib.Lookup(tenant, id); err == nil {
-			add(digestOf(s))
+			add(servingDigest(s))
 		}
 	}
 	return h.Sum64()
-}
-
-// digestOf names the version of a slot that serves; "" is none.
-func digestOf(s *plugin.Slot) string {
-	if now := s.Current(); now != nil {
-		return now.Digest()
-	}
-	return ""
 }
 
 // targets returns the names of the networks and agents that are offered.

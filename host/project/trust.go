@@ -237,11 +237,9 @@ func (r *trusts) checkFile(ctx context.Context, c *configfile.Config, id, where 
 	var a *share.Artifact
 	for _, whose := range slices.Sorted(maps.Keys(policies)) {
 		if a == nil {
-			signatures, err := besideFile(where)
-			if err != nil {
+			if a, err = SignedFile(where, module); err != nil {
 				return trustError(whose, err)
 			}
-			a = signedModule(module, signatures)
 		}
 		if _, err := policies[whose].CheckModule(ctx, a); err != nil {
 			return trustError(whose, err)
@@ -250,7 +248,18 @@ func (r *trusts) checkFile(ctx context.Context, c *configfile.Config, id, where 
 	return nil
 }
 
-// besideFile returns the signatures beside a plugin's file: beside the module, for a directory.
+// SignedFile returns the module of a file, or of the directory of a source, with the signatures beside
+// it: of minisign in FILE.minisig, and of sigstore in FILE.sigstore.json, where FILE is the module of
+// a directory. Code resource_exhausted for one that is too long.
+func SignedFile(where string, module []byte) (*share.Artifact, error) {
+	signatures, err := besideFile(where)
+	if err != nil {
+		return nil, err
+	}
+	return signedModule(module, signatures), nil
+}
+
+// besideFile returns the signatures beside a plugin's file.
 func besideFile(where string) (list [][]byte, err error) {
 	if info, err := os.Stat(filepath.FromSlash(where)); err == nil && info.IsDir() {
 		where = ModulePath(where)

@@ -209,6 +209,31 @@ func TestTenantsOfOneIdentityShareItsVerification(t *testing.T) {
 	}
 }
 
+// Signatures are beside a file, and of a directory beside its module.
+func TestSignaturesAreFoundBesideTheModule(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "orders"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"orders.wasm.minisig": "file", "orders.wasm.sigstore.json": "{}", "orders/orders.wasm.minisig": "module", "orders.minisig": "neither",
+	} {
+		writeIn(t, dir, name, []byte(text))
+	}
+	for where, want := range map[string]struct {
+		signature string
+		bundles   int
+	}{"orders.wasm": {"file", 1}, "orders": {"module", 0}} {
+		a, err := project.SignedFile(filepath.Join(dir, where), []byte("wasm"))
+		if err != nil || len(a.Signatures) != 1 || string(a.Signatures[0]) != want.signature || len(a.Bundles) != want.bundles || string(a.Module) != "wasm" {
+			t.Errorf("SignedFile of %s = %+v, %v", where, a, err)
+		}
+	}
+	if a, err := project.SignedFile(filepath.Join(dir, "other.wasm"), nil); err != nil || len(a.Signatures)+len(a.Bundles) != 0 {
+		t.Errorf("SignedFile of an unsigned file = %+v, %v", a, err)
+	}
+}
+
 // The bundle that one tenant's trust asks for does not count for another's.
 func TestTheIdentitiesOfATenantAreItsOwn(t *testing.T) {
 	instance := sigstoretest.New(t)

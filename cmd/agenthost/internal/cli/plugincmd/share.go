@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -183,12 +184,17 @@ func (s *sharing) send(ctx context.Context, file string, to func(*plugin.Manifes
 		if err != nil {
 			return err
 		}
-		a := &share.Artifact{Module: from.Wasm, Annotations: annotations(file, in.manifest)}
-		if a.Signatures, err = s.signatures(file, from.Wasm, ref, in.manifest); err != nil {
+		a, err := project.SignedFile(file, from.Wasm)
+		if err != nil {
 			return err
 		}
-		if a.Bundles, err = bundleBeside(file); err != nil {
-			return err
+		a.Annotations = annotations(file, in.manifest)
+		if s.key != "" {
+			own, err := s.sign(from.Wasm, ref, in.manifest)
+			if err != nil {
+				return err
+			}
+			a.Signatures = slices.Insert(a.Signatures, 0, own)
 		}
 		client, err := s.client(ref)
 		if err != nil {
@@ -227,52 +233,17 @@ func annotations(file string, m *plugin.Manifest) map[string]string {
 	return out
 }
 
-// signatures returns those that go with a module: that of --key, and that of FILE.minisig.
-func (s *sharing) signatures(file string, wasm []byte, ref share.Reference, m *plugin.Manifest) (list [][]byte, err error) {
-	if s.key != "" {
-		key, err := s.readKey()
-		if err != nil {
-			return nil, err
-		}
-		comment := "plugin for " + path.Clean(ref.Place())
-		if m != nil {
-			comment = strings.TrimSpace("plugin " + ui.OneLine(m.Name) + " " + ui.OneLine(m.Version))
-		}
-		sig, err := key.Sign(wasm, share.SignedComment(ref, comment))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, sig)
-	}
-	beside, err := signatureBeside(file)
-	return append(list, beside...), err
-}
-
-// signatureBeside returns the signature of minisign in FILE.minisig, if there is one.
-func signatureBeside(file string) ([][]byte, error) {
-	text, err := readBeside(file+".minisig", signature.MaxSignatureBytes)
-	if text == nil {
+// sign returns the signature of a module by --key, for the repository of a reference.
+func (s *sharing) sign(wasm []byte, ref share.Reference, m *plugin.Manifest) ([]byte, error) {
+	key, err := s.readKey()
+	if err != nil {
 		return nil, err
 	}
-	return [][]byte{text}, nil
-}
-
-// readBeside reads a file; nil if it does not exist.
-func readBeside(name string, limit int) ([]byte, error) {
-	text, err := datadir.ReadFile(name, limit)
-	if host.CodeOf(err) == host.NotFound || errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	comment := "plugin for " + path.Clean(ref.Place())
+	if m != nil {
+		comment = strings.TrimSpace("plugin " + ui.OneLine(m.Name) + " " + ui.OneLine(m.Version))
 	}
-	return text, err
-}
-
-// bundleBeside returns the bundle of sigstore in FILE.sigstore.json, if there is one.
-func bundleBeside(file string) ([]share.Bundle, error) {
-	text, err := readBeside(file+".sigstore.json", share.MaxBundleBytes)
-	if text == nil {
-		return nil, err
-	}
-	return []share.Bundle{{Text: text}}, nil
+	return key.Sign(wasm, share.SignedComment(ref, comment))
 }
 
 func (s *sharing) readKey() (signature.PrivateKey, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/share"
 	"github.com/agenthost/agenthost/host/plugin/signature"
 	"github.com/agenthost/agenthost/host/plugin/sigstore"
+	"github.com/agenthost/agenthost/host/project"
 )
 
 // verification is the command that verifies who has signed a plugin.
@@ -140,11 +141,7 @@ func (v *verification) verifyFile(ctx context.Context, rt *plugin.Runtime, file 
 	if err != nil {
 		return nil, by, err
 	}
-	a = &share.Artifact{Module: wasm}
-	if a.Signatures, err = signatureBeside(file); err != nil {
-		return nil, by, err
-	}
-	if a.Bundles, err = bundleBeside(file); err != nil {
+	if a, err = project.SignedFile(file, wasm); err != nil {
 		return nil, by, err
 	}
 	by, err = p.CheckModule(ctx, a)
