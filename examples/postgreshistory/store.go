@@ -104,7 +104,7 @@ func Open(ctx context.Context, dsn string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+const schemaName = `^[a-z_][a-z0-9_]{0,62}$`
 
 // New is [Open] for a program that has a pool of its own, which Close then does
 // not close.
@@ -119,7 +119,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Store, error)
 	if name == "" {
 		name = DefaultSchema
 	}
-	if !schemaName.MatchString(name) {
+	if !regexp.MustCompile(schemaName).MatchString(name) {
 		return nil, host.Errorf(host.InvalidArgument, "schema %.80q is not a name of lower-case letters, digits and _", name)
 	}
 	s := &Store{

@@ -3,7 +3,6 @@ package demomodel
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -191,13 +190,13 @@ func (p *planner) callOf(f *filler, text string) []scriptedmodel.ReplyCall {
 }
 
 var (
-	otherWords = regexp.MustCompile(`(?i)\b(?:other|others|another|second|else|rest|remaining|next)\b`)
-	allWords   = regexp.MustCompile(`(?i)\b(?:both|them|those|these|all|they|each)\b`)
-	backWords  = regexp.MustCompile(`(?i)\b(?:it|its|that|this|same|again|one|he|she)\b|^\W*(?:and|also|what about|how about)\b`)
+	otherWords = expression(`(?i)\b(?:other|others|another|second|else|rest|remaining|next)\b`)
+	allWords   = expression(`(?i)\b(?:both|them|those|these|all|they|each)\b`)
+	backWords  = expression(`(?i)\b(?:it|its|that|this|same|again|one|he|she)\b|^\W*(?:and|also|what about|how about)\b`)
 )
 
 func refersBack(text string) bool {
-	return otherWords.MatchString(text) || allWords.MatchString(text) || backWords.MatchString(text)
+	return otherWords().MatchString(text) || allWords().MatchString(text) || backWords().MatchString(text)
 }
 
 // meant returns the ids that a sentence is about: those it names, or those it
@@ -210,11 +209,11 @@ func (p *planner) meant(text string, must bool) []string {
 	mentioned, asked := p.mentioned(), p.asked()
 	last := asked[max(len(asked)-1, 0):]
 	switch {
-	case otherWords.MatchString(text) && len(mentioned) > 0:
+	case otherWords().MatchString(text) && len(mentioned) > 0:
 		return others(mentioned, asked)
-	case allWords.MatchString(text) && len(mentioned) > 0:
+	case allWords().MatchString(text) && len(mentioned) > 0:
 		return mentioned
-	case !must && !backWords.MatchString(text):
+	case !must && !backWords().MatchString(text):
 		return nil
 	}
 	if ids := idsIn(p.LastUser()); len(ids) > 0 {
@@ -299,7 +298,7 @@ func idsOf(arguments string, known []string) []string {
 // a tool that takes numbers.
 func matching(value string, known []string) string {
 	for _, id := range known {
-		if id == value || digitsOf.FindString(id) == value {
+		if id == value || digitsOf().FindString(id) == value {
 			return id
 		}
 	}

@@ -212,7 +212,7 @@ func asType(s *toolschema.Schema, text string) json.RawMessage {
 	if !s.WantsNumber() {
 		return encode(text)
 	}
-	for _, text := range []string{text, digitsOf.FindString(text)} { // ORD-1042 too
+	for _, text := range []string{text, digitsOf().FindString(text)} { // ORD-1042 too
 		if n, ok := s.Number(text); ok {
 			return json.RawMessage(n)
 		}
@@ -220,7 +220,7 @@ func asType(s *toolschema.Schema, text string) json.RawMessage {
 	return nil
 }
 
-var digitsOf = regexp.MustCompile(`\d+`)
+var digitsOf = expression(`\d+`)
 
 // boolean is true when the text names the parameter, false when it says not.
 func (f *filler) boolean(p toolschema.Property, sure bool) json.RawMessage {
@@ -340,18 +340,18 @@ func (f *filler) quotedText(p toolschema.Property) (string, bool) {
 
 // objectWords stand before the object of a request.
 var (
-	objectOf   = regexp.MustCompile(`(?i)\b(?:in|for|about|of|named|called|at|to|from|on|with)\s+(?:the\s+|a\s+|an\s+)?([^.,;:?!\n]+)`)
-	timeAtEnd  = regexp.MustCompile(`(?i)\s+(?:today|tomorrow|yesterday|now|please|right now|tonight|this week|next week)\s*$`)
-	capitalRun = regexp.MustCompile(`\b\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)*`)
+	objectOf   = expression(`(?i)\b(?:in|for|about|of|named|called|at|to|from|on|with)\s+(?:the\s+|a\s+|an\s+)?([^.,;:?!\n]+)`)
+	timeAtEnd  = expression(`(?i)\s+(?:today|tomorrow|yesterday|now|please|right now|tonight|this week|next week)\s*$`)
+	capitalRun = expression(`\b\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)*`)
 )
 
 // aboutWhat returns the subject of the text: the words after a preposition, or a
 // name inside a sentence.
 func (f *filler) aboutWhat() string {
-	if m := objectOf.FindStringSubmatch(f.text); m != nil {
-		return strings.TrimSpace(timeAtEnd.ReplaceAllString(m[1], ""))
+	if m := objectOf().FindStringSubmatch(f.text); m != nil {
+		return strings.TrimSpace(timeAtEnd().ReplaceAllString(m[1], ""))
 	}
-	for _, m := range capitalRun.FindAllStringIndex(f.text, -1) {
+	for _, m := range capitalRun().FindAllStringIndex(f.text, -1) {
 		name := f.text[m[0]:m[1]]
 		if m[0] > 0 && name != "I" && !f.skipWord(stem(strings.ToLower(name))) {
 			return name
@@ -361,11 +361,11 @@ func (f *filler) aboutWhat() string {
 }
 
 // leadIn matches the polite beginning of a request, before its subject.
-var leadIn = regexp.MustCompile(`(?i)^\s*(?:(?:please|can you|could you|would you|will you|i want you to|i need you to|hey|hi|hello|now|then|and)[\s,]+)*`)
+var leadIn = expression(`(?i)^\s*(?:(?:please|can you|could you|would you|will you|i want you to|i need you to|hey|hi|hello|now|then|and)[\s,]+)*`)
 
 // restOfText returns the text without the words that asked for the tool.
 func (f *filler) restOfText() string {
-	rest := strings.TrimSpace(leadIn.ReplaceAllString(f.text, ""))
+	rest := strings.TrimSpace(leadIn().ReplaceAllString(f.text, ""))
 	for {
 		word, after, found := strings.Cut(rest, " ")
 		if !found || !f.skipWord(stem(strings.ToLower(strings.Trim(word, ":,")))) {

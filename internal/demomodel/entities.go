@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // kind is the kind of an entity.
@@ -29,6 +30,12 @@ type entity struct {
 	end   int
 }
 
+// expression returns what compiles a regular expression when it is first matched: programs
+// that link this package start without.
+func expression(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 // maxEntities bounds how many pieces of one text are looked at.
 const maxEntities = 200
 
@@ -36,19 +43,19 @@ const maxEntities = 200
 // entities of an earlier one.
 var finders = []struct {
 	kind    kind
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 }{
-	{quoted, regexp.MustCompile("\"([^\"\n]+)\"|“([^”\n]+)”|«([^»\n]+)»|`([^`\n]+)`")},
-	{email, regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)},
-	{address, regexp.MustCompile(`https?://[^\s<>"]*[^\s<>".,;:!?)]`)},
-	{secret, regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`)},
-	{secret, regexp.MustCompile(`(?:\d{2,6}[ -]?)?(?:[*•●#]{2,}[ -]?|\b[Xx]{4}\b[ -]?)+(?:\d{2,6}\b)?`)},
-	{secret, regexp.MustCompile(`\[[^\]\n]*[A-Za-z*•][^\]\n]*\]|<[^>\n]*[A-Za-z*•][^>\n]*>`)}, // [card ending in 1111]
-	{secret, regexp.MustCompile(`(?i)\b(?:card|visa|mastercard|amex|ending(?: in| with)?|cvv|cvc|pin)(?: number)?\W{1,3}\d{3,}\b`)},
-	{phone, regexp.MustCompile(`\+\d[\d ()/-]{6,}\d|\(?\b\d{3}\)?[-. ]\d{3,4}[-. ]\d{4}\b`)},
-	{date, regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:?\d{2})?)?\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{4}\b|\b(?:today|tomorrow|yesterday)\b`)},
-	{id, regexp.MustCompile(`#(\w*\d\w*(?:-\w+)*)|\b([A-Za-z]{1,12}[-_]\d{2,}\w*|[A-Z]{1,6}\d{2,}\w*|\w+(?:-\w+)+)\b`)},
-	{number, regexp.MustCompile(`-?\d+(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?`)},
+	{quoted, expression("\"([^\"\n]+)\"|“([^”\n]+)”|«([^»\n]+)»|`([^`\n]+)`")},
+	{email, expression(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)},
+	{address, expression(`https?://[^\s<>"]*[^\s<>".,;:!?)]`)},
+	{secret, expression(`\b\d(?:[ -]?\d){12,18}\b`)},
+	{secret, expression(`(?:\d{2,6}[ -]?)?(?:[*•●#]{2,}[ -]?|\b[Xx]{4}\b[ -]?)+(?:\d{2,6}\b)?`)},
+	{secret, expression(`\[[^\]\n]*[A-Za-z*•][^\]\n]*\]|<[^>\n]*[A-Za-z*•][^>\n]*>`)}, // [card ending in 1111]
+	{secret, expression(`(?i)\b(?:card|visa|mastercard|amex|ending(?: in| with)?|cvv|cvc|pin)(?: number)?\W{1,3}\d{3,}\b`)},
+	{phone, expression(`\+\d[\d ()/-]{6,}\d|\(?\b\d{3}\)?[-. ]\d{3,4}[-. ]\d{4}\b`)},
+	{date, expression(`\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:?\d{2})?)?\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{4}\b|\b(?:today|tomorrow|yesterday)\b`)},
+	{id, expression(`#(\w*\d\w*(?:-\w+)*)|\b([A-Za-z]{1,12}[-_]\d{2,}\w*|[A-Z]{1,6}\d{2,}\w*|\w+(?:-\w+)+)\b`)},
+	{number, expression(`-?\d+(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?`)},
 }
 
 // entities returns the entities of a text, in order.
@@ -56,7 +63,7 @@ func entities(text string) []entity {
 	rest := []byte(text)
 	var out []entity
 	for _, f := range finders {
-		for _, m := range f.pattern.FindAllSubmatchIndex(rest, maxEntities) {
+		for _, m := range f.pattern().FindAllSubmatchIndex(rest, maxEntities) {
 			e := entity{kind: f.kind, start: m[0], end: m[1], text: text[m[0]:m[1]]}
 			for g := 2; g < len(m); g += 2 {
 				if m[g] >= 0 {
@@ -94,22 +101,22 @@ func partOfWord(text []byte, e entity) bool {
 const minIDDigits = 3
 
 var (
-	idWord     = regexp.MustCompile(`(?i)\b(?:order|orders|number|no\.?|nr\.?|id|ticket|invoice|case|item|account|customer|ref|reference|and|or|,)\s*$`)
-	yearWord   = regexp.MustCompile(`(?i)\b(?:in|since|until|before|after|year|during)\s*$`)
-	amountSign = regexp.MustCompile(`[$€£¥]\s*$`)
-	unitWord   = regexp.MustCompile(`(?i)^\s*(?:%|[$€£¥°]|(?:percent|dollars?|euros?|usd|eur|gbp|km|kg|g|m|cm|mm|miles?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|degrees|times|tokens|bytes|mb|gb|kb)\b)`)
+	idWord     = expression(`(?i)\b(?:order|orders|number|no\.?|nr\.?|id|ticket|invoice|case|item|account|customer|ref|reference|and|or|,)\s*$`)
+	yearWord   = expression(`(?i)\b(?:in|since|until|before|after|year|during)\s*$`)
+	amountSign = expression(`[$€£¥]\s*$`)
+	unitWord   = expression(`(?i)^\s*(?:%|[$€£¥°]|(?:percent|dollars?|euros?|usd|eur|gbp|km|kg|g|m|cm|mm|miles?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|degrees|times|tokens|bytes|mb|gb|kb)\b)`)
 )
 
 // namesThing reports whether a number may be an id: not an amount, not a year.
 func namesThing(text string, e entity) bool {
 	before, after := text[max(e.start-20, 0):e.start], text[e.end:min(e.end+12, len(text))]
 	switch {
-	case strings.ContainsAny(e.text, ".,-"), amountSign.MatchString(before), unitWord.MatchString(after):
+	case strings.ContainsAny(e.text, ".,-"), amountSign().MatchString(before), unitWord().MatchString(after):
 		return false
-	case len(e.text) == 4 && (e.text[:2] == "19" || e.text[:2] == "20") && yearWord.MatchString(before):
+	case len(e.text) == 4 && (e.text[:2] == "19" || e.text[:2] == "20") && yearWord().MatchString(before):
 		return false
 	}
-	return len(e.text) >= minIDDigits || idWord.MatchString(before)
+	return len(e.text) >= minIDDigits || idWord().MatchString(before)
 }
 
 // idsIn returns the ids of a text, each once, in order.
@@ -124,7 +131,7 @@ func idsIn(text string) []string {
 }
 
 // arithmetic is an expression with at least one operator: 17*23, 2 + 3 / 4.
-var arithmetic = regexp.MustCompile(`[(\d][\d.()]*(?: +[\d.()]+)*(?:(?:\s*[*/^%+]|\s[-x×]\s)\s*[\d.()]+(?: +[\d.()]+)*)+`)
+var arithmetic = expression(`[(\d][\d.()]*(?: +[\d.()]+)*(?:(?:\s*[*/^%+]|\s[-x×]\s)\s*[\d.()]+(?: +[\d.()]+)*)+`)
 
 // expressionIn returns the arithmetic expression of a text, or "".
 func expressionIn(text string) string {
@@ -134,7 +141,7 @@ func expressionIn(text string) string {
 			blank(masked[e.start:e.end])
 		}
 	}
-	m := arithmetic.FindIndex(masked)
+	m := arithmetic().FindIndex(masked)
 	if m == nil {
 		return ""
 	}

@@ -3,7 +3,6 @@ package demomodel
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +16,7 @@ const (
 )
 
 // agentLine is how the router's instructions name an agent.
-var agentLine = regexp.MustCompile(`(?m)^[-*]\s*([\w./ -]+?):\s*(.*)$`)
+var agentLine = expression(`(?m)^[-*]\s*([\w./ -]+?):\s*(.*)$`)
 
 // route answers a model router: done once an agent has spoken, else the agent
 // whose description shares most words with the request.
@@ -64,7 +63,7 @@ func decide(tool string, arguments map[string]any) *scriptedmodel.Reply {
 // instructions.
 func (c *conversation) agents() []*offer {
 	described := map[string]string{}
-	for _, m := range agentLine.FindAllStringSubmatch(c.System, -1) {
+	for _, m := range agentLine().FindAllStringSubmatch(c.System, -1) {
 		described[m[1]] = m[2]
 	}
 	var out []*offer

@@ -19,7 +19,7 @@ import (
 // connectTimeout bounds one attempt to connect, if the address does not.
 const connectTimeout = 10 * time.Second
 
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+const schemaName = `^[a-z_][a-z0-9_]{0,62}$`
 
 // IsAddress reports whether s is written like the address of a database and not like
 // the path of a directory.
@@ -46,7 +46,7 @@ func parseAddress(address string, opts *Options) (*pgxpool.Config, string, error
 	if schema == "" {
 		schema = DefaultSchema
 	}
-	if !schemaName.MatchString(schema) {
+	if !regexp.MustCompile(schemaName).MatchString(schema) {
 		return nil, "", fmt.Errorf("%w: the schema is not a name of lower-case letters, digits and _", kv.ErrInvalid)
 	}
 	if !strings.Contains(address, "pool_max_conns") {

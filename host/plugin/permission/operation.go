@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 )
@@ -14,12 +15,12 @@ const maxOperations = 64
 // MaxOperationName bounds the name of an embedder's operation, as that of every other.
 const MaxOperationName = 64
 
-var operationName = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$`)
+var operationName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$`) })
 
 // ValidOperation reports whether an embedder's operation may have a name:
 // NAMESPACE.NAME in small letters, digits and underscores, with more parts if need be.
 func ValidOperation(name string) bool {
-	return len(name) <= MaxOperationName && operationName.MatchString(name)
+	return len(name) <= MaxOperationName && operationName().MatchString(name)
 }
 
 func checkOperations(names []string) error {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/agenthost/agenthost/host/egress"
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
@@ -39,7 +40,7 @@ const (
 // everyTool, in a list of tools, is each tool that the agent at work has.
 const everyTool = "*"
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var toolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 
 // MayCall reports whether a tool of a name may be called.
 func (p *Set) MayCall(tool string) bool {
@@ -77,7 +78,7 @@ func (p *Set) Check() error {
 		return fmt.Errorf("%d tools permissions, more than %d", len(p.Tools), maxTools)
 	}
 	for _, name := range p.Tools {
-		if name != everyTool && !toolName.MatchString(name) {
+		if name != everyTool && !toolName().MatchString(name) {
 			return fmt.Errorf("tools permission %q is no name of a tool, nor %s for each", name, everyTool)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/llm"
@@ -202,12 +203,14 @@ func (m *Manifest) healthProblems() (list []error) {
 	return list
 }
 
-// ToolName matches the tool names that every model provider takes.
-var ToolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var toolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+
+// ValidToolName reports whether every model provider takes a name of a tool.
+func ValidToolName(name string) bool { return toolName().MatchString(name) }
 
 func (m *Manifest) nameProblems() (list []error) {
 	for _, t := range m.Tools {
-		if t.Name != "" && !ToolName.MatchString(t.Name) {
+		if t.Name != "" && !ValidToolName(t.Name) {
 			list = append(list, refusal.Invalid("manifest: tool name %q is not of 1 to 64 letters, digits, _ and -", guesttext.Clean(t.Name)))
 		}
 	}

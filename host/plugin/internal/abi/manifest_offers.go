@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/guesttext"
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
@@ -38,15 +39,17 @@ type PromptArgument struct {
 }
 
 var (
-	argumentName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	argumentPlace  = regexp.MustCompile(`\{\{\s*\.arguments\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
-	templatedPlace = regexp.MustCompile(`\{[A-Za-z0-9_.%]+\}`)
+	argumentName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+	argumentPlace = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\{\{\s*\.arguments\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
+	})
+	templatedPlace = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[A-Za-z0-9_.%]+\}`) })
 )
 
 // Fill returns the text of a prompt with its arguments filled in; an absent one is empty.
 func (p *PromptInfo) Fill(arguments map[string]string) string {
-	return argumentPlace.ReplaceAllStringFunc(p.Text, func(place string) string {
-		return arguments[argumentPlace.FindStringSubmatch(place)[1]]
+	return argumentPlace().ReplaceAllStringFunc(p.Text, func(place string) string {
+		return arguments[argumentPlace().FindStringSubmatch(place)[1]]
 	})
 }
 
@@ -63,7 +66,7 @@ func (m *Manifest) resourceProblems() (list []error) {
 	seen := map[string]bool{}
 	for i := range m.Resources {
 		r := &m.Resources[i]
-		u, err := url.Parse(templatedPlace.ReplaceAllString(r.URI, "x"))
+		u, err := url.Parse(templatedPlace().ReplaceAllString(r.URI, "x"))
 		switch {
 		case err != nil || u.Scheme == "" || strings.ContainsAny(u.String(), "{}"):
 			refuse(r, "has no absolute URI")
@@ -102,7 +105,7 @@ func (m *Manifest) promptProblems() (list []error) {
 	for i := range m.Prompts {
 		p := &m.Prompts[i]
 		switch {
-		case !ToolName.MatchString(p.Name):
+		case !ValidToolName(p.Name):
 			refuse(p, "has a name that is not of 1 to 64 letters, digits, _ and -")
 		case seen[p.Name]:
 			refuse(p, "is given twice")
@@ -110,12 +113,12 @@ func (m *Manifest) promptProblems() (list []error) {
 		seen[p.Name] = true
 		known := map[string]bool{}
 		for _, a := range p.Arguments {
-			if !argumentName.MatchString(a.Name) || known[a.Name] {
+			if !argumentName().MatchString(a.Name) || known[a.Name] {
 				refuse(p, "has an argument whose name is given twice, or is not of letters, digits and _")
 			}
 			known[a.Name] = true
 		}
-		for _, place := range argumentPlace.FindAllStringSubmatch(p.Text, -1) {
+		for _, place := range argumentPlace().FindAllStringSubmatch(p.Text, -1) {
 			if !known[place[1]] {
 				refuse(p, "inserts an argument that it does not have")
 			}

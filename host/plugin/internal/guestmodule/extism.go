@@ -98,7 +98,7 @@ func startUp(name string) bool {
 // IsTool reports whether a function of that name is offered as a tool without being
 // asked for.
 func IsTool(name string) bool {
-	return abi.ToolName.MatchString(name) && name != CommandExport && !ofToolchain(name)
+	return abi.ValidToolName(name) && name != CommandExport && !ofToolchain(name)
 }
 
 // ofToolchain reports whether a name is that of a helper which toolchains export for

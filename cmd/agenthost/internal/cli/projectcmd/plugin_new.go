@@ -37,7 +37,7 @@ func pluginKinds() []pluginKind {
 }
 
 // pluginName is what a directory must be called to name a plugin.
-var pluginName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+const pluginName = `^[a-z][a-z0-9_-]{0,62}$`
 
 // NewPlugin returns the command agenthost plugin new.
 func NewPlugin(t *ui.Terminal) *cobra.Command {
@@ -104,7 +104,7 @@ func newPlugin(t *ui.Terminal, dir string, kind pluginKind, lang pluginLanguage,
 		return host.Errorf(host.FailedPrecondition, "make plugin: %w", err)
 	}
 	name := filepath.Base(abs)
-	if !pluginName.MatchString(name) {
+	if !regexp.MustCompile(pluginName).MatchString(name) {
 		return host.Errorf(host.InvalidArgument, "make plugin: %q is no name of a plugin", name).
 			WithHint("name a directory with small letters, digits, _ and -, such as plugins/weather")
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Table is rows under a head, in columns as wide as their longest cell. On a terminal that
@@ -169,7 +170,9 @@ func total(widths []int) int {
 const leastColumn = 10
 
 // exact matches cells that say nothing if they are cut: ids, numbers, sizes and times.
-var exact = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f-]*)?|[~0-9][-0-9.,:% →]*([a-zA-Zµ]{1,3})?([0-9.]+[a-z]+)*)$`)
+var exact = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f-]*)?|[~0-9][-0-9.,:% →]*([a-zA-Zµ]{1,3})?([0-9.]+[a-z]+)*)$`)
+})
 
 // leastWidths returns the widths below which columns are not narrowed. The first column
 // names the rows: it keeps up to half of the terminal.
@@ -180,7 +183,7 @@ func leastWidths(rows [][]string, columns int) []int {
 		if i == 0 {
 			words = max(columns/2, leastColumn)
 		}
-		isExact := func(row []string) bool { return i < len(row) && exact.MatchString(row[i]) }
+		isExact := func(row []string) bool { return i < len(row) && exact().MatchString(row[i]) }
 		if !slices.ContainsFunc(rows[1:], isExact) {
 			least[i] = min(least[i], words)
 		}
@@ -207,7 +210,9 @@ func narrow(widths, least []int, columns int) (narrowed []int, fits bool) {
 }
 
 // moment matches times as tables show them.
-var moment = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}(:[0-9]{2})?$`)
+var moment = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}(:[0-9]{2})?$`)
+})
 
 // shortTimes cuts times to a length.
 func shortTimes(rows [][]string, length int) [][]string {
@@ -215,7 +220,7 @@ func shortTimes(rows [][]string, length int) [][]string {
 	for i, row := range rows {
 		out[i] = slices.Clone(row)
 		for j, cell := range row {
-			if moment.MatchString(cell) {
+			if moment().MatchString(cell) {
 				out[i][j] = cell[:length]
 			}
 		}
@@ -224,7 +229,9 @@ func shortTimes(rows [][]string, length int) [][]string {
 }
 
 // uuid matches ids that this program makes.
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+var uuid = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+})
 
 // shortID is the least that is shown of an id: its time, to the millisecond.
 const shortID = len("01a20916-2388")
@@ -239,13 +246,13 @@ func shortIDs(rows [][]string) [][]string {
 	for column := range rows[0] {
 		var ids []string
 		for _, row := range rows {
-			if column < len(row) && uuid.MatchString(row[column]) {
+			if column < len(row) && uuid().MatchString(row[column]) {
 				ids = append(ids, row[column])
 			}
 		}
 		n := uniquePrefix(ids)
 		for _, row := range out {
-			if column < len(row) && uuid.MatchString(row[column]) {
+			if column < len(row) && uuid().MatchString(row[column]) {
 				row[column] = row[column][:n]
 			}
 		}
