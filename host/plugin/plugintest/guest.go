@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/agenthost/agenthost/host/plugin"
 )
@@ -187,6 +189,11 @@ func (c Call) with(name string, value json.RawMessage) Call {
 	m, err := members(c.Input)
 	if err != nil {
 		return c // checkCall has refused this input
+	}
+	_, set := m[name]
+	if !set && len(m) > 0 { // the end is the cheap place for a value of megabytes
+		rest := strings.TrimRight(c.Input, " \t\r\n")
+		return Call{c.Export, rest[:len(rest)-1] + "," + strconv.Quote(name) + ":" + string(value) + "}"}
 	}
 	m[name] = value
 	input, err := json.Marshal(m)
