@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +47,19 @@ func TestMain(m *testing.M) {
 			os.Exit(m.Run())
 		}
 	}
-	testscript.Main(inMemory{m}, map[string]func(){"agenthost": main, "mcpgreeter": serveGreeter})
+	testscript.Main(inMemory{m}, map[string]func(){"agenthost": runCommand, "mcpgreeter": serveGreeter})
 }
+
+// runCommand is the command in a process of a script, which ends before its garbage is worth
+// a collection: those take a fifth of the time of a command that lists something.
+func runCommand() {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(scriptMemory)
+	main()
+}
+
+// scriptMemory is the memory from which a command of a script collects its garbage.
+const scriptMemory = 256 << 20
 
 // inMemory runs tests that keep their files in memory. The programs of scripts are made
 // before: where the test program is, they are links to it.
@@ -106,6 +118,7 @@ func TestScripts(t *testing.T) {
 			env.Values[scriptValues{}] = map[any]any{}
 			env.Vars = append(env.Vars, "AGENTHOST_CACHE="+cache, raceOptions+"="+os.Getenv(raceOptions), "REPO="+root, "LONG="+strings.Repeat("x", 1000))
 			env.Vars = append(env.Vars, toolchain...)
+			env.Vars = append(env.Vars, "GOGC=400") // the packages of a command are initialized without a collection
 			bin, _, _ := strings.Cut(env.Getenv("PATH"), string(os.PathListSeparator))
 			env.Setenv("BIN", bin) // holds agenthost and nothing else
 			return nil
