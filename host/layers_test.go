@@ -132,6 +132,8 @@ var layers = []layer{
 		"a module is judged by its imports and exports, before an engine has it"},
 	{"host/plugin/internal/guesttext", nil,
 		"text in, text fit to be shown out"},
+	{"host/plugin/internal/instancepool", []string{"host/fault", "host/plugin/internal/callmeter"},
+		"which call runs and which instance stays follows from counts and times: what an instance is, its owner knows"},
 	{"host/plugin/internal/linearmem", []string{"host/fault", "host/plugin/internal/fairsched"},
 		"memory is counted by flow; the package knows no engine and no guest"},
 	{"host/plugin/internal/modulecache", []string{"host/fault", "host/plugin/internal/wasmmeter"},

@@ -40,11 +40,7 @@ func TestStackIsMeasured(t *testing.T) {
 			t.Fatalf("a call answers %q, want %q", got, c.input)
 		}
 	}
-	inst := p.instances.fresh
-	if len(inst) == 0 {
-		inst = p.instances.byTenant["a"].idle
-	}
-	fn := inst[0].guest.function(abi.Tool)
+	fn := p.instances.Idle()[0].guest.function(abi.Tool)
 	if base, size := stackOf(fn); base == 0 || size < 10_000 || size > smallStack {
 		t.Errorf("the stack of a function is %d bytes at %x, want wazero's first one", size, base)
 	}
@@ -70,7 +66,7 @@ func TestStackIsCountedAndDropped(t *testing.T) {
 	if used := rt.memories.Used(); used != shallow {
 		t.Errorf("%d bytes are in use after a deep call, want %d as after one that is not", used, shallow)
 	}
-	for _, inst := range p.instances.byTenant["a"].idle {
+	for _, inst := range p.instances.Idle() {
 		for _, fn := range inst.guest.functions {
 			if fn == nil {
 				continue
@@ -93,7 +89,7 @@ func TestSmallStackStaysWithItsInstance(t *testing.T) {
 	p := loadIsolated(t, rt, strings.Replace(heavyFrames, "i32.const 39", "i32.const 10", 1), IsolationReuse, Limits{})
 	calls(t, p, "a", "\x00")
 	used := rt.memories.Used()
-	inst := p.instances.byTenant["a"].idle[0]
+	inst := p.instances.Idle()[0]
 	fn := inst.guest.functions[abi.Tool]
 	calls(t, p, "a", "\x01")
 	if fn == nil || inst.guest.functions[abi.Tool] != fn {

@@ -106,8 +106,9 @@ func engineError(ctx context.Context, plugin, what string, err error) error {
 
 // invokeEngine is [Plugin.serve] by an engine that the options name. pl has been entered.
 func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arrived time.Time, cost *host.Cost) (output []byte, guestErr bool, err error) {
-	defer p.instances.exit(ctx, pl)
-	rights, name := pl.binding.rights(), p.module.exportName(r.export)
+	defer p.instances.Exit(ctx, pl)
+	b := pl.Tenant()
+	rights, name := b.rights(), p.module.exportName(r.export)
 	if r.export < abi.ExportCount && !p.module.offers[r.export] {
 		return nil, false, host.Errorf(host.Unimplemented, "plugin %q does not export %s", p.id, name)
 	}
@@ -117,12 +118,12 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c := &engineCall{plugin: p, export: name, limits: &rights.limits, binding: pl.binding, ops: r.ops}
+	c := &engineCall{plugin: p, export: name, limits: &rights.limits, binding: b, ops: r.ops}
 	if r.raw != nil && r.export != abi.Describe {
-		c.ops = &rawOperations{binding: pl.binding, export: r.export, opts: r.raw}
+		c.ops = &rawOperations{binding: b, export: r.export, opts: r.raw}
 	}
 	started := time.Now()
-	output, guestErr, err = p.module.engine.Call(ctx, &EngineCall{Tenant: pl.tenant, Export: name, Input: r.input,
+	output, guestErr, err = p.module.engine.Call(ctx, &EngineCall{Tenant: b.ID(), Export: name, Input: r.input,
 		Fresh: p.module.startsFresh(r.export), Rights: &rights.granted, Operate: c.operate})
 	took := time.Since(started)
 	switch {
@@ -141,7 +142,7 @@ func (p *Plugin) invokeEngine(ctx context.Context, pl *pool, r *callRequest, arr
 	}
 	*cost = host.Cost{Plugin: p.id, DurationUS: took.Microseconds(), HostCalls: c.calls,
 		InputBytes: len(r.input), OutputBytes: len(output), WaitUS: started.Sub(arrived).Microseconds()}
-	pl.binding.usageRecord(r.export).Add(cost, took, started.Sub(arrived), usagereport.OutcomeOf(err, guestErr))
+	b.usageRecord(r.export).Add(cost, took, started.Sub(arrived), usagereport.OutcomeOf(err, guestErr))
 	return output, guestErr, err
 }
 

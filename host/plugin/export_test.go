@@ -5,16 +5,12 @@ var HandWritten = handWritten
 
 // IdleInstances is how many instances of a plugin are kept.
 func IdleInstances(p *Plugin) int {
-	p.instances.mu.Lock()
-	defer p.instances.mu.Unlock()
-	return p.instances.idle.n
+	return p.instances.Count().Idle
 }
 
 // liveInstances is how many instances of a plugin exist, in use or kept.
 func liveInstances(p *Plugin) int {
-	p.instances.mu.Lock()
-	defer p.instances.mu.Unlock()
-	return p.instances.live
+	return p.instances.Count().Live
 }
 
 // NewTestStore returns a new store in memory. store_test.go sets it: package

@@ -53,8 +53,8 @@ func TestACommandIsAToolWhereItIsNamed(t *testing.T) {
 				} else if err != nil || string(r.Output) != "1" {
 					t.Errorf("call %d answers %q, %v; want 1: no call before it in its instance", i, r.Output, err)
 				}
-				if p.instances.idle.n != 0 {
-					t.Errorf("%d instances are kept after a command", p.instances.idle.n)
+				if n := IdleInstances(p); n != 0 {
+					t.Errorf("%d instances are kept after a command", n)
 				}
 			}
 		})

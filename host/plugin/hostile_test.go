@@ -263,10 +263,8 @@ func TestTenantsWithoutInstancesAreForgotten(t *testing.T) {
 	for i := range 100 {
 		calls(t, p, fmt.Sprint(i), map[bool]string{true: "!"}[i%2 == 0])
 	}
-	p.instances.mu.Lock()
-	defer p.instances.mu.Unlock()
-	if len(p.instances.byTenant) != 3 || p.instances.idle.n != 3 {
-		t.Errorf("%d pools and %d instances are kept of 100 tenants, want 3 and 3", len(p.instances.byTenant), p.instances.idle.n)
+	if c := p.instances.Count(); c.Tenants != 3 || c.Idle != 3 {
+		t.Errorf("%d pools and %d instances are kept of 100 tenants, want 3 and 3", c.Tenants, c.Idle)
 	}
 }
 
@@ -436,8 +434,8 @@ func TestManyTenantsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(rt.plugins) != 1 || len(rt.compiler.codes) != 1 || shared.instances.idle.n > limits.MaxIdle {
-		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.compiler.codes), shared.instances.idle.n)
+	if len(rt.plugins) != 1 || len(rt.compiler.codes) != 1 || IdleInstances(shared) > limits.MaxIdle {
+		t.Errorf("%d plugins, %d codes and %d instances are left", len(rt.plugins), len(rt.compiler.codes), IdleInstances(shared))
 	}
 }
 

@@ -107,7 +107,7 @@ func (inst *instance) keepImage(before []linearmem.Range) error {
 		im.took = inst.wasi.StartTook()
 		inst.image = p.module.images().put(p.limits, im)
 	}
-	inst.restored = true
+	inst.link.Restored = true
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (inst *instance) fill(im *image) error {
 	if !im.memory.Fill(inst.guest.bytes(im.memory.Size()), inst.meter.YieldAfterBytes) {
 		return inst.meter.LateError()
 	}
-	inst.image, inst.restored = im, true
+	inst.image, inst.link.Restored = im, true
 	inst.guest.setGlobals(im.globals)
 	inst.wasi.EndStart(im.took)
 	_ = inst.meter.Settle(int64(im.memory.Size())/callmeter.BytesPerInstruction, time.Now())
@@ -138,6 +138,6 @@ func (inst *instance) restore() bool {
 	}
 	inst.guest.setGlobals(im.globals)
 	inst.extism.Forget()
-	inst.restored = true
+	inst.link.Restored = true
 	return true
 }

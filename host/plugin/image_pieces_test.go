@@ -62,7 +62,7 @@ func TestImagesAreTakenInPieces(t *testing.T) {
 		defer cancel()
 		c := &lookedAt{ctx, 0, map[int]func(){at: cancel}}
 		inst, err := p.newInstance(c, p.bindings.of("a"), &fairsched.Flow{})
-		inst.close()
+		inst.Close()
 		return c.looks, err
 	}
 	p.module.code.images = images{}

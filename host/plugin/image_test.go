@@ -18,6 +18,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/plugin/internal/abi"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/instancepool"
 )
 
 // stateOf is everything that calls can change of an instance.
@@ -100,7 +101,7 @@ func TestRestoredIsFresh(t *testing.T) {
 		p := load()
 		defer p.Close()
 		first, err := p.newInstance(t.Context(), p.bindings.of("a"), &fairsched.Flow{})
-		defer first.close()
+		defer first.Close()
 		if err != nil {
 			return // its start code traps
 		}
@@ -119,7 +120,7 @@ func TestRestoredIsFresh(t *testing.T) {
 			}
 		}
 		second, err := p.newInstance(t.Context(), p.bindings.of("b"), &fairsched.Flow{})
-		defer second.close()
+		defer second.Close()
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -165,17 +166,17 @@ func TestFreshCallsFindNothing(t *testing.T) {
 	t.Run("in memory that grew, with one instance for all tenants", func(t *testing.T) {
 		p := loadIsolated(t, startRuntime(t, nil), grower, IsolationFresh, Limits{})
 		calls(t, p, "a", "")
-		kept := p.instances.fresh[0]
+		kept := p.instances.Idle()[0]
 		for i := range 10 {
 			if got := calls(t, p, fmt.Sprint(i), ""); got != sequel {
 				t.Fatalf("call %d finds %q, want %q", i, got, sequel)
 			}
 		}
-		if len(p.instances.fresh) != 1 || p.instances.fresh[0] != kept {
+		if idle := p.instances.Idle(); len(idle) != 1 || idle[0] != kept {
 			t.Errorf("the instance was not used again")
 		}
-		if kept.tenant != "" || len(p.instances.byTenant) != 0 {
-			t.Errorf("the instance belongs to tenant %q, and %d pools are kept", kept.tenant, len(p.instances.byTenant))
+		if n := p.instances.Count().Tenants; kept.tenant != "" || n != 0 {
+			t.Errorf("the instance belongs to tenant %q, and %d pools are kept", kept.tenant, n)
 		}
 	})
 	for _, c := range []struct{ name, code string }{
@@ -217,11 +218,11 @@ func TestTenantsTakeRestoredInstances(t *testing.T) {
 	for range 2 {
 		calls(t, p, "a", "")
 	}
-	inst := p.instances.idle.first
+	inst := p.instances.Idle()[0]
 	if got := calls(t, p, "b", ""); got != "1" {
 		t.Errorf("another tenant's first call is number %s", got)
 	}
-	if p.instances.idle.first != inst || inst.tenant != "b" {
+	if p.instances.Idle()[0] != inst || inst.tenant != "b" {
 		t.Errorf("it did not get the only instance")
 	}
 }
@@ -347,8 +348,7 @@ func TestMemoryOfAllInstancesIsBounded(t *testing.T) {
 	}
 }
 
-// What nobody uses is closed after a while, and nothing runs while there is
-// nothing to close.
+// An instance that no call uses is closed after a while.
 func TestIdleInstancesAreRetired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := startRuntime(t, nil)
@@ -358,17 +358,13 @@ func TestIdleInstancesAreRetired(t *testing.T) {
 		calls(t, p, "b", "")
 		time.Sleep(7 * time.Second)
 		got := calls(t, p, "b", "")
-		p.instances.mu.Lock()
-		if got != "2" || p.instances.idle.n != 1 || p.instances.live != 1 {
-			t.Errorf("after 14 s call %s of b, %d instances idle and %d live; want 2, 1 and 1", got, p.instances.idle.n, p.instances.live)
+		if c := p.instances.Count(); got != "2" || c.Idle != 1 || c.Live != 1 {
+			t.Errorf("after 14 s call %s of b, %d instances idle and %d live; want 2, 1 and 1", got, c.Idle, c.Live)
 		}
-		p.instances.mu.Unlock()
 		time.Sleep(30 * time.Second)
-		p.instances.mu.Lock()
-		if p.instances.idle.n != 0 || p.instances.live != 0 || len(p.instances.byTenant) != 0 || p.instances.sweeping || !rt.sweeper.next().IsZero() {
-			t.Errorf("after 44 s %d instances are idle and %d live, of %d tenants, and it is looked for more: %t", p.instances.idle.n, p.instances.live, len(p.instances.byTenant), p.instances.sweeping)
+		if c := p.instances.Count(); c != (instancepool.Counts{}) {
+			t.Errorf("after 44 s there are %+v, want none", c)
 		}
-		p.instances.mu.Unlock()
 		if used := rt.memories.Used(); used != 0 {
 			t.Errorf("%d bytes of linear memory are in use, want 0", used)
 		}

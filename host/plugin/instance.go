@@ -14,6 +14,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/extism"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
+	"github.com/agenthost/agenthost/host/plugin/internal/instancepool"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasienv"
 	"github.com/agenthost/agenthost/host/plugin/internal/wasmmeter"
@@ -38,10 +39,7 @@ type instance struct {
 	extism    *extism.State      // nil for a native plugin
 	profile   *guestprofile.Call // nil: the call has none
 
-	// While idle, guarded by Plugin.mu.
-	restored   bool      // is equal to its image
-	used       time.Time // when its last call began
-	prev, next *instance // of all that are idle
+	link instancepool.Link[*instance] // whose Restored says that it is equal to its image
 }
 
 // startName is what the code that runs before the first call is called in errors
@@ -247,7 +245,7 @@ func (inst *instance) beginCall(ctx context.Context, r *callRequest, now time.Ti
 
 func (inst *instance) begin(limits *Limits, input []byte, c *callmeter.Call) {
 	inst.call.begin(limits, input)
-	inst.restored, inst.used = false, c.Start
+	inst.link.Restored, inst.link.Used = false, c.Start
 	inst.wasi.Reset()
 	if inst.extism != nil {
 		inst.extism.Begin(inst.tenant, input, extism.Limits{OutputBytes: limits.OutputBytes, VarBytes: limits.VarBytes})
@@ -332,7 +330,8 @@ func (inst *instance) checkFuel(fuel, depth int64, sp *uint64) int64 {
 	return inst.meter.Refuel(fuel)
 }
 
-func (inst *instance) close() {
+// Close gives back the memory of the instance. No call is in it.
+func (inst *instance) Close() {
 	inst.extism.Close()
 	inst.callStack.claim.Set(0)
 	inst.guest.close()

@@ -40,13 +40,14 @@ type callRequest struct {
 // was begun, and begun says so.
 func (p *Plugin) serve(ctx context.Context, r *callRequest, cost *host.Cost) (output []byte, guestErr, begun bool, err error) {
 	arrived := time.Now()
-	pl, err := p.instances.enter(ctx, r.tenant)
+	pl, err := p.instances.Enter(ctx, r.tenant)
 	if err != nil {
 		return nil, false, false, p.bindings.refused(r, arrived, err)
 	}
-	r.payer = pl.binding.payer(ctx)
-	if err := pl.binding.affordable(r, arrived); err != nil {
-		p.instances.exit(ctx, pl)
+	b := pl.Tenant()
+	r.payer = b.payer(ctx)
+	if err := b.affordable(r, arrived); err != nil {
+		p.instances.Exit(ctx, pl)
 		return nil, false, false, p.bindings.refused(r, arrived, err)
 	}
 	if p.module.engine != nil {
@@ -54,9 +55,9 @@ func (p *Plugin) serve(ctx context.Context, r *callRequest, cost *host.Cost) (ou
 		return output, guestErr, true, err
 	}
 	scheduler := p.runtime.scheduler
-	share, err := scheduler.Enter(ctx, pl.tenant, p.limits.Timeout)
+	share, err := scheduler.Enter(ctx, b.ID(), p.limits.Timeout)
 	if err != nil {
-		p.instances.exit(ctx, pl)
+		p.instances.Exit(ctx, pl)
 		return nil, false, false, p.bindings.refused(r, arrived, unserved(ctx, p.id, p.limits.Timeout, err))
 	}
 	fresh := p.module.startsFresh(r.export)
@@ -74,7 +75,7 @@ func (p *Plugin) serve(ctx context.Context, r *callRequest, cost *host.Cost) (ou
 	}
 	*cost = inst.cost(started)
 	cost.InputBytes, cost.WaitUS = len(r.input), wait.Microseconds()
-	pl.binding.usageRecord(r.export).Add(cost, inst.took, wait, usagereport.OutcomeOf(err, guestErr))
+	b.usageRecord(r.export).Add(cost, inst.took, wait, usagereport.OutcomeOf(err, guestErr))
 	_ = inst.meter.Settle(cost.Instructions, started.Add(inst.took)) // the next call learns that the budget is used up
 	used := inst.meter.TakeUnreported()
 	unscheduled := p.instances.giveBack(ctx, pl, inst, returned, fresh)

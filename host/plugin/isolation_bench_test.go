@@ -46,7 +46,7 @@ func BenchmarkRestore(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer inst.close()
+			defer inst.Close()
 			var restoring, copying time.Duration
 			other := make([]byte, c.size)
 			n := 0
@@ -132,7 +132,7 @@ func BenchmarkLargeImage(b *testing.B) {
 		}
 		mem := first.guest.bytes(pages * pageBytes)
 		measure("take", first, func() { linearmem.Take(mem, nil, first.meter.YieldAfterBytes) })
-		first.close()
+		first.Close()
 		second, err := p.newInstance(b.Context(), p.bindings.of("a"), &fairsched.Flow{})
 		if err != nil {
 			b.Fatal(err)
@@ -145,7 +145,7 @@ func BenchmarkLargeImage(b *testing.B) {
 				b.Fatal("not restored")
 			}
 		})
-		second.close()
+		second.Close()
 		flow := &fairsched.Flow{}
 		third := p.bindings.of("a").emptyInstance(flow)
 		third.beginStart(b.Context(), p.limits.Instructions)
@@ -157,7 +157,7 @@ func BenchmarkLargeImage(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		third.close()
+		third.Close()
 	}
 	for _, what := range []string{"take", "make", "restore"} {
 		b.ReportMetric(medianMS(longest[what]), what+"-longest-ms")

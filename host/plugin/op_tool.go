@@ -42,7 +42,7 @@ func (o *toolOperations) callTools(ctx context.Context, req []byte) ([]byte, err
 	var answers []nested.Answer
 	var err error
 	callmeter.WhileCalling(ctx, func(ctx context.Context) {
-		within, resume := o.binding.plugin.instances.suspend(ctx, o.binding.account.id)
+		within, resume := o.binding.plugin.instances.Suspend(ctx, o.binding.account.id)
 		defer resume()
 		answers, err = o.call.CallTools(within, calls)
 	})

@@ -15,7 +15,7 @@ type Plugin struct {
 	module    loadedModule
 	answers   abi.Answers
 	bindings  bindings
-	instances instancePools
+	instances instances
 	noOptions CallOptions // of raw calls without
 }
 
@@ -26,10 +26,7 @@ func newPlugin(rt *Runtime, id string, opts *LoadOptions) *Plugin {
 		p.owner, p.module.isolation = opts.Owner, opts.Isolation
 	}
 	p.answers.Plugin, p.bindings.plugin = id, p
-	p.instances = instancePools{
-		plugin: id, limits: &p.limits, bindings: &p.bindings, memories: &rt.memories, sweeper: rt.sweeper,
-		make: p.newInstance, makeRoom: rt.retireIdle, byTenant: map[string]*pool{},
-	}
+	p.instances.open(p)
 	return p
 }
 
@@ -48,7 +45,7 @@ func (p *Plugin) Manifest() *Manifest { return p.manifest }
 // Close waits for the calls in progress and frees the plugin's resources.
 // Later calls fail. It may be called twice.
 func (p *Plugin) Close() {
-	if !p.instances.close() {
+	if !p.instances.Close() {
 		return
 	}
 	p.bindings.close()

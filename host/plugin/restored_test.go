@@ -46,4 +46,4 @@ func (r *Restored) Call(b *testing.B, input []byte) (restoring, copying time.Dur
 }
 
 // Close closes the instance.
-func (r *Restored) Close() { r.inst.close() }
+func (r *Restored) Close() { r.inst.Close() }

@@ -22,6 +22,7 @@ import (
 	"github.com/agenthost/agenthost/host/plugin/internal/callmeter"
 	"github.com/agenthost/agenthost/host/plugin/internal/fairsched"
 	"github.com/agenthost/agenthost/host/plugin/internal/guestmodule"
+	"github.com/agenthost/agenthost/host/plugin/internal/instancepool"
 	"github.com/agenthost/agenthost/host/plugin/internal/linearmem"
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 	"github.com/agenthost/agenthost/host/plugin/internal/usagereport"
@@ -45,7 +46,7 @@ type Runtime struct {
 	operations   *hostfunc.Set           // of the embedder
 
 	stop    []func() // closers of the parts that Options did not give
-	sweeper *sweeper
+	sweeper *instancepool.Sweeper
 	began   time.Time // where the real monotonic clock of guests starts
 
 	mu      sync.Mutex
@@ -184,7 +185,7 @@ func NewRuntime(_ context.Context, opts *Options) (*Runtime, error) {
 		return nil, err
 	}
 	rt.openServices()
-	rt.sweeper = startSweeper(rt)
+	rt.sweeper = instancepool.StartSweeper(rt.sweepIdle)
 	return rt, nil
 }
 
@@ -227,9 +228,16 @@ func (rt *Runtime) retireIdle() bool {
 	rt.mu.Unlock()
 	n := 0
 	for _, p := range plugins {
-		n += p.instances.retire(time.Time{})
+		n += p.instances.Retire(time.Time{})
 	}
 	return n > 0
+}
+
+// sweepIdle closes the instances of all plugins that were idle for too long.
+func (rt *Runtime) sweepIdle() {
+	for _, p := range rt.open() {
+		p.instances.Sweep()
+	}
 }
 
 // DropIdle closes the idle instances of all plugins, whose memory may have data of earlier
@@ -262,7 +270,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	}
 	rt.loads.Wait()
 	rt.compiler.work.Wait()
-	rt.sweeper.stop()
+	rt.sweeper.Stop()
 	return rt.ledger.own.Close(ctx)
 }
 
@@ -438,7 +446,7 @@ func (rt *Runtime) load(ctx context.Context, id string, wasm []byte, opts *LoadO
 		p.Close()
 		return nil, err
 	}
-	p.instances.retire(time.Time{})
+	p.instances.Retire(time.Time{})
 	p.bindings.clear() // the describing instance had nothing granted
 	if err := rt.register(p); err != nil {
 		p.Close()

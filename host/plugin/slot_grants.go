@@ -22,7 +22,7 @@ func (s *Slot) hold(v *version) (VersionState, error) {
 	err := host.Errorf(host.PermissionDenied, "plugin %q: version %d is held back: it asks for more than it is granted: %s", s.id, v.number, strings.Join(v.missing, ", ")).
 		WithHint("grant it, or load another version")
 	s.runtime.opts.Logger.Warn("plugin version is held back", "plugin", s.id, "version", v.number, "missing", v.missing)
-	v.plugin.instances.retire(time.Time{})
+	v.plugin.instances.Retire(time.Time{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revisions.dropHeld()

@@ -112,7 +112,7 @@ func (rs *revisions) drained(v *version) {
 	}
 	switch v.phase {
 	case Kept:
-		rs.closers.Go(func() { v.plugin.instances.retire(time.Time{}) })
+		rs.closers.Go(func() { v.plugin.instances.Retire(time.Time{}) })
 	case Draining:
 		v.closing = true
 		rs.closers.Go(func() { rs.close(v) })

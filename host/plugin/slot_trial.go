@@ -64,7 +64,7 @@ func (p *Plugin) endTrial() {
 	if !p.bindings.trial.Swap(false) {
 		return
 	}
-	p.instances.retire(time.Time{})
+	p.instances.Retire(time.Time{})
 	p.bindings.clear()
 	p.runtime.tenants.age.Add(1)
 }

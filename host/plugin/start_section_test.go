@@ -29,7 +29,7 @@ func TestStartSectionRunsOnceForTheImage(t *testing.T) {
 				t.Errorf("%.12q: a call answers %q, want what the start function wrote", start, got)
 			}
 			spent = append(spent, spentBy(t, rt, "a", usage.Instructions)-before)
-			p.instances.retire(time.Time{})
+			p.instances.Retire(time.Time{})
 		}
 		if spent[0] < burned || spent[1] >= burned {
 			t.Errorf("%.12q: two instances cost %v, want %d or more for the first only", start, spent, burned)

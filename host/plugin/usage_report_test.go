@@ -129,10 +129,7 @@ func TestUsageReportCountsTheWait(t *testing.T) {
 		done <- r
 	}()
 	for waiting := false; !waiting; { // until it is in line
-		p := s.Current()
-		p.instances.mu.Lock()
-		waiting = p.instances.calls == 2
-		p.instances.mu.Unlock()
+		waiting = s.Current().instances.Count().Calls == 2
 	}
 	time.AfterFunc(2*time.Millisecond, b.release)
 	r := <-done
