@@ -260,6 +260,8 @@ var layers = []layer{
 		"the form of states, which the store keeps and exported threads have"},
 	{"host/threads/internal/threadtest", []string{"host", "host/chat", "host/kv", "host/threads", "host/threads/transfer"},
 		"the tests of the packages around a store of threads share their conversations"},
+	{"host/threads/internal/turnqueue", []string{"host/fault", "host/kv"},
+		"who has a thread next follows from tickets; what a point of a thread is, the store knows"},
 	{"host/threads/internal/view", nil,
 		"which parts of which logs a head shows is arithmetic on positions: it reads and stores nothing"},
 	{"host/sessions", []string{"host", "host/chat", "host/cluster", "host/fault", "host/internal/jsondoc", "host/internal/kverror", "host/kv", "host/runevent", "host/stream", "host/threads"},

@@ -38,11 +38,11 @@ func (d *draft) branchPoint(ctx context.Context, message string) (from *Moment, 
 		from, err = d.thread.atInput(ctx, message)
 		return from, Regenerated, err
 	}
-	if before := d.by.store.locks.before(lockKey{d.by.read.part.name, d.thread.rec.ID, ""}); before != nil && before.Content == d.thread.rec.Content {
+	if before := d.by.store.locks.turns.Before(lockKey(d.by.read.part.name, d.thread.rec.ID, "")); before != nil && before.Content == d.thread.rec.Content {
 		from, err = d.thread.moment(ctx, *before)
 		return from, Raced, err
 	}
-	if d.by.store.locker == nil {
+	if d.by.store.locks.locker == nil {
 		return d.thread, Raced, nil
 	}
 	from, err = d.thread.afterLastTurn(ctx) // the turn that runs may be another process's
@@ -190,6 +190,6 @@ func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, messag
 	if err != nil {
 		return "", err
 	}
-	s.locks.wrote(lockKey{t.part.name, req.Thread, req.Branch}, t.rec.Head)
+	s.locks.turns.Wrote(lockKey(t.part.name, req.Thread, req.Branch), t.rec.Head)
 	return t.rec.Head, nil
 }

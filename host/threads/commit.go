@@ -109,7 +109,7 @@ func (w threadWriter) remembered(id, branch string) *Moment {
 // requireLock makes the commit one of the process that has the thread's lock among
 // several, if a turn of this process runs there.
 func (d *draft) requireLock(branch string) []kv.Cond {
-	fence := d.by.store.locks.fence(lockKey{d.thread.part.name, d.thread.rec.ID, branch})
+	fence := d.by.store.locks.turns.Fence(lockKey(d.thread.part.name, d.thread.rec.ID, branch))
 	for _, c := range fence {
 		d.tx.require(c)
 	}

@@ -8,21 +8,11 @@ import "time"
 func (s *Store) SetNow(now func() time.Time) { s.now = now }
 
 // Queues is for how many threads LockThread holds a queue.
-func (s *Store) Queues() int {
-	s.locks.mu.Lock()
-	defer s.locks.mu.Unlock()
-	return len(s.locks.queues)
-}
+func (s *Store) Queues() int { return s.locks.turns.Count() }
 
 // Waiting is how many wait for a thread.
 func (s *Store) Waiting(partition, thread string) int {
-	s.locks.mu.Lock()
-	defer s.locks.mu.Unlock()
-	q := s.locks.queues[lockKey{partition, thread, ""}]
-	if q == nil {
-		return 0
-	}
-	return len(q.waiting)
+	return s.locks.turns.Waiting(lockKey(partition, thread, ""))
 }
 
 // WindowStart is windowStart.

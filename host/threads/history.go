@@ -84,7 +84,7 @@ func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id st
 	if err != nil {
 		return host.OpenedThread{}, err
 	}
-	s.locks.wrote(lockKey{t.part.name, id, req.Branch}, t.rec.Head)
+	s.locks.turns.Wrote(lockKey(t.part.name, id, req.Branch), t.rec.Head)
 	return host.OpenedThread{Thread: id, Created: created, Head: t.rec.Head}, nil
 }
 
@@ -109,7 +109,7 @@ func saysOther(thread, message string) error {
 // begins records the thread's present point before the first commit of the turn
 // that holds it: a later branch begins at that point.
 func (d *draft) begins(req *host.HistoryRequest) {
-	d.by.store.locks.began(lockKey{d.thread.part.name, d.thread.rec.ID, req.Branch}, req.Run, d.before.point)
+	d.by.store.locks.turns.Began(lockKey(d.thread.part.name, d.thread.rec.ID, req.Branch), req.Run, d.before.point)
 }
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
@@ -120,7 +120,7 @@ func (d *draft) begins(req *host.HistoryRequest) {
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	drops := s.windows.countDrops()
 	read := s.reader(req.Tenant)
-	t := s.windows.recordOfTurn(&s.locks, lockKey{read.part.name, req.Thread, req.Branch}, req.Run)
+	t := s.windows.recordOfTurn(&s.locks.turns, lockKey(read.part.name, req.Thread, req.Branch), req.Run)
 	var err error
 	if t == nil {
 		if t, err = read.openOn(ctx, req.Thread, req.Branch); err != nil {

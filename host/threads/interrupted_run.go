@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/turnqueue"
 )
 
 // How a turn waits for a run that came before it on the thread, and whose host has died or
@@ -53,7 +54,7 @@ type interruptedRuns struct {
 // does.
 func (w *interruptedRuns) next(ctx context.Context) (*runRecord, error) {
 	p := w.place
-	if p.key.branch != "" || w.run == "" && p.store.unfinished == nil && len(p.store.locks.fence(p.key)) == 0 {
+	if p.key.Branch != "" || w.run == "" && p.store.unfinished == nil && len(p.store.locks.turns.Fence(p.key)) == 0 {
 		return nil, nil
 	}
 	r, err := p.interruptedRun(ctx)
@@ -75,28 +76,28 @@ func (w *interruptedRuns) next(ctx context.Context) (*runRecord, error) {
 func (w *interruptedRuns) wait(ctx context.Context, r *runRecord) error {
 	p := w.place
 	if p.store.unfinished != nil {
-		if p.store.unfinished(ctx, r.public(p.key.partition)) != nil {
+		if p.store.unfinished(ctx, r.public(p.key.Partition)) != nil {
 			p.store.overtaken.add(overtakenKey(p.key, r.Run))
 			return nil
 		}
 	}
 	if !p.wait {
-		return host.Errorf(host.Conflict, "run %q on thread %q was interrupted and continues first", r.Run, p.key.thread)
+		return host.Errorf(host.Conflict, "run %q on thread %q was interrupted and continues first", r.Run, p.key.Thread)
 	}
 	select {
 	case <-time.After(interruptedPoll):
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx, "wait for run %q on thread %q, which was interrupted", r.Run, p.key.thread)
+		return contextError(ctx, "wait for run %q on thread %q, which was interrupted", r.Run, p.key.Thread)
 	}
 }
 
-func overtakenKey(key lockKey, run string) kv.Key { return kv.NewKey(key.partition, run) }
+func overtakenKey(key turnqueue.Key, run string) kv.Key { return kv.NewKey(key.Partition, run) }
 
 // interruptedRun returns an open run on the thread's own line that is not the place's: one
 // that no process executes, since its turn would have the lock. The result is nil without one.
 func (p *Place) interruptedRun(ctx context.Context) (*runRecord, error) {
-	j := journal{partition{p.store.driver, p.key.partition}, p.store}
+	j := journal{partition{p.store.driver, p.key.Partition}, p.store}
 	root, err := p.threadRoot(ctx, j.part)
 	if err != nil || root == "" {
 		return nil, err
@@ -104,7 +105,7 @@ func (p *Place) interruptedRun(ctx context.Context) (*runRecord, error) {
 	journals := contentOf(root).journals()
 	for e, err := range j.part.all(ctx, kv.Range{Prefix: journals}) {
 		if err != nil {
-			return nil, wrap(err, "look for interrupted runs on thread %q", p.key.thread)
+			return nil, wrap(err, "look for interrupted runs on thread %q", p.key.Thread)
 		}
 		rest, _ := e.Key.CutPrefix(journals)
 		run, _, ok := rest.CutString()
@@ -128,10 +129,10 @@ func (p *Place) interruptedRun(ctx context.Context) (*runRecord, error) {
 // threadRoot returns the content that keeps the index of the thread's runs, "" for a thread
 // that does not exist. A process that has the store to itself knows it from its last commit.
 func (p *Place) threadRoot(ctx context.Context, part partition) (string, error) {
-	if p.store.shared == nil {
-		if t := p.store.windows.record(p.key.partition, p.key.thread); t != nil {
+	if p.store.locks.shared == nil {
+		if t := p.store.windows.record(p.key.Partition, p.key.Thread); t != nil {
 			return t.rec.root(), nil
 		}
 	}
-	return part.rootOf(ctx, p.key.thread)
+	return part.rootOf(ctx, p.key.Thread)
 }

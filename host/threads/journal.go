@@ -91,7 +91,7 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 	if err != nil {
 		return err
 	}
-	return j.create(ctx, rec, s.locks.fence(lockKey{j.part.name, rec.Thread, rec.Branch}))
+	return j.create(ctx, rec, s.locks.turns.Fence(lockKey(j.part.name, rec.Thread, rec.Branch)))
 }
 
 // create stores the record of a run. lock are the conditions under which this process has

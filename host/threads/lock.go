@@ -1,14 +1,13 @@
 package threads
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/turnqueue"
 )
 
 // LockThread implements [host.ThreadLocker]: turns on one thread, or on one branch of
@@ -35,7 +34,7 @@ func (s *Store) LockThread(ctx context.Context, req *host.HistoryRequest) (unloc
 // runs. Either [Place.Lock] or [Place.Leave] ends it.
 type Place struct {
 	store  *Store
-	key    lockKey
+	key    turnqueue.Key
 	ticket int64 // which says who comes first
 	turn   <-chan struct{}
 	wait   bool      // for the lock that processes share
@@ -64,12 +63,12 @@ func (w threadWriter) takePlace(ctx context.Context, id, branch string, racing h
 	if ctx.Err() != nil {
 		return nil, contextError(ctx, "wait for thread %q", id)
 	}
-	key := lockKey{w.read.part.name, id, branch}
-	limit := w.store.maxWaiting
+	key := lockKey(w.read.part.name, id, branch)
+	limit := w.store.locks.maxWaiting
 	if racing != "" && racing != host.RaceWait {
 		limit = 0
 	}
-	turn, ticket, err := w.store.locks.enter(key, limit)
+	turn, ticket, err := w.store.locks.turns.Enter(key, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -101,39 +100,53 @@ func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		p.turn = p.store.locks.enterAgain(p.key, p.ticket)
+		p.turn = p.store.locks.turns.EnterAgain(p.key, p.ticket)
 	}
 }
 
 // lockNow is Lock without a look at what came before.
 func (p *Place) lockNow(ctx context.Context) (unlock func(), err error) {
-	unlock = sync.OnceFunc(func() { p.store.locks.leave(p.key) })
+	unlock = sync.OnceFunc(func() { p.store.locks.turns.Leave(p.key) })
 	select {
 	case <-p.turn:
-		return p.store.lockShared(ctx, p.key, p.wait, unlock)
+		return p.store.locks.lockShared(ctx, p.key, p.wait, unlock)
 	case <-ctx.Done():
 		p.Leave()
-		return nil, contextError(ctx, "wait for thread %q", p.key.thread)
+		return nil, contextError(ctx, "wait for thread %q", p.key.Thread)
 	}
 }
 
 // Leave gives the place up before Lock.
-func (p *Place) Leave() { p.store.locks.giveUp(p.key, p.turn) }
+func (p *Place) Leave() { p.store.locks.turns.GiveUp(p.key, p.turn) }
+
+// turnLocks let one turn at a time run on a thread: of this store, and of other processes
+// where they share locks.
+type turnLocks struct {
+	turns      turnqueue.Table[point]
+	maxWaiting int
+	locker     kv.Locker // nil unless other processes lock threads, too
+	shared     Locks     // of several hosts; nil for one
+}
+
+// lockKey returns the key of a thread, or of a branch of it.
+func lockKey(partition, thread, branch string) turnqueue.Key {
+	return turnqueue.Key{Partition: partition, Thread: thread, Branch: branch}
+}
 
 // lockShared takes the lock that other processes take, too, if the driver is a
 // locker. unlock releases this process's lock.
-func (s *Store) lockShared(ctx context.Context, key lockKey, wait bool, unlock func()) (func(), error) {
+func (l *turnLocks) lockShared(ctx context.Context, key turnqueue.Key, wait bool, unlock func()) (func(), error) {
 	var unlockShared func()
 	var err error
-	name := string(kv.NewKey("threads", key.thread, key.branch))
+	name := string(kv.NewKey("threads", key.Thread, key.Branch))
 	switch {
-	case s.shared != nil:
+	case l.shared != nil:
 		var fence []kv.Cond
-		if fence, unlockShared, err = s.shared.Lock(ctx, key.partition, name, wait); err == nil {
-			s.locks.setFence(key, fence)
+		if fence, unlockShared, err = l.shared.Lock(ctx, key.Partition, name, wait); err == nil {
+			l.turns.SetFence(key, fence)
 		}
-	case s.locker != nil:
-		unlockShared, err = s.locker.Lock(ctx, key.partition, name, wait)
+	case l.locker != nil:
+		unlockShared, err = l.locker.Lock(ctx, key.Partition, name, wait)
 	default:
 		return unlock, nil
 	}
@@ -141,173 +154,15 @@ func (s *Store) lockShared(ctx context.Context, key lockKey, wait bool, unlock f
 	case err == nil:
 		return sync.OnceFunc(func() { unlockShared(); unlock() }), nil
 	case ctx.Err() != nil:
-		err = contextError(ctx, "wait for thread %q", key.thread)
+		err = contextError(ctx, "wait for thread %q", key.Thread)
 	case errors.Is(err, kv.ErrBusy) && wait:
-		err = host.Errorf(host.ResourceExhausted, "thread %q: too many turns wait for it already", key.thread).
+		err = host.Errorf(host.ResourceExhausted, "thread %q: too many turns wait for it already", key.Thread).
 			WithHint("send the next message when an answer has come")
 	case errors.Is(err, kv.ErrBusy):
-		err = host.Errorf(host.Conflict, "another turn is running on thread %q", key.thread)
+		err = host.Errorf(host.Conflict, "another turn is running on thread %q", key.Thread)
 	default:
-		err = wrap(err, "wait for thread %q", key.thread)
+		err = wrap(err, "wait for thread %q", key.Thread)
 	}
 	unlock()
 	return nil, err
-}
-
-type lockKey struct{ partition, thread, branch string }
-
-// lockTable holds a queue for each thread that a turn is running on, and
-// nothing for others. The zero table is ready.
-type lockTable struct {
-	mu     sync.Mutex
-	queues map[lockKey]*queue
-	ticket int64 // the last one
-}
-
-// queue holds the turns that wait behind the running one. A channel is closed
-// when its owner's turn has come.
-type queue struct {
-	waiting []waiter  // by their tickets
-	before  *point    // the thread's point when the running turn began; nil if it wrote nothing yet
-	run     string    // of the running turn, if before is set
-	written bool      // the commit that began the turn is done, and before stays
-	head    string    // of the thread after that commit
-	fence   []kv.Cond // that hold while this process has the lock among several
-}
-
-// waiter is a turn that waits.
-type waiter struct {
-	turn   chan struct{}
-	ticket int64
-}
-
-// setFence sets the conditions of the commits of the turn that runs on a thread.
-func (l *lockTable) setFence(key lockKey, fence []kv.Cond) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q := l.queues[key]; q != nil {
-		q.fence = fence
-	}
-}
-
-// fence returns the conditions under which this process has a thread's lock among several;
-// nil if no turn of it runs there, or it is alone.
-func (l *lockTable) fence(key lockKey) []kv.Cond {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q := l.queues[key]; q != nil {
-		return q.fence
-	}
-	return nil
-}
-
-// began records the point of a thread before the first commit of the turn that
-// runs on it, if one does. A commit that is tried again begins at the point that it
-// has read again.
-func (l *lockTable) began(key lockKey, run string, before point) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q := l.queues[key]; q != nil && !q.written {
-		q.before, q.run = &before, run
-	}
-}
-
-// headOf returns the head that the first commit of a run's turn left a thread with, ""
-// unless that turn has the thread.
-func (l *lockTable) headOf(key lockKey, run string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q := l.queues[key]; q != nil && q.written && q.run == run {
-		return q.head
-	}
-	return ""
-}
-
-// wrote keeps the point that began has recorded: the turn's first commit is done, and left
-// the thread with a head.
-func (l *lockTable) wrote(key lockKey, head string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q := l.queues[key]; q != nil {
-		q.written, q.head = q.before != nil, head
-	}
-}
-
-// before returns the point of a thread before the turn that runs on it; nil if
-// no turn runs or it has written nothing yet.
-func (l *lockTable) before(key lockKey) *point {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q := l.queues[key]; q != nil {
-		return q.before
-	}
-	return nil
-}
-
-// enter joins the queue. The channel is closed when the caller holds the thread.
-func (l *lockTable) enter(key lockKey, limit int) (turn <-chan struct{}, ticket int64, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch q := l.queues[key]; {
-	case q == nil:
-	case limit == 0:
-		return nil, 0, host.Errorf(host.Conflict, "another turn is running on thread %q", key.thread)
-	case len(q.waiting) >= limit:
-		return nil, 0, host.Errorf(host.ResourceExhausted, "thread %q: %d turns wait for it already", key.thread, len(q.waiting)).
-			WithHint("send the next message when an answer has come")
-	}
-	l.ticket++
-	return l.join(key, l.ticket), l.ticket, nil
-}
-
-// enterAgain joins the queue at the place of a ticket.
-func (l *lockTable) enterAgain(key lockKey, ticket int64) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.join(key, ticket)
-}
-
-// join adds a turn to the queue. l.mu is held.
-func (l *lockTable) join(key lockKey, ticket int64) <-chan struct{} {
-	turn := make(chan struct{})
-	if q := l.queues[key]; q != nil {
-		at, _ := slices.BinarySearchFunc(q.waiting, ticket, func(w waiter, ticket int64) int { return cmp.Compare(w.ticket, ticket) })
-		q.waiting = slices.Insert(q.waiting, at, waiter{turn, ticket})
-		return turn
-	}
-	if l.queues == nil {
-		l.queues = map[lockKey]*queue{}
-	}
-	l.queues[key] = &queue{}
-	close(turn)
-	return turn
-}
-
-// leave hands the thread to the next in the queue.
-func (l *lockTable) leave(key lockKey) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	q := l.queues[key]
-	if len(q.waiting) == 0 {
-		delete(l.queues, key)
-		return
-	}
-	close(q.waiting[0].turn)
-	q.waiting, q.before, q.written, q.fence = q.waiting[1:], nil, false, nil
-}
-
-// giveUp leaves the queue. If the turn had come in the same moment, it goes to
-// the next.
-func (l *lockTable) giveUp(key lockKey, turn <-chan struct{}) {
-	l.mu.Lock()
-	q := l.queues[key]
-	for i, w := range q.waiting {
-		if w.turn == turn {
-			q.waiting = slices.Delete(q.waiting, i, i+1)
-			l.mu.Unlock()
-			return
-		}
-	}
-	l.mu.Unlock()
-	l.leave(key)
 }

@@ -20,11 +20,8 @@ import (
 type Store struct {
 	driver     kv.Driver
 	window     int
-	maxWaiting int
 	now        func() time.Time // but for tests time.Now
-	locks      lockTable
-	locker     kv.Locker                                          // nil unless other processes lock threads, too
-	shared     Locks                                              // of several hosts; nil for one
+	locks      turnLocks
 	index      *wordindex.Index                                   // nil if none is kept
 	deleted    func(ctx context.Context, tenant, id string) error // may be nil
 	repaired   func(context.Context) error                        // see Options.Repaired; may be nil
@@ -91,17 +88,18 @@ func New(driver kv.Driver, opts *Options) *Store {
 		opts = &Options{}
 	}
 	driver = kv.Checked(driver)
-	s := &Store{driver: driver, window: opts.Window, maxWaiting: opts.MaxWaiting, now: time.Now, retries: retryLocks{seed: maphash.MakeSeed()},
-		deleted: opts.Deleted, repaired: opts.Repaired, shared: opts.Locks, unfinished: opts.Interrupted, windows: newWindowCache(opts.CacheBytes)}
+	s := &Store{driver: driver, window: opts.Window, now: time.Now, retries: retryLocks{seed: maphash.MakeSeed()},
+		deleted: opts.Deleted, repaired: opts.Repaired, unfinished: opts.Interrupted, windows: newWindowCache(opts.CacheBytes)}
 	if !opts.SearchDisabled {
 		s.index = wordindex.New()
 	}
-	s.locker, _ = driver.(kv.Locker)
+	s.locks.maxWaiting, s.locks.shared = opts.MaxWaiting, opts.Locks
+	s.locks.locker, _ = driver.(kv.Locker)
 	if s.window < 1 {
 		s.window = DefaultWindow
 	}
-	if s.maxWaiting < 1 {
-		s.maxWaiting = DefaultMaxWaiting
+	if s.locks.maxWaiting < 1 {
+		s.locks.maxWaiting = DefaultMaxWaiting
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/cache"
+	"github.com/agenthost/agenthost/host/threads/internal/turnqueue"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -98,12 +99,12 @@ func (c *windowCache) record(partition, thread string) *Moment {
 // recordOfTurn returns a copy of the record of the thread that a run's turn continues, if the
 // turn has the thread and its first commit was the last one here: it needs no read, for its
 // next commit is refused if another writer has changed the thread since. nil otherwise.
-func (c *windowCache) recordOfTurn(locks *lockTable, key lockKey, run string) *Moment {
-	head := locks.headOf(key, run)
-	if head == "" || key.branch != "" {
+func (c *windowCache) recordOfTurn(turns *turnqueue.Table[point], key turnqueue.Key, run string) *Moment {
+	head := turns.HeadOf(key, run)
+	if head == "" || key.Branch != "" {
 		return nil
 	}
-	if t := c.record(key.partition, key.thread); t != nil && t.rec.Head == head {
+	if t := c.record(key.Partition, key.Thread); t != nil && t.rec.Head == head {
 		return t
 	}
 	return nil
