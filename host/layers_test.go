@@ -258,6 +258,8 @@ var layers = []layer{
 		"forms of other programs: it reads and writes threads as any package does"},
 	{"host/threads/internal/stateblob", []string{"host/fault"},
 		"the form of states, which the store keeps and exported threads have"},
+	{"host/threads/internal/idgroup", nil,
+		"ids in, bytes out: where an entry lies and what a record says, the store knows"},
 	{"host/threads/internal/threadtest", []string{"host", "host/chat", "host/kv", "host/threads", "host/threads/transfer"},
 		"the tests of the packages around a store of threads share their conversations"},
 	{"host/threads/internal/turnqueue", []string{"host/fault", "host/kv"},

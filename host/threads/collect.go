@@ -280,9 +280,9 @@ func (u *uses) groups(ctx context.Context) (changes [][]kv.Write, err error) {
 			return nil, err
 		}
 		changed := false
-		for i := range g.IDs.len() {
-			if g.IDs.at(i) != "" && !has(u.messages, g.From+uint64(i)) {
-				g.IDs.without(i)
+		for i := range g.IDs.Len() {
+			if g.IDs.At(i) != "" && !has(u.messages, g.From+uint64(i)) {
+				g.IDs.Remove(i)
 				changed = true
 			}
 		}
@@ -293,12 +293,12 @@ func (u *uses) groups(ctx context.Context) (changes [][]kv.Write, err error) {
 			continue
 		}
 		var change []kv.Write
-		first := g.first()
+		first := g.First()
 		if u.content.idsFrom(first) != e.Key {
 			change = append(change, kv.Delete(e.Key))
 		}
 		if first != "" {
-			entry, err := g.entry(u.content, first)
+			entry, err := groupEntry(*g, u.content, first)
 			if err != nil {
 				return nil, err
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/idgroup"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -72,7 +73,7 @@ func (d *draft) fork(ctx context.Context, from *Moment, at At) error {
 		}
 	}
 	if ids := from.rec.IDs; ids != nil && !ids.Older && to.rec.Content == from.rec.Content {
-		d.thread.rec.IDs = &idState{Last: orderedID(ids.bound), bound: ids.bound}
+		d.thread.rec.IDs = &idState{Last: idgroup.ID(ids.bound), bound: ids.bound}
 	}
 	d.refer(v)
 	d.moveHead()

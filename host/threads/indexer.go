@@ -7,6 +7,7 @@ import (
 
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/idgroup"
 	"github.com/agenthost/agenthost/host/threads/internal/wordindex"
 )
 
@@ -17,7 +18,7 @@ type indexer struct {
 	thread     *Moment
 	tx         *txBuilder
 
-	group idGroup // the draft's messages, and its run
+	group idgroup.Group // the draft's messages, and its run
 	words []wordindex.Entry
 	last  string // the greatest ordered id of them
 	waits bool   // the entries may wait for the next commit
@@ -36,7 +37,7 @@ func (x *indexer) lastID() string {
 // groups reports whether the draft can index an id of a message or run in a group. A
 // branch keeps no bound.
 func (x *indexer) groups(id string) bool {
-	return x.thread.branch == nil && isOrdered(id) && id > x.lastID()
+	return x.thread.branch == nil && idgroup.IsOrdered(id) && id > x.lastID()
 }
 
 // groupsRun is groups of a run. The index of runs is the thread's, and groups are the
@@ -68,11 +69,11 @@ func (x *indexer) isNewRun(run string) bool {
 
 // mayBeGrouped reports whether an id may be in a group, of which no condition can say that
 // it has no such id.
-func (x *indexer) mayBeGrouped(id string) bool { return isOrdered(id) && id <= x.lastID() }
+func (x *indexer) mayBeGrouped(id string) bool { return idgroup.IsOrdered(id) && id <= x.lastID() }
 
 // take records an id that the draft indexes in one way or the other.
 func (x *indexer) take(id string) {
-	if isOrdered(id) {
+	if idgroup.IsOrdered(id) {
 		x.last = max(x.last, id)
 	}
 }
@@ -90,14 +91,14 @@ func (x *indexer) addWords(seq uint64, messages []*host.Message) {
 // addMessages puts messages that come to the log from position first on into the
 // draft's group, and returns the entries of those that need one of their own.
 func (x *indexer) addMessages(first uint64, messages []*host.Message) (single []kv.Write, err error) {
-	ids := make(idList, 0, idBytes*len(messages))
+	ids := make(idgroup.List, 0, idgroup.IDBytes*len(messages))
 	for i, m := range messages {
 		x.take(m.ID)
 		if len(messages) <= maxTurnEntries && x.groups(m.ID) {
-			ids = ids.append(m.ID)
+			ids = ids.Append(m.ID)
 			continue
 		}
-		ids = ids.append("")
+		ids = ids.Append("")
 		seq, err := x.indexEntry(m.ID, first+uint64(i))
 		if err != nil {
 			return nil, err
@@ -123,7 +124,7 @@ func (x *indexer) indexEntry(id string, at uint64) ([]byte, error) {
 func (x *indexer) addTurn(run string) error {
 	x.take(run)
 	if x.group.Run == "" && x.groupsRun(run) {
-		x.group.Run, x.group.Turn = orderedID(run), x.thread.rec.Turns
+		x.group.Run, x.group.Turn = idgroup.ID(run), x.thread.rec.Turns
 		return nil
 	}
 	n, err := encode(x.thread.rec.Turns)
@@ -148,7 +149,7 @@ func (x *indexer) waitForTurn(run string) {
 		return
 	}
 	if x.groupsRun(run) {
-		x.group.Run = orderedID(run)
+		x.group.Run = idgroup.ID(run)
 		x.take(run)
 	}
 	x.waits = x.last != ""
@@ -163,7 +164,7 @@ func (x *indexer) put(ctx context.Context) error {
 	late, bound := x.before.late(), max(x.lastID(), x.last)
 	moved := x.thread.rec.Content != x.before.Content // it may go back to a branch, which keeps no bound
 	if late != nil || x.last != "" || moved && x.before.IDs != nil {
-		x.thread.rec.IDs = &idState{Last: orderedID(bound), bound: bound, Older: !x.isWhole() || moved}
+		x.thread.rec.IDs = &idState{Last: idgroup.ID(bound), bound: bound, Older: !x.isWhole() || moved}
 	}
 	if !x.waits {
 		return x.putWith(ctx, late)
@@ -173,8 +174,8 @@ func (x *indexer) put(ctx context.Context) error {
 		late.words = x.words[0].Value
 	}
 	x.thread.rec.IDs.Late = late
-	if x.group.last() == x.last {
-		x.thread.rec.IDs.Last = orderedID(x.lastID())
+	if x.group.Last() == x.last {
+		x.thread.rec.IDs.Last = idgroup.ID(x.lastID())
 	}
 	return nil
 }
@@ -182,23 +183,23 @@ func (x *indexer) put(ctx context.Context) error {
 // putWith adds to the draft the entries of messages that have waited, if there are any,
 // and of the draft's messages behind them.
 func (x *indexer) putWith(ctx context.Context, late *lateIndex) error {
-	in, group, key, words := x.thread.rec.Content, x.group, x.group.first(), x.words
+	in, group, key, words := x.thread.rec.Content, x.group, x.group.First(), x.words
 	if late != nil {
 		waited, err := x.wordsOf(ctx, late)
 		if err != nil {
 			return err
 		}
-		in, key = late.in, cmp.Or(late.group().first(), key)
+		in, key = late.in, cmp.Or(late.group().First(), key)
 		group.From, group.IDs = late.from, slices.Concat(late.IDs, group.IDs)
-		words = joinWords(waited, late.from+uint64(late.IDs.len()), words)
+		words = joinWords(waited, late.from+uint64(late.IDs.Len()), words)
 	}
 	for _, w := range words {
 		x.tx.put(w.Key(in), w.Value)
 	}
-	if key == "" || group.Turn == 0 && group.IDs.isZero() {
+	if key == "" || group.Turn == 0 && group.IDs.IsZero() {
 		return nil
 	}
-	entry, err := group.entry(contentOf(in), key)
+	entry, err := groupEntry(group, contentOf(in), key)
 	x.tx.add(entry)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/idgroup"
 	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
@@ -179,9 +180,9 @@ func (r *repairer) idsOf(ctx context.Context, c content) (map[uint64]string, err
 
 // addGroupedIDs adds the ids that the index has in groups.
 func (r *repairer) addGroupedIDs(ctx context.Context, c content, ids map[uint64]string) error {
-	add := func(g *idGroup) {
-		for i := range g.IDs.len() {
-			if id := g.IDs.at(i); id != "" {
+	add := func(g *idgroup.Group) {
+		for i := range g.IDs.Len() {
+			if id := g.IDs.At(i); id != "" {
 				ids[g.From+uint64(i)] = id
 			}
 		}
