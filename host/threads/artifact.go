@@ -32,7 +32,7 @@ func (tn *Tenant) Artifacts(ctx context.Context, id string) ([]ArtifactInfo, err
 // ThreadArtifacts implements [host.ArtifactLister]: the list takes one read for
 // each turn that put something.
 func (s *Store) ThreadArtifacts(ctx context.Context, req *host.HistoryRequest) ([]host.ArtifactRef, error) {
-	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := readerOf(s.driver, req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return nil, err
 	}

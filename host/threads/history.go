@@ -40,7 +40,7 @@ func (s *Store) CreateThread(ctx context.Context, req *host.HistoryRequest) (id 
 // the thread has is not stored again, and the head stays; code conflict if the
 // stored message has another content.
 func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest) (head string, err error) {
-	opened, err := s.appendInput(ctx, req, req.Thread, nil)
+	opened, err := s.writer(req.Tenant).appendInput(ctx, req, req.Thread, nil)
 	return opened.Head, err
 }
 
@@ -49,20 +49,19 @@ func (s *Store) AppendUserMessage(ctx context.Context, req *host.HistoryRequest)
 func (s *Store) OpenThread(ctx context.Context, req *host.HistoryRequest) (host.OpenedThread, error) {
 	w := s.writer(req.Tenant)
 	if req.Thread != "" || req.Branch != "" || w.read.err != nil {
-		return s.appendInput(ctx, req, cmp.Or(req.Thread, host.NewID()), nil)
+		return w.appendInput(ctx, req, cmp.Or(req.Thread, host.NewID()), nil)
 	}
 	t := w.newThread(host.NewID()) // no other has that id, so that there is nothing to read
-	return s.appendInput(ctx, req, t.rec.ID, t)
+	return w.appendInput(ctx, req, t.rec.ID, t)
 }
 
 // appendInput stores the user's message of a turn in the thread of that id. A new thread
 // and its first message are one commit. t is the thread as far as the caller knows it, or nil.
-func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id string, t *Moment) (host.OpenedThread, error) {
+func (w threadWriter) appendInput(ctx context.Context, req *host.HistoryRequest, id string, t *Moment) (host.OpenedThread, error) {
 	if req.Input == nil {
 		return host.OpenedThread{}, host.Errorf(host.InvalidArgument, "append to thread %q: there is no message", req.Thread)
 	}
 	created := false
-	w := s.writer(req.Tenant)
 	if t == nil {
 		t = w.remembered(id, req.Branch)
 	}
@@ -84,7 +83,7 @@ func (s *Store) appendInput(ctx context.Context, req *host.HistoryRequest, id st
 	if err != nil {
 		return host.OpenedThread{}, err
 	}
-	s.locks.turns.Wrote(lockKey(t.part.name, id, req.Branch), t.rec.Head)
+	w.store.locks.turns.Wrote(lockKey(t.part.name, id, req.Branch), t.rec.Head)
 	return host.OpenedThread{Thread: id, Created: created, Head: t.rec.Head}, nil
 }
 
@@ -119,7 +118,7 @@ func (d *draft) begins(req *host.HistoryRequest) {
 // is the caller's; its messages are shared with later calls, and must not be changed.
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	drops := s.windows.countDrops()
-	read := s.reader(req.Tenant)
+	read := readerOf(s.driver, req.Tenant)
 	t := s.windows.recordOfTurn(&s.locks.turns, lockKey(read.part.name, req.Thread, req.Branch), req.Run)
 	var err error
 	if t == nil {
@@ -134,7 +133,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	if req.Tenant != "" {
 		loaded.Tenant = t.part.name
 	}
-	if loaded.Messages, err = s.loadWindow(ctx, t, drops); err != nil {
+	if loaded.Messages, err = s.windows.load(ctx, t, s.window, drops); err != nil {
 		return nil, err
 	}
 	loaded.State, loaded.Providers, err = t.states(ctx)
@@ -143,7 +142,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 
 // ThreadHead implements [host.HeadReader]; an unknown thread has none.
 func (s *Store) ThreadHead(ctx context.Context, req *host.HistoryRequest) (string, error) {
-	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := readerOf(s.driver, req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return "", err
 	}

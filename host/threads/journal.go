@@ -51,13 +51,13 @@ type journaled struct {
 	revision uint64
 }
 
-// journal returns a tenant's journal, if run can be the id of a run.
-func (s *Store) journal(tenant, run string) (journal, error) {
-	part, err := s.partitionOf(tenant)
+// journalOf returns the tenant's journal, if run can be the id of a run.
+func (w threadWriter) journalOf(run string) (journal, error) {
+	err := w.read.err
 	if err == nil {
 		err = chat.ValidateID("run", run, MaxMessageIDBytes)
 	}
-	return journal{part, s}, err
+	return w.journal(), err
 }
 
 // find reads a run's record.
@@ -87,7 +87,7 @@ func lostRun(run string, r *runRecord) error {
 
 // CreateRun implements [host.Journal].
 func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
-	j, err := s.journal(rec.Tenant, rec.Run)
+	j, err := s.writer(rec.Tenant).journalOf(rec.Run)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (j journal) answer(ctx context.Context, w *runWriter, rec *host.RunRecord) 
 
 // ReadRun implements [host.Journal].
 func (s *Store) ReadRun(ctx context.Context, tenant, run string) (*host.RunRecord, error) {
-	j, err := s.journal(tenant, run)
+	j, err := s.writer(tenant).journalOf(run)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (j journal) owned(ctx context.Context, ref host.RunRef) (*journaled, error)
 
 // TakeRun implements [host.Journal].
 func (s *Store) TakeRun(ctx context.Context, ref host.RunRef, steps int) (int64, error) {
-	j, err := s.journal(ref.Tenant, ref.Run)
+	j, err := s.writer(ref.Tenant).journalOf(ref.Run)
 	if err != nil {
 		return 0, err
 	}
@@ -296,7 +296,7 @@ func (j journal) lost(ctx context.Context, run string, err error) error {
 
 // AppendSteps implements [host.Journal].
 func (s *Store) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps []json.RawMessage) error {
-	j, err := s.journal(ref.Tenant, ref.Run)
+	j, err := s.writer(ref.Tenant).journalOf(ref.Run)
 	if err != nil {
 		return err
 	}
@@ -316,12 +316,20 @@ func (s *Store) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps 
 
 // EndRun implements [host.Journal]. A run that has ended is forgotten.
 func (s *Store) EndRun(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage) error {
-	return s.endRun(ctx, ref, status, rest, nil)
+	j, err := s.writer(ref.Tenant).journalOf(ref.Run)
+	if err != nil {
+		return err
+	}
+	return j.end(ctx, ref, status, rest, nil)
 }
 
 // LeaveRun implements [host.QuestionKeeper].
 func (s *Store) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMessage, asks []host.AskedQuestion) error {
-	return s.endRun(ctx, ref, host.RunInterrupted, rest, asks)
+	j, err := s.writer(ref.Tenant).journalOf(ref.Run)
+	if err != nil {
+		return err
+	}
+	return j.end(ctx, ref, host.RunInterrupted, rest, asks)
 }
 
 // listValue encodes a run's entry in the list of open runs: the host of one that is
@@ -331,14 +339,6 @@ func listValue(r *runRecord, asks []host.AskedQuestion) ([]byte, error) {
 		return encode(&askedRecord{version: version{layout}, Host: r.Host})
 	}
 	return asksValue(asks)
-}
-
-func (s *Store) endRun(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage, asks []host.AskedQuestion) error {
-	j, err := s.journal(ref.Tenant, ref.Run)
-	if err != nil {
-		return err
-	}
-	return j.end(ctx, ref, status, rest, asks)
 }
 
 func (j journal) end(ctx context.Context, ref host.RunRef, status host.RunStatus, rest json.RawMessage, asks []host.AskedQuestion) error {
@@ -468,7 +468,7 @@ func (tn *Tenant) DropWaiting(ctx context.Context, run string) error {
 // RunsOf returns open runs of a tenant that a host owns, by its id in a cluster, without
 // their steps: in the order of their ids, at most [MaxListLimit].
 func (s *Store) RunsOf(ctx context.Context, tenant, owner string) ([]*host.RunRecord, error) {
-	part, err := s.partitionOf(tenant)
+	part, err := partitionOf(s.driver, tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (m *messageStores) OpenStore(_ context.Context, req *host.StoreRequest) (ho
 		}
 		thread = *state.Thread
 	}
-	if _, err := m.store.partitionOf(req.Tenant); err != nil {
+	if _, err := partitionOf(m.store.driver, req.Tenant); err != nil {
 		return nil, err
 	}
 	if err := ValidateID(thread); err != nil {

@@ -70,7 +70,7 @@ func (p partition) find(ctx context.Context, id string) (*Moment, error) {
 // begun, of a thread that was deleted since: that takes no read where this Store has begun
 // the run.
 func (s *Store) ContentOf(ctx context.Context, tenant, thread, run string) (string, error) {
-	part, err := s.partitionOf(tenant)
+	part, err := partitionOf(s.driver, tenant)
 	if err != nil {
 		return "", err
 	}

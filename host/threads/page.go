@@ -16,7 +16,7 @@ func (s *Store) MessagesAfter(ctx context.Context, req *host.HistoryRequest, mes
 	if limit < 1 {
 		return nil, false, false, host.Errorf(host.InvalidArgument, "read thread %q: limit is %d", req.Thread, limit)
 	}
-	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := readerOf(s.driver, req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return nil, false, false, err
 	}

@@ -17,9 +17,9 @@ type partition struct {
 
 // partitionOf returns a tenant's partition, or the error of a name that no tenant can
 // have.
-func (s *Store) partitionOf(tenant string) (partition, error) {
+func partitionOf(driver kv.Driver, tenant string) (partition, error) {
 	name, err := host.TenantPartition(tenant)
-	return partition{s.driver, name}, err
+	return partition{driver, name}, err
 }
 
 func (p partition) get(ctx context.Context, key kv.Key) (kv.Entry, error) {

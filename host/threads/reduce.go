@@ -47,7 +47,7 @@ func (tn *Tenant) Reduce(ctx context.Context, id string, reducer host.MessageRed
 	if err != nil || t == nil {
 		return false, err
 	}
-	messages, err := tn.write.store.loadWindow(ctx, t, drops)
+	messages, err := tn.write.store.windows.load(ctx, t, tn.write.store.window, drops)
 	if err != nil || len(messages) == 0 {
 		return false, err
 	}

@@ -11,7 +11,7 @@ import (
 // journal's status. Code not_found for a run of which neither the thread nor the
 // journal has an entry.
 func (s *Store) RunStatus(ctx context.Context, scope host.Scope) (host.RunStatus, error) {
-	j, err := s.journal(scope.Tenant, scope.Run)
+	j, err := s.writer(scope.Tenant).journalOf(scope.Run)
 	if err != nil {
 		return "", err
 	}

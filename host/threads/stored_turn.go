@@ -17,7 +17,7 @@ func (s *Store) ReadTurn(ctx context.Context, req *host.HistoryRequest) (*host.S
 	if req.Input == nil {
 		return nil, nil
 	}
-	t, err := s.reader(req.Tenant).openOn(ctx, req.Thread, req.Branch)
+	t, err := readerOf(s.driver, req.Tenant).openOn(ctx, req.Thread, req.Branch)
 	if err != nil || t == nil {
 		return nil, err
 	}

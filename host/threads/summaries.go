@@ -38,7 +38,7 @@ func (s summaries) Load(ctx context.Context, scope host.Scope) (*reduce.Summary,
 	if scope.Thread == "" {
 		return nil, nil
 	}
-	t, err := s.store.reader(scope.Tenant).open(ctx, scope.Thread)
+	t, err := readerOf(s.store.driver, scope.Tenant).open(ctx, scope.Thread)
 	if err != nil || t == nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (l log) through(ctx context.Context, id string) ([]view.Part, error) {
 // exist any more.
 func (s summaries) Save(ctx context.Context, scope host.Scope, summary *reduce.Summary) error {
 	for range maxAttempts {
-		t, err := s.store.reader(scope.Tenant).find(ctx, scope.Thread)
+		t, err := readerOf(s.store.driver, scope.Tenant).find(ctx, scope.Thread)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/agenthost/agenthost/host"
+	"github.com/agenthost/agenthost/host/kv"
 )
 
 // Tenant is one tenant's view of a [Store]: its methods read and write that tenant's
@@ -21,8 +22,8 @@ type threadReader struct {
 	err  error // of the name, which every method returns
 }
 
-func (s *Store) reader(tenant string) threadReader {
-	part, err := s.partitionOf(tenant)
+func readerOf(driver kv.Driver, tenant string) threadReader {
+	part, err := partitionOf(driver, tenant)
 	return threadReader{part, err}
 }
 
@@ -68,7 +69,9 @@ type threadWriter struct {
 	store *Store
 }
 
-func (s *Store) writer(tenant string) threadWriter { return threadWriter{s.reader(tenant), s} }
+func (s *Store) writer(tenant string) threadWriter {
+	return threadWriter{readerOf(s.driver, tenant), s}
+}
 
 // lock waits for the turn that runs on a thread, as [Store.LockThread] does.
 func (w threadWriter) lock(ctx context.Context, id string, racing host.Racing) (unlock func(), err error) {

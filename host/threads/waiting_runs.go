@@ -40,7 +40,7 @@ func asksOf(value []byte, run string) ([]host.AskedQuestion, error) {
 // WaitingRuns implements [host.QuestionKeeper]. It reads a short entry for each run
 // that waits, and the records of those that filter takes.
 func (s *Store) WaitingRuns(ctx context.Context, tenant string, filter host.WaitingFilter) ([]*host.RunRecord, error) {
-	part, err := s.partitionOf(tenant)
+	part, err := partitionOf(s.driver, tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -2,14 +2,11 @@ package threads
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/cache"
 	"github.com/agenthost/agenthost/host/threads/internal/turnqueue"
-	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
 // windowCache keeps the decoded ends of conversations that Get has returned, so that the
@@ -29,18 +26,6 @@ type windowCache struct {
 type recordKey struct{ partition, thread string }
 
 type windowKey struct{ partition, thread, branch string }
-
-// window is the decoded end of a conversation: that of one view of one content, whose log
-// is only appended to. It is immutable, and so are its messages.
-type window struct {
-	content  string
-	view     view.View
-	marker   marker // the zero marker if there is none
-	kept     []*host.Message
-	first    uint64 // the number of messages[0] in the conversation
-	messages []*host.Message
-	bytes    int // of the messages and of kept, as JSON
-}
 
 // A decoded message takes about this many bytes for each byte of its JSON, with the
 // encodings that it keeps for models, and this many besides.
@@ -137,7 +122,7 @@ func costOfWindow(k windowKey, w *window) int64 {
 // the tenant calls it once the store refuses to read them ([kv.Eraser]). Code
 // invalid_argument for a name that no tenant can have.
 func (s *Store) DropTenant(tenant string) error {
-	part, err := s.partitionOf(tenant)
+	part, err := partitionOf(s.driver, tenant)
 	if err == nil {
 		s.windows.dropTenant(part.name)
 		s.open.dropTenant(part.name)
@@ -152,7 +137,7 @@ func (s *Store) DropWindows() { s.windows.dropAll() }
 // CountCached returns how many conversations of a tenant have decoded messages in memory.
 // Code invalid_argument for a name that no tenant can have.
 func (s *Store) CountCached(tenant string) (n int, err error) {
-	part, err := s.partitionOf(tenant)
+	part, err := partitionOf(s.driver, tenant)
 	if err != nil || s.windows == nil {
 		return 0, err
 	}
@@ -218,21 +203,6 @@ func (c *windowCache) put(key windowKey, w *window, drops uint64) {
 	})
 }
 
-// end is the number of messages in the conversation up to the window's end.
-func (w *window) end() uint64 { return w.first + uint64(len(w.messages)) }
-
-// isPartOf reports whether two windows are of the same conversation: one continues the
-// other.
-func (w *window) isPartOf(other *window) bool {
-	return w.content == other.content && w.marker.equal(other.marker) && slices.Equal(w.view.Origins, other.view.Origins) &&
-		w.view.Tail == other.view.Tail && slices.Equal(w.view.Messages, other.view.Messages)
-}
-
-func (m marker) equal(other marker) bool {
-	same := m.Kept == other.Kept || m.Kept != nil && other.Kept != nil && *m.Kept == *other.Kept
-	return same && m.Content == other.Content && m.Seq == other.Seq
-}
-
 // countDrops returns how often windows were dropped: see put.
 func (c *windowCache) countDrops() uint64 {
 	if c == nil {
@@ -241,116 +211,21 @@ func (c *windowCache) countDrops() uint64 {
 	return c.drops.Load()
 }
 
-// loadWindow returns the end of the conversation as Get does: the cached part of it, and
-// the rest from the store. drops were counted before the moment was read.
-func (s *Store) loadWindow(ctx context.Context, t *Moment, drops uint64) ([]*host.Message, error) {
+// load returns the end of the conversation as Get does, of at most limit messages of the
+// log: the cached part of it, and the rest from the store. drops were counted before the
+// moment was read.
+func (c *windowCache) load(ctx context.Context, t *Moment, limit int, drops uint64) ([]*host.Message, error) {
 	key := windowKey{t.part.name, t.rec.ID, t.Branch()}
 	var cached *window
-	if s.windows != nil {
-		cached, _ = s.windows.windows.Get(key)
+	if c != nil {
+		cached, _ = c.windows.Get(key)
 	}
-	w, err := t.windowAfter(ctx, cached, s.window)
+	w, err := windowReader{t, limit}.after(ctx, cached)
 	if err != nil {
 		return nil, err
 	}
 	if w != cached {
-		s.windows.put(key, w, drops)
+		c.put(key, w, drops)
 	}
-	return w.shown(t, s.window), nil
-}
-
-// windowAfter returns the moment's window of at least limit messages where there are as
-// many: cached itself or continued, if it is of the moment's conversation.
-func (t *Moment) windowAfter(ctx context.Context, cached *window, limit int) (*window, error) {
-	w := &window{content: t.rec.Content, view: t.view}
-	before, reduced := t.marked()
-	if reduced {
-		w.marker = *t.rec.Marker
-	}
-	length := t.messageList().Len()
-	if cached != nil && cached.isPartOf(w) && cached.end() <= length && cached.bytes < maxWindowBytes {
-		if cached.end() == length {
-			return cached, nil
-		}
-		return t.continueWindow(ctx, cached, limit)
-	}
-	if reduced {
-		if err := t.readKept(ctx, w); err != nil {
-			return nil, err
-		}
-		limit = int(min(length-before, uint64(limit)))
-	}
-	w.first = length
-	if limit == 0 {
-		return w, nil
-	}
-	entries, err := t.log().lastEntries(ctx, limit)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range slices.Backward(entries) {
-		w.messages = append(w.messages, e.messages...)
-		w.bytes += e.bytes
-	}
-	w.first -= uint64(len(w.messages))
-	return w, nil
-}
-
-// readKept reads the messages that a reducer put in the place of earlier ones.
-func (t *Moment) readKept(ctx context.Context, w *window) error {
-	if w.marker.Kept == nil {
-		return nil
-	}
-	raw, err := t.contents().readBlob(ctx, w.marker.Kept, "reduced messages")
-	if err != nil {
-		return err
-	}
-	if w.kept, err = chat.DecodeMessages(raw); err != nil {
-		return damaged("reduced messages of thread %q are damaged", t.rec.ID)
-	}
-	w.bytes += len(raw)
-	return nil
-}
-
-// continueWindow reads the messages behind a window, and leaves out as many before it as
-// Get does not need any more.
-func (t *Moment) continueWindow(ctx context.Context, w *window, limit int) (*window, error) {
-	next := *w
-	next.messages = slices.Clip(w.messages)
-	list := t.messageList()
-	for _, p := range list.Slice(w.end(), list.Len()) {
-		var entries []logEntry // the last first, so that it takes one read to find the first
-		for e, err := range t.log().entriesBackward(ctx, p, int(p.Len())) {
-			if err != nil {
-				return nil, err
-			}
-			entries = append(entries, e)
-		}
-		for _, e := range slices.Backward(entries) {
-			next.messages = append(next.messages, e.messages...)
-			next.bytes += e.bytes
-		}
-	}
-	if extra := len(next.messages) - limit - maxPairSpan; extra > maxPairSpan {
-		next.bytes -= next.bytes / len(next.messages) * extra
-		next.messages = slices.Clone(next.messages[extra:])
-		next.first += uint64(extra)
-	}
-	return &next, nil
-}
-
-// shown returns the window as Get does: a slice of the caller's own, of at most limit
-// messages of the log, with the replacement of earlier messages before them.
-func (w *window) shown(t *Moment, limit int) []*host.Message {
-	messages := w.messages
-	if before, reduced := t.marked(); reduced {
-		limit = int(min(w.end()-before, uint64(limit)))
-	}
-	if len(messages) > 0 {
-		messages = messages[windowStart(messages, limit, w.first > 0):]
-	}
-	if len(w.kept)+len(messages) == 0 {
-		return nil
-	}
-	return slices.Concat(w.kept, messages)
+	return w.shown(t, limit), nil
 }
