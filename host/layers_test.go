@@ -260,6 +260,8 @@ var layers = []layer{
 		"the form of states, which the store keeps and exported threads have"},
 	{"host/threads/internal/idgroup", nil,
 		"ids in, bytes out: where an entry lies and what a record says, the store knows"},
+	{"host/threads/internal/tenantkv", []string{"host/fault", "host/kv"},
+		"records and their versions are the same whatever they are of"},
 	{"host/threads/internal/threadtest", []string{"host", "host/chat", "host/kv", "host/threads", "host/threads/transfer"},
 		"the tests of the packages around a store of threads share their conversations"},
 	{"host/threads/internal/turnqueue", []string{"host/fault", "host/kv"},

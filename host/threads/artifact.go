@@ -106,7 +106,7 @@ func (l turnLog) artifacts(ctx context.Context) ([]ArtifactInfo, error) {
 	named := map[string]int{}
 	for _, p := range l.shown.Parts() {
 		c := l.from.at(p.At.Rank)
-		for e, err := range l.from.part.all(ctx, kv.Range{Prefix: c.artifacts(), From: c.artifactsOf(p.At.Seq + 1)}) {
+		for e, err := range l.from.part.All(ctx, kv.Range{Prefix: c.artifacts(), From: c.artifactsOf(p.At.Seq + 1)}) {
 			if err != nil {
 				return nil, wrap(err, "read artifacts of thread %q", l.from.thread)
 			}

@@ -67,7 +67,7 @@ func (c content) blobWrites(b []byte, ref *Ref) ([]kv.Write, error) {
 		chunk := b[i*ChunkBytes : min((i+1)*ChunkBytes, len(b))]
 		writes = append(writes, kv.Put(c.chunk(ref.Digest, i), chunk))
 	}
-	header, err := encode(blobHeader{version{layout}, ref.Size})
+	header, err := encode(blobHeader{version{V: layout}, ref.Size})
 	if err != nil {
 		return nil, err
 	}

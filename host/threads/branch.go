@@ -38,7 +38,7 @@ func (d *draft) branchPoint(ctx context.Context, message string) (from *Moment, 
 		from, err = d.thread.atInput(ctx, message)
 		return from, Regenerated, err
 	}
-	if before := d.by.store.locks.turns.Before(lockKey(d.by.read.part.name, d.thread.rec.ID, "")); before != nil && before.Content == d.thread.rec.Content {
+	if before := d.by.store.locks.turns.Before(lockKey(d.by.read.part.Name, d.thread.rec.ID, "")); before != nil && before.Content == d.thread.rec.Content {
 		from, err = d.thread.moment(ctx, *before)
 		return from, Raced, err
 	}
@@ -94,7 +94,7 @@ func (d *draft) branchOff(ctx context.Context, from *Moment, cause Cause, messag
 	}
 	b.tx.put(d.thread.root().owned().With(b.thread.rec.Content), nil)
 	d.thread.rec.Heads++
-	head := storedHead{version: version{layoutOfViews}, Point: b.thread.rec.point, Cause: cause, Message: message, Left: d.by.store.now().UTC(), Own: true}
+	head := storedHead{version: version{V: layoutOfViews}, Point: b.thread.rec.point, Cause: cause, Message: message, Left: d.by.store.now().UTC(), Own: true}
 	raw, err := encode(head)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (t *Moment) onBranch(ctx context.Context, branch string) (*Moment, error) {
 	if n == 0 || n > t.rec.Heads {
 		return nil, noBranch(id, branch)
 	}
-	e, err := t.part.get(ctx, t.root().head(n))
+	e, err := t.part.Get(ctx, t.root().head(n))
 	if err != nil {
 		return nil, wrap(err, "read branch %s of thread %q", branch, id)
 	}
@@ -148,7 +148,7 @@ func noBranch(id, branch string) error {
 // do not disturb the commit.
 func (d *draft) applyToBranch(ctx context.Context) error {
 	h := d.thread.branch.storedHead
-	h.Point, h.version = d.thread.rec.point, version{d.thread.rec.headLayout()}
+	h.Point, h.version = d.thread.rec.point, version{V: d.thread.rec.headLayout()}
 	raw, err := encode(h)
 	if err != nil {
 		return err
@@ -190,6 +190,6 @@ func (s *Store) Regenerate(ctx context.Context, req *host.HistoryRequest, messag
 	if err != nil {
 		return "", err
 	}
-	s.locks.turns.Wrote(lockKey(t.part.name, req.Thread, req.Branch), t.rec.Head)
+	s.locks.turns.Wrote(lockKey(t.part.Name, req.Thread, req.Branch), t.rec.Head)
 	return t.rec.Head, nil
 }

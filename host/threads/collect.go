@@ -18,7 +18,7 @@ func (s sweeper) collect(ctx context.Context, t *Moment) error {
 		contents = append(contents, t.rec.Content)
 	}
 	for _, id := range contents {
-		childless, err := s.part.isEmpty(ctx, childKeys.With(id))
+		childless, err := s.part.IsEmpty(ctx, childKeys.With(id))
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (u *uses) sweep(ctx context.Context) error {
 }
 
 func (u *uses) all(ctx context.Context, prefix kv.Key, fn func(n uint64, e kv.Entry) error) error {
-	for e, err := range u.t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+	for e, err := range u.t.part.All(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return err
 		}
@@ -271,7 +271,7 @@ func (u *uses) rest(s logEntry, e kv.Entry) (writes []kv.Write) {
 // groups returns the changes that leave of the index of ids the entries of marked messages
 // and turns. What stays of a group keeps its place among the groups.
 func (u *uses) groups(ctx context.Context) (changes [][]kv.Write, err error) {
-	for e, err := range u.t.part.all(ctx, kv.Range{Prefix: u.content.ids(), Limit: kv.MaxScanLimit}) {
+	for e, err := range u.t.part.All(ctx, kv.Range{Prefix: u.content.ids(), Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return nil, err
 		}
@@ -376,7 +376,7 @@ func (u *uses) unusedViews(ctx context.Context) (writes []kv.Write, err error) {
 func (u *uses) removeBlobs(ctx context.Context) error {
 	prefix := u.content.all().With("blob")
 	var headers, chunks []kv.Write
-	for e, err := range u.t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+	for e, err := range u.t.part.All(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (w threadWriter) commitFrom(ctx context.Context, t *Moment, id, branch, doi
 	isGiven := t != nil
 	for attempt := range maxAttempts {
 		if attempt == queueAfter {
-			retrying := w.store.retries.of(w.read.part.name, id)
+			retrying := w.store.retries.of(w.read.part.Name, id)
 			retrying.Lock()
 			defer retrying.Unlock()
 		}
@@ -85,7 +85,7 @@ func (w threadWriter) commitFrom(ctx context.Context, t *Moment, id, branch, doi
 			w.store.windows.dropBefore(d)
 			return d.thread, nil
 		}
-		w.store.windows.forget(w.read.part.name, id)
+		w.store.windows.forget(w.read.part.Name, id)
 		if !errors.Is(err, kv.ErrPrecondition) {
 			return nil, wrap(err, "%s %q", doing, id)
 		}
@@ -103,13 +103,13 @@ func (w threadWriter) remembered(id, branch string) *Moment {
 	if branch != "" || w.read.err != nil {
 		return nil
 	}
-	return w.store.windows.record(w.read.part.name, id)
+	return w.store.windows.record(w.read.part.Name, id)
 }
 
 // requireLock makes the commit one of the process that has the thread's lock among
 // several, if a turn of this process runs there.
 func (d *draft) requireLock(branch string) []kv.Cond {
-	fence := d.by.store.locks.turns.Fence(lockKey(d.thread.part.name, d.thread.rec.ID, branch))
+	fence := d.by.store.locks.turns.Fence(lockKey(d.thread.part.Name, d.thread.rec.ID, branch))
 	for _, c := range fence {
 		d.tx.require(c)
 	}
@@ -156,7 +156,7 @@ func (w threadWriter) openOrNew(ctx context.Context, id, branch string) (*Moment
 // newThread returns a thread to be made.
 func (w threadWriter) newThread(id string) *Moment {
 	now := w.store.now().UTC()
-	rec := record{version: version{layout}, ID: id, Created: now, Updated: now, point: point{Content: host.NewID()}}
+	rec := record{version: version{V: layout}, ID: id, Created: now, Updated: now, point: point{Content: host.NewID()}}
 	return &Moment{part: w.read.part, rec: rec, content: contentOf(rec.Content)}
 }
 

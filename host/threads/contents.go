@@ -31,7 +31,7 @@ func (c contents) at(rank uint64) content {
 
 // get reads the value of a key; nil if there is no entry.
 func (c contents) get(ctx context.Context, key kv.Key) ([]byte, error) {
-	e, err := c.part.get(ctx, key)
+	e, err := c.part.Get(ctx, key)
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, nil
 	}

@@ -37,12 +37,12 @@ func (w threadWriter) deleteIf(ctx context.Context, id string, goes func(*Moment
 		if err != nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		w.store.windows.dropThread(w.read.part.name, id)
+		w.store.windows.dropThread(w.read.part.Name, id)
 		deleted := w.store.deleted
 		if err := (sweeper{w.read.part}).sweep(ctx); err != nil || deleted == nil {
 			return wrap(err, "delete thread %q", id)
 		}
-		return wrap(deleted(ctx, w.read.part.name, id), "delete thread %q", id)
+		return wrap(deleted(ctx, w.read.part.Name, id), "delete thread %q", id)
 	}
 	return host.Errorf(host.Conflict, "delete thread %q: others changed it first, %d times", id, maxAttempts)
 }
@@ -78,8 +78,8 @@ type sweeper struct{ part partition }
 
 // mark returns the write that marks content for removal.
 func (s sweeper) mark(ctx context.Context, id string) (kv.Write, error) {
-	m := marked{version: version{layout}}
-	page, err := s.part.scan(ctx, kv.Range{Prefix: contentOf(id).views(), Limit: 1})
+	m := marked{version: version{V: layout}}
+	page, err := s.part.Scan(ctx, kv.Range{Prefix: contentOf(id).views(), Limit: 1})
 	if err != nil {
 		return kv.Write{}, err
 	}
@@ -100,7 +100,7 @@ func (s sweeper) discard(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.part.apply(ctx, kv.Tx{Writes: []kv.Write{mark}}); err != nil {
+	if _, err := s.part.Apply(ctx, kv.Tx{Writes: []kv.Write{mark}}); err != nil {
 		return err
 	}
 	return s.sweep(ctx)
@@ -112,7 +112,7 @@ func (s sweeper) discard(ctx context.Context, id string) error {
 func (s sweeper) sweep(ctx context.Context) error {
 	for again := true; again; {
 		again = false
-		for e, err := range s.part.all(ctx, kv.Range{Prefix: deletedKeys}) {
+		for e, err := range s.part.All(ctx, kv.Range{Prefix: deletedKeys}) {
 			if err != nil {
 				return err
 			}
@@ -141,12 +141,12 @@ func (s sweeper) removeContent(ctx context.Context, id string, mark []byte) (rem
 	if len(owned) > 0 {
 		return true, s.markOwned(ctx, id, owned)
 	}
-	children, err := s.part.scan(ctx, kv.Range{Prefix: childKeys.With(id), Limit: 1})
+	children, err := s.part.Scan(ctx, kv.Range{Prefix: childKeys.With(id), Limit: 1})
 	if err != nil || len(children.Entries) > 0 {
 		return false, err
 	}
 	for _, prefix := range []kv.Key{wordindex.KeysOf(id), contentOf(id).all()} {
-		if err := s.part.remove(ctx, prefix); err != nil {
+		if err := s.part.Remove(ctx, prefix); err != nil {
 			return false, err
 		}
 	}
@@ -160,7 +160,7 @@ func (s sweeper) removeContent(ctx context.Context, id string, mark []byte) (rem
 			tx.Writes = append(tx.Writes, kv.Delete(childKeys.With(origin, id)))
 		}
 	}
-	_, err = s.part.apply(ctx, tx)
+	_, err = s.part.Apply(ctx, tx)
 	return err == nil, err
 }
 
@@ -174,14 +174,14 @@ func (s sweeper) markOwned(ctx context.Context, id string, owned []string) error
 		}
 		tx.Writes = append(tx.Writes, mark, kv.Delete(contentOf(id).owned().With(other)))
 	}
-	_, err := s.part.apply(ctx, tx)
+	_, err := s.part.Apply(ctx, tx)
 	return err
 }
 
 // named returns up to ownedPage of the names that follow a prefix in keys; the
 // list is empty if no key has the prefix.
 func (s sweeper) named(ctx context.Context, prefix kv.Key) ([]string, error) {
-	page, err := s.part.scan(ctx, kv.Range{Prefix: prefix, Limit: ownedPage})
+	page, err := s.part.Scan(ctx, kv.Range{Prefix: prefix, Limit: ownedPage})
 	if err != nil {
 		return nil, err
 	}

@@ -246,7 +246,7 @@ func (d *draft) moveTo(ctx context.Context, to *Moment, at At) error {
 func (d *draft) leave(cause Cause, message string, v view.View) error {
 	d.thread.rec.Heads++
 	d.moveHead()
-	head, err := encode(storedHead{version: version{d.before.headLayout()}, Point: d.before.point, Cause: cause, Message: message, Left: d.by.store.now().UTC(), Own: false})
+	head, err := encode(storedHead{version: version{V: d.before.headLayout()}, Point: d.before.point, Cause: cause, Message: message, Left: d.by.store.now().UTC(), Own: false})
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (d *draft) show(v view.View) error {
 	if err := checkView(d.thread.rec.ID, v); err != nil {
 		return err
 	}
-	raw, err := encode(storedView{version{layoutOfViews}, v})
+	raw, err := encode(storedView{version{V: layoutOfViews}, v})
 	if err != nil {
 		return err
 	}

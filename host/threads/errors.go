@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host/chat"
 	"github.com/agenthost/agenthost/host/internal/kverror"
 	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/tenantkv"
 )
 
 // wrap names the failed operation and gives a driver's error its code.
@@ -32,8 +33,14 @@ func moved(id string) error {
 		WithHint("its messages are kept; load the thread and run the turn again, or let turns wait for each other")
 }
 
-func damaged(format string, args ...any) error {
-	return host.Errorf(host.DataLoss, format, args...).WithHint("restore it from a backup")
+func damaged(format string, args ...any) error { return tenantkv.Damaged(format, args...) }
+
+// encode is [tenantkv.Encode].
+func encode(v any) ([]byte, error) { return tenantkv.Encode(v) }
+
+// decode is [tenantkv.Decode].
+func decode(value []byte, into any, what, name string) error {
+	return tenantkv.Decode(value, into, what, name)
 }
 
 // DefaultTenant is the tenant of requests that name none.

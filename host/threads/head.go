@@ -140,7 +140,7 @@ func (l lineage) all(ctx context.Context) iter.Seq2[*numberedHead, error] {
 		}
 		prefix := l.root.heads()
 		r := kv.Range{Prefix: prefix, From: l.root.head(l.last), Reverse: true}
-		for e, err := range l.from.part.all(ctx, r) {
+		for e, err := range l.from.part.All(ctx, r) {
 			if err != nil {
 				yield(nil, wrap(err, "read branches of thread %q", l.from.thread))
 				return

@@ -83,7 +83,7 @@ func (w threadWriter) appendInput(ctx context.Context, req *host.HistoryRequest,
 	if err != nil {
 		return host.OpenedThread{}, err
 	}
-	w.store.locks.turns.Wrote(lockKey(t.part.name, id, req.Branch), t.rec.Head)
+	w.store.locks.turns.Wrote(lockKey(t.part.Name, id, req.Branch), t.rec.Head)
 	return host.OpenedThread{Thread: id, Created: created, Head: t.rec.Head}, nil
 }
 
@@ -108,7 +108,7 @@ func saysOther(thread, message string) error {
 // begins records the thread's present point before the first commit of the turn
 // that holds it: a later branch begins at that point.
 func (d *draft) begins(req *host.HistoryRequest) {
-	d.by.store.locks.turns.Began(lockKey(d.thread.part.name, d.thread.rec.ID, req.Branch), req.Run, d.before.point)
+	d.by.store.locks.turns.Began(lockKey(d.thread.part.Name, d.thread.rec.ID, req.Branch), req.Run, d.before.point)
 }
 
 // Get implements [host.HistoryLoader]: the last messages of the thread, at most
@@ -119,7 +119,7 @@ func (d *draft) begins(req *host.HistoryRequest) {
 func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded, error) {
 	drops := s.windows.countDrops()
 	read := readerOf(s.driver, req.Tenant)
-	t := s.windows.recordOfTurn(&s.locks.turns, lockKey(read.part.name, req.Thread, req.Branch), req.Run)
+	t := s.windows.recordOfTurn(&s.locks.turns, lockKey(read.part.Name, req.Thread, req.Branch), req.Run)
 	var err error
 	if t == nil {
 		if t, err = read.openOn(ctx, req.Thread, req.Branch); err != nil {
@@ -131,7 +131,7 @@ func (s *Store) Get(ctx context.Context, req *host.HistoryRequest) (*host.Loaded
 	}
 	loaded := &host.Loaded{Head: t.rec.Head, Thread: t.rec.ID}
 	if req.Tenant != "" {
-		loaded.Tenant = t.part.name
+		loaded.Tenant = t.part.Name
 	}
 	if loaded.Messages, err = s.windows.load(ctx, t, s.window, drops); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (s *Store) AppendResults(ctx context.Context, req *host.HistoryRequest, tur
 // in the commit of a turn, and returns them.
 func (d *draft) putEntries(entries []host.TurnEntry) (put []host.TurnEntry) {
 	for _, e := range entries {
-		if len(put) < maxTurnEntriesOfOthers && len(e.Value) <= maxEntryOfOthersBytes && e.Store == any(kv.Unchecked(d.thread.part.driver)) {
+		if len(put) < maxTurnEntriesOfOthers && len(e.Value) <= maxEntryOfOthersBytes && e.Store == any(kv.Unchecked(d.thread.part.Driver)) {
 			d.tx.put(kv.Key(e.Key), e.Value)
 			put = append(put, e)
 		}

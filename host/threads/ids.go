@@ -29,7 +29,7 @@ type storedGroup struct {
 
 // groupEntry returns a group as an entry of a content's index.
 func groupEntry(g idgroup.Group, in content, key string) (kv.Write, error) {
-	raw, err := encode(storedGroup{version{layout}, g.Stored(key)})
+	raw, err := encode(storedGroup{version{V: layout}, g.Stored(key)})
 	return kv.Put(in.idsFrom(key), raw), err
 }
 
@@ -135,7 +135,7 @@ func (c contents) grouped(ctx context.Context, in content, id string) (seq uint6
 
 // groupOf returns the only group that may have an id; nil if there is none.
 func (c contents) groupOf(ctx context.Context, in content, id string) (*idgroup.Group, error) {
-	page, err := c.part.scan(ctx, kv.Range{Prefix: in.ids(), From: in.idsFrom(id), Reverse: true, Limit: 1})
+	page, err := c.part.Scan(ctx, kv.Range{Prefix: in.ids(), From: in.idsFrom(id), Reverse: true, Limit: 1})
 	if err != nil {
 		return nil, wrap(err, "read thread %q", c.thread)
 	}

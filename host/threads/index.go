@@ -55,7 +55,7 @@ func (r threadReader) allOrOne(ctx context.Context, id string) iter.Seq2[*Moment
 			yield(r.find(ctx, id))
 			return
 		}
-		for e, err := range r.part.all(ctx, kv.Range{Prefix: threadKeys, Limit: kv.MaxScanLimit}) {
+		for e, err := range r.part.All(ctx, kv.Range{Prefix: threadKeys, Limit: kv.MaxScanLimit}) {
 			if err != nil {
 				yield(nil, wrap(err, "read threads"))
 				return
@@ -77,7 +77,7 @@ func (t *Moment) openBranches(ctx context.Context) iter.Seq2[*Moment, error] {
 		if t.rec.Heads == 0 {
 			return
 		}
-		unbranched, err := t.part.isEmpty(ctx, t.root().owned())
+		unbranched, err := t.part.IsEmpty(ctx, t.root().owned())
 		if err != nil {
 			yield(nil, wrap(err, "read branches of thread %q", t.rec.ID))
 			return
@@ -161,15 +161,15 @@ func (tn *Tenant) Reindex(ctx context.Context) (messages int, err error) {
 func (c contents) reindex(ctx context.Context, index *wordindex.Index, logID string) (messages int, err error) {
 	var tx kv.Tx
 	flush := func() error {
-		_, err := c.part.apply(ctx, tx)
+		_, err := c.part.Apply(ctx, tx)
 		tx.Writes = nil
 		return wrap(err, "index thread %q", c.thread)
 	}
-	if err := c.part.remove(ctx, wordindex.KeysOf(logID)); err != nil {
+	if err := c.part.Remove(ctx, wordindex.KeysOf(logID)); err != nil {
 		return 0, wrap(err, "index thread %q", c.thread)
 	}
 	from := contentOf(logID)
-	for e, err := range c.part.all(ctx, kv.Range{Prefix: from.log()}) {
+	for e, err := range c.part.All(ctx, kv.Range{Prefix: from.log()}) {
 		if err != nil {
 			return messages, wrap(err, "index thread %q", c.thread)
 		}

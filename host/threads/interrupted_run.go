@@ -97,13 +97,13 @@ func overtakenKey(key turnqueue.Key, run string) kv.Key { return kv.NewKey(key.P
 // interruptedRun returns an open run on the thread's own line that is not the place's: one
 // that no process executes, since its turn would have the lock. The result is nil without one.
 func (p *Place) interruptedRun(ctx context.Context) (*runRecord, error) {
-	j := journal{partition{p.store.driver, p.key.Partition}, p.store}
+	j := journal{partitionIn(p.store.driver, p.key.Partition), p.store}
 	root, err := p.threadRoot(ctx, j.part)
 	if err != nil || root == "" {
 		return nil, err
 	}
 	journals := contentOf(root).journals()
-	for e, err := range j.part.all(ctx, kv.Range{Prefix: journals}) {
+	for e, err := range j.part.All(ctx, kv.Range{Prefix: journals}) {
 		if err != nil {
 			return nil, wrap(err, "look for interrupted runs on thread %q", p.key.Thread)
 		}

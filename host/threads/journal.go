@@ -62,7 +62,7 @@ func (w threadWriter) journalOf(run string) (journal, error) {
 
 // find reads a run's record.
 func (j journal) find(ctx context.Context, run string) (*journaled, error) {
-	e, err := j.part.get(ctx, runKey(run))
+	e, err := j.part.Get(ctx, runKey(run))
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, noRun(run)
 	}
@@ -91,7 +91,7 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 	if err != nil {
 		return err
 	}
-	return j.create(ctx, rec, s.locks.turns.Fence(lockKey(j.part.name, rec.Thread, rec.Branch)))
+	return j.create(ctx, rec, s.locks.turns.Fence(lockKey(j.part.Name, rec.Thread, rec.Branch)))
 }
 
 // create stores the record of a run. lock are the conditions under which this process has
@@ -103,7 +103,7 @@ func (s *Store) CreateRun(ctx context.Context, rec *host.RunRecord) error {
 func (j journal) create(ctx context.Context, rec *host.RunRecord, lock []kv.Cond) error {
 	var t *Moment
 	if rec.Thread != "" {
-		t = j.store.windows.record(j.part.name, rec.Thread)
+		t = j.store.windows.record(j.part.Name, rec.Thread)
 	}
 	err := kv.ErrPrecondition
 	if t != nil {
@@ -150,7 +150,7 @@ func (j journal) threadOf(ctx context.Context, rec *host.RunRecord) (*Moment, er
 func (j journal) createOn(ctx context.Context, rec *host.RunRecord, t *Moment, conds []kv.Cond) error {
 	w := j.writer(rec.Run)
 	w.tx.Conds = append(w.tx.Conds, conds...)
-	r := runRecord{version: version{layout}, Run: rec.Run, Thread: rec.Thread, Branch: rec.Branch, Target: rec.Target,
+	r := runRecord{version: version{V: layout}, Run: rec.Run, Thread: rec.Thread, Branch: rec.Branch, Target: rec.Target,
 		Status: rec.Status, Fence: 1, Host: rec.Host, Answers: rec.Answers, Created: rec.Created.UTC(), Updated: rec.Updated.UTC()}
 	if t != nil {
 		r.Content = t.rec.root()
@@ -181,7 +181,7 @@ func (j journal) createOn(ctx context.Context, rec *host.RunRecord, t *Moment, c
 	}
 	err = w.commit(ctx, "begin run")
 	if err == nil && r.open() && !w.inPieces {
-		j.store.open.begun(j.part.name, &openRun{rec: r, steps: len(rec.Steps)})
+		j.store.open.begun(j.part.Name, &openRun{rec: r, steps: len(rec.Steps)})
 	}
 	return err
 }
@@ -246,7 +246,7 @@ func (s *Store) TakeRun(ctx context.Context, ref host.RunRef, steps int) (int64,
 	if err != nil {
 		return 0, err
 	}
-	s.open.forget(j.part.name, ref.Run)
+	s.open.forget(j.part.Name, ref.Run)
 	owned, err := j.owned(ctx, ref)
 	if err != nil {
 		return 0, err
@@ -307,10 +307,10 @@ func (s *Store) AppendSteps(ctx context.Context, ref host.RunRef, at int, steps 
 		err = w.commit(ctx, "write steps of run")
 	}
 	if err != nil || w.inPieces {
-		s.open.forget(j.part.name, ref.Run)
+		s.open.forget(j.part.Name, ref.Run)
 		return j.lost(ctx, ref.Run, err)
 	}
-	s.open.grew(j.part.name, ref, at, len(steps))
+	s.open.grew(j.part.Name, ref, at, len(steps))
 	return nil
 }
 
@@ -336,7 +336,7 @@ func (s *Store) LeaveRun(ctx context.Context, ref host.RunRef, rest json.RawMess
 // open, the questions of one that waits.
 func listValue(r *runRecord, asks []host.AskedQuestion) ([]byte, error) {
 	if r.open() && r.Host != "" {
-		return encode(&askedRecord{version: version{layout}, Host: r.Host})
+		return encode(&askedRecord{version: version{V: layout}, Host: r.Host})
 	}
 	return asksValue(asks)
 }
@@ -378,8 +378,8 @@ func (j journal) end(ctx context.Context, ref host.RunRef, status host.RunStatus
 // deleteSteps adds to w that the steps of a run are deleted, and returns the record of the
 // run, which ref owns. It reads nothing of a run that this store has begun.
 func (j journal) deleteSteps(ctx context.Context, ref host.RunRef, w *runWriter) (runRecord, error) {
-	if own := j.store.open.find(j.part.name, ref); own != nil {
-		j.store.open.forget(j.part.name, ref.Run)
+	if own := j.store.open.find(j.part.Name, ref); own != nil {
+		j.store.open.forget(j.part.Name, ref.Run)
 		for i := range own.steps {
 			w.delete(stepKeys(ref.Run).WithUint(uint64(i)))
 		}
@@ -396,7 +396,7 @@ func lease(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }
 
 // forgetRunsOf removes the runs that have begun in a thread.
 func (j journal) forgetRunsOf(ctx context.Context, t *Moment) error {
-	for e, err := range j.part.all(ctx, kv.Range{Prefix: t.root().journals()}) {
+	for e, err := range j.part.All(ctx, kv.Range{Prefix: t.root().journals()}) {
 		if err != nil {
 			return err
 		}
@@ -411,7 +411,7 @@ func (j journal) forgetRunsOf(ctx context.Context, t *Moment) error {
 			return err
 		}
 		for _, prefix := range []kv.Key{stepKeys(run), leftKeys(run)} {
-			if err := j.part.remove(ctx, prefix); err != nil {
+			if err := j.part.Remove(ctx, prefix); err != nil {
 				return err
 			}
 		}
@@ -431,7 +431,7 @@ func (tn *Tenant) Runs(ctx context.Context) ([]*host.RunRecord, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, run.public(tn.write.read.part.name)); len(out) == MaxListLimit {
+		if out = append(out, run.public(tn.write.read.part.Name)); len(out) == MaxListLimit {
 			break
 		}
 	}
@@ -473,7 +473,7 @@ func (s *Store) RunsOf(ctx context.Context, tenant, owner string) ([]*host.RunRe
 		return nil, err
 	}
 	j, out := journal{part, s}, []*host.RunRecord(nil)
-	for e, err := range part.all(ctx, kv.Range{Prefix: openRunKeys}) {
+	for e, err := range part.All(ctx, kv.Range{Prefix: openRunKeys}) {
 		if err != nil {
 			return nil, wrap(err, "list the runs of a host")
 		}

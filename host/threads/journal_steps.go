@@ -49,7 +49,7 @@ func (w *runWriter) putRecord(r *runRecord) error {
 // deleteAll removes all entries below a key. Those that one commit should not
 // carry are removed after it.
 func (w *runWriter) deleteAll(ctx context.Context, prefix kv.Key) error {
-	page, err := w.part.scan(ctx, kv.Range{Prefix: prefix, Limit: deletePage})
+	page, err := w.part.Scan(ctx, kv.Range{Prefix: prefix, Limit: deletePage})
 	if err != nil {
 		return wrapRun(err, "read run", w.run)
 	}
@@ -104,7 +104,7 @@ func (w *runWriter) step(ctx context.Context, key kv.Key, step json.RawMessage) 
 	for rest := []byte(step); len(rest) > 0; pieces++ {
 		n := min(len(rest), ChunkBytes)
 		ahead := kv.Tx{Conds: w.fences(), Writes: []kv.Write{kv.Put(key.WithUint(uint64(pieces)), rest[:n])}}
-		if _, err := w.part.apply(ctx, ahead); err != nil {
+		if _, err := w.part.Apply(ctx, ahead); err != nil {
 			return wrapRun(err, "write steps of run", w.run)
 		}
 		rest = rest[n:]
@@ -127,10 +127,10 @@ func (w *runWriter) fences() []kv.Cond {
 // commit makes the commit. It returns kv.ErrPrecondition unchanged, for the
 // caller to translate.
 func (w *runWriter) commit(ctx context.Context, doing string) error {
-	_, err := w.part.apply(ctx, w.tx)
+	_, err := w.part.Apply(ctx, w.tx)
 	if err == nil {
 		for _, prefix := range w.later {
-			_ = w.part.remove(ctx, prefix) // no reader looks there any more; leftovers only take space
+			_ = w.part.Remove(ctx, prefix) // no reader looks there any more; leftovers only take space
 		}
 	}
 	return wrapRun(err, doing, w.run)
@@ -142,7 +142,7 @@ func wrapRun(err error, doing, run string) error { return keepPrecondition(err, 
 func (j journal) readSteps(ctx context.Context, prefix kv.Key, run string) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	pieces := map[kv.Key][]byte{} // until the step that has them
-	for e, err := range j.part.all(ctx, kv.Range{Prefix: prefix}) {
+	for e, err := range j.part.All(ctx, kv.Range{Prefix: prefix}) {
 		if err != nil {
 			return nil, wrap(err, "read run %q", run)
 		}

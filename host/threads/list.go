@@ -38,7 +38,7 @@ func (tn *Tenant) List(ctx context.Context, opts *ListOptions) (*Page, error) {
 	page := &Page{Threads: []*Thread{}}
 	limit := r.Limit
 	for {
-		found, err := tn.write.read.part.scan(ctx, r)
+		found, err := tn.write.read.part.Scan(ctx, r)
 		if err != nil {
 			return nil, wrap(err, "list threads")
 		}

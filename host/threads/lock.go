@@ -63,7 +63,7 @@ func (w threadWriter) takePlace(ctx context.Context, id, branch string, racing h
 	if ctx.Err() != nil {
 		return nil, contextError(ctx, "wait for thread %q", id)
 	}
-	key := lockKey(w.read.part.name, id, branch)
+	key := lockKey(w.read.part.Name, id, branch)
 	limit := w.store.locks.maxWaiting
 	if racing != "" && racing != host.RaceWait {
 		limit = 0

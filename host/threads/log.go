@@ -159,7 +159,7 @@ func (l log) entries(ctx context.Context, p view.Part) iter.Seq2[logEntry, error
 			return
 		}
 		limit := int(min(p.To-next, kv.MaxScanLimit)) // behind the part may lie megabytes
-		for e, err := range l.from.part.all(ctx, kv.Range{Prefix: c.log(), From: c.logAt(next), Limit: limit}) {
+		for e, err := range l.from.part.All(ctx, kv.Range{Prefix: c.log(), From: c.logAt(next), Limit: limit}) {
 			if err != nil {
 				yield(logEntry{}, wrap(err, "read thread %q", l.from.thread))
 				return
@@ -227,7 +227,7 @@ func (l log) entriesBackward(ctx context.Context, p view.Part, n int) iter.Seq2[
 		c, end := l.from.at(p.At.Rank), p.To
 		limit := min(n, kv.MaxScanLimit, int(p.Len()))
 		r := kv.Range{Prefix: c.log(), From: c.logAt(end - 1), Reverse: true, Limit: limit}
-		for e, err := range l.from.part.all(ctx, r) {
+		for e, err := range l.from.part.All(ctx, r) {
 			if err != nil {
 				yield(logEntry{}, wrap(err, "read thread %q", l.from.thread))
 				return
@@ -349,7 +349,7 @@ func positionsOf(raw []byte) (positions []uint64, err error) {
 // entryAt returns the entry of a content's log that has position seq.
 func (l log) entryAt(ctx context.Context, c content, seq uint64) (logEntry, error) {
 	r := kv.Range{Prefix: c.log(), From: c.logAt(seq), Reverse: true, Limit: 1}
-	page, err := l.from.part.scan(ctx, r)
+	page, err := l.from.part.Scan(ctx, r)
 	if err != nil {
 		return logEntry{}, wrap(err, "read thread %q", l.from.thread)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/agenthost/agenthost/host"
 	"github.com/agenthost/agenthost/host/kv"
 	"github.com/agenthost/agenthost/host/threads/internal/stateblob"
+	"github.com/agenthost/agenthost/host/threads/internal/tenantkv"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
@@ -30,7 +31,7 @@ func (p partition) open(ctx context.Context, id string) (*Moment, error) {
 	if err := ValidateID(id); err != nil {
 		return nil, err
 	}
-	e, err := p.get(ctx, threadKey(id))
+	e, err := p.Get(ctx, threadKey(id))
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, nil
 	}
@@ -47,7 +48,7 @@ func (p partition) decodeThread(ctx context.Context, id string, e kv.Entry) (*Mo
 		return nil, err
 	}
 	if t.rec.V > t.rec.layout() {
-		return nil, newer(t.rec.V, "record of thread", id)
+		return nil, tenantkv.Newer(t.rec.V, "record of thread", id)
 	}
 	if err := t.rec.setPlace(); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (s *Store) ContentOf(ctx context.Context, tenant, thread, run string) (stri
 	if err != nil {
 		return "", err
 	}
-	if content := s.open.contentOf(part.name, run); content != "" {
+	if content := s.open.contentOf(part.Name, run); content != "" {
 		return content, nil
 	}
 	return part.rootOf(ctx, thread)

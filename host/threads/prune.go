@@ -134,7 +134,7 @@ func (p partition) storedBytes(ctx context.Context, id string) (int64, error) {
 		return 0, err
 	}
 	contents := []string{t.rec.root()}
-	for e, err := range t.part.all(ctx, kv.Range{Prefix: t.root().owned()}) {
+	for e, err := range t.part.All(ctx, kv.Range{Prefix: t.root().owned()}) {
 		if err != nil {
 			return 0, wrap(err, "measure thread %q", id)
 		}
@@ -146,7 +146,7 @@ func (p partition) storedBytes(ctx context.Context, id string) (int64, error) {
 	total := int64(0)
 	for _, c := range contents {
 		for _, prefix := range []kv.Key{contentOf(c).all(), wordindex.KeysOf(c)} {
-			for e, err := range t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+			for e, err := range t.part.All(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 				if err != nil {
 					return 0, wrap(err, "measure thread %q", id)
 				}

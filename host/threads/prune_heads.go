@@ -203,7 +203,7 @@ func (p *headPruner) unlink(ctx context.Context, t *Moment, heads []*numberedHea
 // those whose turns the thread, or a head that stays, has inherited.
 func (p *headPruner) runsOfNone(ctx context.Context, t *Moment, staying []*numberedHead, needed map[string]bool) (writes []kv.Write, err error) {
 	var moments []*Moment // of the thread and of the heads, once one is needed
-	for e, err := range t.part.all(ctx, kv.Range{Prefix: t.root().runs(), Limit: kv.MaxScanLimit}) {
+	for e, err := range t.part.All(ctx, kv.Range{Prefix: t.root().runs(), Limit: kv.MaxScanLimit}) {
 		if err != nil {
 			return nil, err
 		}
@@ -277,7 +277,7 @@ func (s sweeper) replaceIn(ctx context.Context, t *Moment, changes [][]kv.Write)
 			continue
 		}
 		tx := kv.Tx{Conds: []kv.Cond{kv.AtRevision(key, t.revision)}, Writes: append(writes, kv.Put(key, raw))}
-		if t.revision, err = s.part.apply(ctx, tx); err != nil {
+		if t.revision, err = s.part.Apply(ctx, tx); err != nil {
 			return err
 		}
 		writes, size = nil, 0

@@ -4,20 +4,18 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"maps"
 	"time"
 	"unicode/utf8"
 
 	"github.com/agenthost/agenthost/host"
-	"github.com/agenthost/agenthost/host/kv"
+	"github.com/agenthost/agenthost/host/threads/internal/tenantkv"
 	"github.com/agenthost/agenthost/host/threads/internal/view"
 )
 
-// layout is the version of the records that this package stores. Records carry
-// it, so that an older version refuses a newer one's data instead of writing it
-// back without the fields it does not know.
-const layout = 1
+// layout is the version of the records that this package stores, but for those that carry a
+// later one.
+const layout = tenantkv.Layout
 
 // layoutOfViews is the version of records that must not be read without the view
 // they name: a reader that knows no views would show deleted messages.
@@ -28,9 +26,7 @@ const layoutOfViews = 2
 const layoutOfGroups = 3
 
 // version is the first member of every record.
-type version struct {
-	V int `json:"v"`
-}
+type version = tenantkv.Version
 
 // record is a thread's own entry. It changes with every commit to the thread;
 // its revision is what commits are guarded by.
@@ -118,10 +114,10 @@ func checkView(id string, v view.View) error {
 }
 
 // Records that may carry later layouts.
-func (*record) newest() int         { return layoutOfGroups }
-func (*storedSnapshot) newest() int { return layoutOfViews }
-func (*storedHead) newest() int     { return layoutOfViews }
-func (*storedView) newest() int     { return layoutOfViews }
+func (*record) Newest() int         { return layoutOfGroups }
+func (*storedSnapshot) Newest() int { return layoutOfViews }
+func (*storedHead) Newest() int     { return layoutOfViews }
+func (*storedView) Newest() int     { return layoutOfViews }
 
 // Parent is where a thread was forked from.
 type Parent struct {
@@ -136,60 +132,6 @@ func (p *Parent) clone() *Parent {
 	}
 	out := *p
 	return &out
-}
-
-// encode returns the stored form of a record.
-func encode(v any) ([]byte, error) {
-	b, err := kv.EncodeRecord(v)
-	if err != nil {
-		return nil, host.Errorf(host.Internal, "encode: %w", err)
-	}
-	return b, nil
-}
-
-// decode reads a record. The error names the record by what ("record of thread")
-// and name: its code is failed_precondition for a record of a newer version,
-// data_loss for a damaged one. Nothing is changed in either case.
-func decode(value []byte, into any, what, name string) error {
-	known := layout
-	if r, ok := into.(interface{ newest() int }); ok {
-		known = r.newest()
-	}
-	v, err := versionOf(value)
-	switch {
-	case errors.Is(err, kv.ErrFormat):
-		return newer(value[0], what, name)
-	case err != nil:
-		return damaged("%s %q is damaged", what, name)
-	case v.V < layout || v.V > known:
-		return newer(v.V, what, name)
-	}
-	// Nothing that is kept here has a place for any value, so no digit is lost that
-	// kv.DecodeRecord would keep; that reads as from a stream, which costs more.
-	if err := json.Unmarshal(value[1:], into); err != nil || !utf8.Valid(value) {
-		return damaged("%s %q is damaged", what, name)
-	}
-	return nil
-}
-
-// versionOf returns the version of a record. This package writes the version as the
-// first member; then the rest is not read, which would be half the work of reading the
-// record.
-func versionOf(value []byte) (v version, err error) {
-	const begin = "\x01{\"v\":"
-	if rest, ok := bytes.CutPrefix(value, []byte(begin)); ok && len(rest) > 1 && (rest[1] == ',' || rest[1] == '}') && rest[0] >= '1' && rest[0] <= '9' {
-		return version{int(rest[0] - '0')}, nil
-	}
-	return v, kv.DecodeRecord(value, &v)
-}
-
-func newer(format any, what, name string) error {
-	return &host.Error{
-		Code:    host.FailedPrecondition,
-		Message: host.Errorf("", "%s %q has format %d, which this version does not know", what, name, format).Message,
-		Hint:    "open it with the version that wrote it, or a newer one; nothing was changed",
-		Err:     kv.ErrFormat,
-	}
 }
 
 // Metadata are the values that an application keeps with a thread, by name.

@@ -52,7 +52,7 @@ func (tn *Tenant) repair(ctx context.Context, id string) (*Repaired, error) {
 		return nil, err
 	}
 	defer unlock()
-	defer tn.write.store.windows.dropTenant(tn.write.read.part.name) // forks show the replacements, too
+	defer tn.write.store.windows.dropTenant(tn.write.read.part.Name) // forks show the replacements, too
 	t, err := tn.write.read.find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (r *repairer) repairLog(ctx context.Context, c content) error {
 // idsOf returns the ids of a log's messages by position, as far as the index can be read.
 func (r *repairer) idsOf(ctx context.Context, c content) (map[uint64]string, error) {
 	prefix, ids := c.all().With("message"), map[uint64]string{}
-	for e, err := range kv.EachEntry(ctx, r.contents.part.driver, r.contents.part.name, prefix) {
+	for e, err := range kv.EachEntry(ctx, r.contents.part.Driver, r.contents.part.Name, prefix) {
 		if err != nil && e.Key == "" {
 			return nil, wrap(err, "read thread %q", r.contents.thread)
 		}
@@ -187,7 +187,7 @@ func (r *repairer) addGroupedIDs(ctx context.Context, c content, ids map[uint64]
 			}
 		}
 	}
-	for e, err := range kv.EachEntry(ctx, r.contents.part.driver, r.contents.part.name, c.ids()) {
+	for e, err := range kv.EachEntry(ctx, r.contents.part.Driver, r.contents.part.Name, c.ids()) {
 		if err != nil && e.Key == "" {
 			return wrap(err, "read thread %q", r.contents.thread)
 		}
@@ -208,7 +208,7 @@ func (r *repairer) addGroupedIDs(ctx context.Context, c content, ids map[uint64]
 // the others by the position in their keys.
 func (r *repairer) readLog(ctx context.Context, c content) (readable []readableEntry, damagedAt map[uint64][]byte, err error) {
 	damagedAt = map[uint64][]byte{}
-	for e, err := range kv.EachEntry(ctx, r.contents.part.driver, r.contents.part.name, c.log()) {
+	for e, err := range kv.EachEntry(ctx, r.contents.part.Driver, r.contents.part.Name, c.log()) {
 		if err != nil && e.Key == "" {
 			return nil, nil, wrap(err, "read thread %q", r.contents.thread)
 		}
@@ -251,7 +251,7 @@ func (r *repairer) replace(ctx context.Context, c content, at uint64, id string,
 		writes = append(writes, kv.Put(c.message(m.ID), position))
 	}
 	value := chat.AppendMessagesJSON([]byte{formatJSON}, []*host.Message{m})
-	_, err := r.contents.part.apply(ctx, kv.Tx{Writes: append(writes, kv.Put(c.logAt(at), value))})
+	_, err := r.contents.part.Apply(ctx, kv.Tx{Writes: append(writes, kv.Put(c.logAt(at), value))})
 	if err != nil {
 		return wrap(err, "repair thread %q", r.contents.thread)
 	}

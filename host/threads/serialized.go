@@ -51,7 +51,7 @@ func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, 
 	if len(data) > host.MaxThreadBytes {
 		return "", host.Errorf(host.ResourceExhausted, "agent thread %q is %d bytes, more than %d", key, len(data), host.MaxThreadBytes)
 	}
-	rec := serialized{version: version{layout}, Head: host.NewID(), Size: len(data), Digest: digestOf(data)}
+	rec := serialized{version: version{V: layout}, Head: host.NewID(), Size: len(data), Digest: digestOf(data)}
 	if len(data) <= maxInlineThread {
 		rec.Data = data
 	} else if err := a.putPieces(ctx, key, rec.Head, data); err != nil {
@@ -71,13 +71,13 @@ func (tn *Tenant) SaveAgentThread(ctx context.Context, key string, data []byte, 
 		if err != nil {
 			return "", err
 		}
-		_, err = a.part.apply(ctx, kv.Tx{Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+		_, err = a.part.Apply(ctx, kv.Tx{Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
 			Writes: []kv.Write{kv.Put(serializedKey(key), raw)}})
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
 		if err == nil && revision != 0 && old.Data == nil {
-			err = a.part.remove(ctx, pieceKeys(key).With(old.Head))
+			err = a.part.Remove(ctx, pieceKeys(key).With(old.Head))
 		}
 		return rec.Head, wrap(err, "save agent thread %q", key)
 	}
@@ -102,7 +102,7 @@ func (w threadWriter) agentThreads(key string) (agentThreads, error) {
 
 // serializedAt returns the entry at key; revision 0 if the key has no entry.
 func (a agentThreads) serializedAt(ctx context.Context, key string) (rec serialized, revision uint64, err error) {
-	e, err := a.part.get(ctx, serializedKey(key))
+	e, err := a.part.Get(ctx, serializedKey(key))
 	if errors.Is(err, kv.ErrNotFound) {
 		return rec, 0, nil
 	}
@@ -117,7 +117,7 @@ func (a agentThreads) putPieces(ctx context.Context, key, head string, data []by
 	for i := 0; i*ChunkBytes < len(data); i++ {
 		piece := data[i*ChunkBytes : min((i+1)*ChunkBytes, len(data))]
 		tx := kv.Tx{Writes: []kv.Write{kv.Put(pieceKeys(key).With(head).WithUint(uint64(i)), piece)}}
-		if _, err := a.part.apply(ctx, tx); err != nil {
+		if _, err := a.part.Apply(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (a agentThreads) putPieces(ctx context.Context, key, head string, data []by
 // are removed with the agent thread, once they are stale.
 func (a agentThreads) dropPieces(ctx context.Context, key string, rec *serialized) {
 	if rec.Data == nil {
-		_ = a.part.remove(context.WithoutCancel(ctx), pieceKeys(key).With(rec.Head))
+		_ = a.part.Remove(context.WithoutCancel(ctx), pieceKeys(key).With(rec.Head))
 	}
 }
 
@@ -173,7 +173,7 @@ func (a agentThreads) readPieces(ctx context.Context, key string, rec *serialize
 	}
 	var data []byte
 	for i := 0; len(data) < rec.Size; i++ {
-		e, err := a.part.get(ctx, pieceKeys(key).With(rec.Head).WithUint(uint64(i)))
+		e, err := a.part.Get(ctx, pieceKeys(key).With(rec.Head).WithUint(uint64(i)))
 		if errors.Is(err, kv.ErrNotFound) || err == nil && len(e.Value) == 0 {
 			return nil, errOvertaken
 		}
@@ -199,14 +199,14 @@ func (tn *Tenant) DeleteAgentThread(ctx context.Context, key string) error {
 			return err
 		}
 		if revision != 0 {
-			_, err = a.part.apply(ctx, kv.Tx{Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
+			_, err = a.part.Apply(ctx, kv.Tx{Conds: []kv.Cond{kv.AtRevision(serializedKey(key), revision)},
 				Writes: []kv.Write{kv.Delete(serializedKey(key))}})
 		}
 		if errors.Is(err, kv.ErrPrecondition) {
 			continue
 		}
 		if err == nil && revision != 0 {
-			err = a.part.remove(ctx, pieceKeys(key).With(rec.Head))
+			err = a.part.Remove(ctx, pieceKeys(key).With(rec.Head))
 		}
 		if err == nil {
 			err = a.removeStale(ctx, key)
@@ -222,7 +222,7 @@ func (a agentThreads) removeStale(ctx context.Context, key string) error {
 	ms := a.now().Add(-StaleSave).UnixMilli()
 	stale := fmt.Sprintf("%08x-%04x", ms>>16, ms&0xffff)
 	for {
-		page, err := a.part.scan(ctx, kv.Range{Prefix: pieceKeys(key), Limit: 1})
+		page, err := a.part.Scan(ctx, kv.Range{Prefix: pieceKeys(key), Limit: 1})
 		if err != nil || len(page.Entries) == 0 {
 			return err
 		}
@@ -231,7 +231,7 @@ func (a agentThreads) removeStale(ctx context.Context, key string) error {
 		if !ok || head >= stale {
 			return nil
 		}
-		if err := a.part.remove(ctx, pieceKeys(key).With(head)); err != nil {
+		if err := a.part.Remove(ctx, pieceKeys(key).With(head)); err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (tn *Tenant) AgentThreads(ctx context.Context, after string, limit int) ([]
 		}
 		r.After = serializedKey(after)
 	}
-	page, err := tn.write.read.part.scan(ctx, r)
+	page, err := tn.write.read.part.Scan(ctx, r)
 	if err != nil {
 		return nil, wrap(err, "list agent threads")
 	}

@@ -165,7 +165,7 @@ func (l turnLog) ofPart(ctx context.Context, p view.Part, reverse bool) iter.Seq
 		if reverse {
 			r.From = c.turn(p.To)
 		}
-		for e, err := range l.from.part.all(ctx, r) {
+		for e, err := range l.from.part.All(ctx, r) {
 			if err != nil {
 				yield(nil, wrap(err, "read turns of thread %q", l.from.thread))
 				return
@@ -358,7 +358,7 @@ func (d *draft) close(snap *Snapshot, said string) error {
 
 // putSnapshot adds the snapshot of the last turn.
 func (d *draft) putSnapshot(snap *Snapshot, said string) error {
-	raw, err := encode(storedSnapshot{version: version{d.thread.rec.headLayout()}, Snapshot: *snap, Said: said, View: d.thread.rec.View, HiddenMessages: d.thread.rec.HiddenMessages, HiddenTurns: d.thread.rec.HiddenTurns})
+	raw, err := encode(storedSnapshot{version: version{V: d.thread.rec.headLayout()}, Snapshot: *snap, Said: said, View: d.thread.rec.View, HiddenMessages: d.thread.rec.HiddenMessages, HiddenTurns: d.thread.rec.HiddenTurns})
 	if err != nil {
 		return err
 	}

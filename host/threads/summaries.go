@@ -87,11 +87,11 @@ func (s summaries) Save(ctx context.Context, scope host.Scope, summary *reduce.S
 		if err != nil {
 			return err
 		}
-		raw, err := encode(storedSummary{version: version{layout}, Summary: *summary, Content: t.rec.Content, Covers: covers})
+		raw, err := encode(storedSummary{version: version{V: layout}, Summary: *summary, Content: t.rec.Content, Covers: covers})
 		if err != nil {
 			return err
 		}
-		_, err = t.part.apply(ctx, kv.Tx{Writes: []kv.Write{kv.Put(t.root().summary(), raw)},
+		_, err = t.part.Apply(ctx, kv.Tx{Writes: []kv.Write{kv.Put(t.root().summary(), raw)},
 			Conds: []kv.Cond{kv.AtRevision(threadKey(scope.Thread), t.revision)}}) // or it might be gone
 		if !errors.Is(err, kv.ErrPrecondition) {
 			return wrap(err, "store the summary of thread %q", scope.Thread)

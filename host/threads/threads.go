@@ -144,7 +144,7 @@ func (tn *Tenant) Thread(ctx context.Context, id string) (*Thread, error) {
 func (t *Moment) Thread() *Thread {
 	r := &t.rec
 	return &Thread{
-		ID: r.ID, Tenant: t.part.name, Title: r.Title, Created: r.Created, Updated: r.Updated, Head: r.Head,
+		ID: r.ID, Tenant: t.part.Name, Title: r.Title, Created: r.Created, Updated: r.Updated, Head: r.Head,
 		Messages: r.shownMessages(), Turns: r.shownTurns(), Status: r.Status, Parent: r.Parent.clone(), Metadata: r.Metadata.clone(),
 	}
 }

@@ -60,7 +60,7 @@ func (b *txBuilder) valueOf(ctx context.Context, in contents, rec []byte) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	return encode(reference{version{layout}, ref})
+	return encode(reference{version{V: layout}, ref})
 }
 
 // maxUnaskedBytes is the size of the largest blob that is written without asking whether
@@ -106,7 +106,7 @@ func (b *txBuilder) writeAhead(ctx context.Context, writes []kv.Write) error {
 		if !full && i < len(writes)-1 {
 			continue
 		}
-		if _, err := b.part.apply(ctx, tx); err != nil {
+		if _, err := b.part.Apply(ctx, tx); err != nil {
 			return wrap(err, "write to thread %q", b.thread)
 		}
 		tx.Writes = nil
@@ -116,5 +116,5 @@ func (b *txBuilder) writeAhead(ctx context.Context, writes []kv.Write) error {
 
 // commit makes the commit and returns the revision of its writes.
 func (b *txBuilder) commit(ctx context.Context) (revision uint64, err error) {
-	return b.part.apply(ctx, b.tx)
+	return b.part.Apply(ctx, b.tx)
 }

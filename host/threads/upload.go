@@ -102,7 +102,7 @@ func (w *uploadWriter) copy(ctx context.Context, r io.Reader) error {
 		if n > 0 {
 			w.sum.Write(piece[:n])
 			put := kv.Tx{Writes: []kv.Write{kv.Put(w.to.content.chunk(w.name, w.chunks), piece[:n])}}
-			if _, err := w.to.part.apply(ctx, put); err != nil {
+			if _, err := w.to.part.Apply(ctx, put); err != nil {
 				return wrap(err, "upload to thread %q", w.to.rec.ID)
 			}
 			w.chunks++
@@ -142,7 +142,7 @@ func (w *uploadWriter) publish(ctx context.Context, ref *Ref) (known bool, err e
 		if known {
 			return errNothing
 		}
-		header, err := encode(upload{version{layout}, ref.Size, w.name})
+		header, err := encode(upload{version{V: layout}, ref.Size, w.name})
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (w *uploadWriter) publish(ctx context.Context, ref *Ref) (known bool, err e
 
 // discard removes the chunks of an upload that was not published.
 func (w *uploadWriter) discard(ctx context.Context) error {
-	return w.to.part.remove(ctx, w.to.content.all().With("chunk", w.name))
+	return w.to.part.Remove(ctx, w.to.content.all().With("chunk", w.name))
 }
 
 // OpenUpload returns a reader of an upload to the thread or to a thread that it

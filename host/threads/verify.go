@@ -152,7 +152,7 @@ func (v *verifier) logs(ctx context.Context, t *Moment) error {
 			continue
 		}
 		v.seen[string(c.all())] = true
-		for e, err := range t.part.all(ctx, kv.Range{Prefix: c.log()}) {
+		for e, err := range t.part.All(ctx, kv.Range{Prefix: c.log()}) {
 			if err != nil {
 				return wrap(err, "read thread %q", t.rec.ID)
 			}
@@ -176,7 +176,7 @@ func (v *verifier) digests(ctx context.Context, t *Moment, c content) error {
 	rest, _ := c.all().CutPrefix(contentKeys)
 	id, _, _ := rest.CutString()
 	for _, prefix := range []kv.Key{c.turns(), c.runs(), c.artifacts(), c.all().With("message"), c.ids(), c.views(), c.heads(), wordindex.KeysOf(id)} {
-		for _, err := range t.part.all(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
+		for _, err := range t.part.All(ctx, kv.Range{Prefix: prefix, Limit: kv.MaxScanLimit}) {
 			if err != nil {
 				return wrap(err, "read thread %q", t.rec.ID)
 			}
@@ -187,7 +187,7 @@ func (v *verifier) digests(ctx context.Context, t *Moment, c content) error {
 
 // uploads reads the uploads of a content.
 func (v *verifier) uploads(ctx context.Context, t *Moment, c content) error {
-	for e, err := range t.part.all(ctx, kv.Range{Prefix: c.uploads()}) {
+	for e, err := range t.part.All(ctx, kv.Range{Prefix: c.uploads()}) {
 		if err != nil {
 			return wrap(err, "read thread %q", t.rec.ID)
 		}

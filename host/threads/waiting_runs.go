@@ -17,7 +17,7 @@ func asksValue(asks []host.AskedQuestion) ([]byte, error) {
 	if !slices.ContainsFunc(asks, func(a host.AskedQuestion) bool { return a.Key != "" || a.Expires != nil }) {
 		return nil, nil
 	}
-	return encode(&askedRecord{version: version{layout}, Asks: asks})
+	return encode(&askedRecord{version: version{V: layout}, Asks: asks})
 }
 
 // askedRecord holds the questions of a run that waits for answers.
@@ -79,7 +79,7 @@ func (j journal) list(ctx context.Context, after string, takes func([]host.Asked
 		where.After = openRunKey(after)
 	}
 	return func(yield func(*listed, error) bool) {
-		for e, err := range j.part.all(ctx, where) {
+		for e, err := range j.part.All(ctx, where) {
 			if err != nil {
 				yield(nil, wrap(err, "list runs"))
 				return

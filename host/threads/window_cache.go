@@ -101,7 +101,7 @@ func (c *windowCache) remember(t *Moment, drops uint64) {
 	if c == nil || t.branch != nil {
 		return
 	}
-	c.records.Update(recordKey{t.part.name, t.rec.ID}, func(*Moment, bool) (*Moment, bool) {
+	c.records.Update(recordKey{t.part.Name, t.rec.ID}, func(*Moment, bool) (*Moment, bool) {
 		return t, c.drops.Load() == drops
 	})
 }
@@ -124,8 +124,8 @@ func costOfWindow(k windowKey, w *window) int64 {
 func (s *Store) DropTenant(tenant string) error {
 	part, err := partitionOf(s.driver, tenant)
 	if err == nil {
-		s.windows.dropTenant(part.name)
-		s.open.dropTenant(part.name)
+		s.windows.dropTenant(part.Name)
+		s.open.dropTenant(part.Name)
 	}
 	return err
 }
@@ -142,7 +142,7 @@ func (s *Store) CountCached(tenant string) (n int, err error) {
 		return 0, err
 	}
 	s.windows.windows.DeleteIf(func(k windowKey) bool {
-		if k.partition == part.name {
+		if k.partition == part.Name {
 			n++
 		}
 		return false
@@ -188,7 +188,7 @@ func (c *windowCache) dropBefore(d *draft) {
 		return
 	}
 	c.drops.Add(1)
-	c.windows.Delete(windowKey{d.thread.part.name, d.thread.rec.ID, d.thread.Branch()})
+	c.windows.Delete(windowKey{d.thread.part.Name, d.thread.rec.ID, d.thread.Branch()})
 }
 
 // put keeps a window, unless another one that is as long took its place meanwhile, or a
@@ -215,7 +215,7 @@ func (c *windowCache) countDrops() uint64 {
 // log: the cached part of it, and the rest from the store. drops were counted before the
 // moment was read.
 func (c *windowCache) load(ctx context.Context, t *Moment, limit int, drops uint64) ([]*host.Message, error) {
-	key := windowKey{t.part.name, t.rec.ID, t.Branch()}
+	key := windowKey{t.part.Name, t.rec.ID, t.Branch()}
 	var cached *window
 	if c != nil {
 		cached, _ = c.windows.Get(key)
