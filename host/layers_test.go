@@ -260,6 +260,8 @@ var layers = []layer{
 		"the form of states, which the store keeps and exported threads have"},
 	{"host/threads/internal/idgroup", nil,
 		"ids in, bytes out: where an entry lies and what a record says, the store knows"},
+	{"host/threads/internal/savedthread", []string{"host", "host/chat", "host/internal/kverror", "host/kv", "host/threads/internal/tenantkv"},
+		"bytes in, the same bytes out: they belong to no thread of the store"},
 	{"host/threads/internal/tenantkv", []string{"host/fault", "host/kv"},
 		"records and their versions are the same whatever they are of"},
 	{"host/threads/internal/threadtest", []string{"host", "host/chat", "host/kv", "host/threads", "host/threads/transfer"},

@@ -34,7 +34,7 @@ import (
 //	threads/content/<content id>/view/<n>           the view of a head
 //	threads/content/<content id>/head/<n>           head n, left behind
 //	threads/content/<content id>/owned/<content id> empty; other contents of the thread
-//	threads/serialized/<key>                  an agent thread, or the description of its pieces
+//	threads/serialized/<key>                  an agent thread (internal/savedthread)
 //	threads/piece/<key>/<head>/<i>            a piece of a large one
 //	threads/words/<content id>/<seq>                the word index of the messages there
 //	threads/child/<content id>/<content id>         empty; the second refers to the first
@@ -52,9 +52,6 @@ var (
 	leaseKeys   = kv.NewKey("threads", "lease")
 	openRunKeys = kv.NewKey("threads", "open")
 	childKeys   = kv.NewKey("threads", "child")
-
-	serializedKeys = kv.NewKey("threads", "serialized")
-	pieceOfKeys    = kv.NewKey("threads", "piece")
 )
 
 func threadKey(id string) kv.Key   { return threadKeys.With(id) }
