@@ -1,6 +1,7 @@
 // Package pprofile writes the profile of a guest in the format that "go tool pprof" opens.
 //
-//	err := pprofile.Write(file, profile) // go tool pprof -http : guest.pb.gz
+//	calls := guestprofile.New()
+//	err := pprofile.Write(os.Stdout, calls) // in a file: go tool pprof -http : guest.pb.gz
 //
 // Samples have two values, "entered" and "instructions"; functions have names, and no lines.
 // It is a package of its own so that programs without profiles do not link pprof's format.
