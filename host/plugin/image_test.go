@@ -101,10 +101,10 @@ func TestRestoredIsFresh(t *testing.T) {
 		p := load()
 		defer p.Close()
 		first, err := p.newInstance(t.Context(), p.bindings.of("a"), &fairsched.Flow{})
-		defer first.Close()
 		if err != nil {
 			return // its start code traps
 		}
+		defer first.Close()
 		want := stateOf(first)
 		for range 3 {
 			if runTool(t, first, "x") != nil {
@@ -120,10 +120,10 @@ func TestRestoredIsFresh(t *testing.T) {
 			}
 		}
 		second, err := p.newInstance(t.Context(), p.bindings.of("b"), &fairsched.Flow{})
-		defer second.Close()
 		if err != nil {
 			r.Fatal(err)
 		}
+		defer second.Close()
 		if got := stateOf(second); !bytes.Equal(got, want) {
 			r.Fatalf("made of the image: %.100q\nby its start code: %.100q\nthey differ at %d", got, want, difference(got, want))
 		}

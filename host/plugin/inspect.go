@@ -114,8 +114,7 @@ func (rt *Runtime) Check(ctx context.Context, id string, wasm []byte, opts *Load
 		return []error{err}
 	}
 	defer rt.loads.Done()
-	p := newPlugin(rt, id, nil)
-	p.limits = rt.limitsFor(opts)
+	p := newPlugin(rt, id, opts)
 	problems := wasmmeter.Check(wasm, p.limits.structure())
 	structure, err := wasmmeter.Read(wasm)
 	if err != nil {

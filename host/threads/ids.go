@@ -40,6 +40,9 @@ func (c contents) decodeGroup(in content, e kv.Entry) (*idgroup.Group, error) {
 	rest, _ := e.Key.CutPrefix(in.ids())
 	key, _, _ := rest.CutString()
 	g.Restore(key)
+	if err == nil && !g.IDs.IsWhole() {
+		err = damaged("index of ids of thread %q is damaged", c.thread)
+	}
 	return &g.Group, err
 }
 
@@ -81,7 +84,7 @@ func (r *record) setPlace() error {
 	if late == nil {
 		return nil
 	}
-	if late.IDs.Len() > int(r.Messages) {
+	if !late.IDs.IsWhole() || late.IDs.Len() > int(r.Messages) {
 		return damaged("record of thread %q is damaged", r.ID)
 	}
 	late.in, late.from = r.Content, r.Messages-uint64(late.IDs.Len())

@@ -172,6 +172,9 @@ func (t *tableBuilder) pack() []byte {
 	}
 	for _, s := range t.slots {
 		if s != (slot{}) {
+			if s.edge>>edgeBits != 0 || s.rank>>(8*packedSlot-edgeBits) != 0 {
+				panic("a slot is too large to be packed")
+			}
 			packed = append(packed, binary.LittleEndian.AppendUint64(nil, uint64(s.edge)|uint64(s.rank)<<edgeBits)[:packedSlot]...)
 		}
 	}

@@ -126,14 +126,21 @@ func logUsed(path string) (bool, error) {
 		return false, fileError(err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, fileError(err)
+	}
 	for size := int64(logBeginning); ; size *= 8 {
-		b, err := io.ReadAll(io.NewSectionReader(f, 0, size))
-		if err != nil {
+		b := make([]byte, min(size, info.Size()))
+		if _, err := io.ReadFull(f, b); err != nil {
 			return false, fileError(err)
 		}
 		used, undecided := holdsCommit(b)
-		if used || !undecided || int64(len(b)) < size {
+		if used || !undecided || size >= info.Size() {
 			return used, nil
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return false, fileError(err)
 		}
 	}
 }

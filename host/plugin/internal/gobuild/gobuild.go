@@ -102,16 +102,18 @@ func (b *builder) find() error {
 }
 
 // key is a digest of everything that decides the module's bytes: the
-// toolchain, and the files of all packages outside the standard library.
+// toolchain and its experiments, and the sources and modules of all packages outside the
+// standard library.
 func (b *builder) key(ctx context.Context) (string, error) {
-	out, err := b.run(ctx, "list", "-deps", "-f", `{{if not .Standard}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}`, ".")
+	out, err := b.run(ctx, "list", "-deps", "-f", `{{if not .Standard}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .SFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{with .Module}}{{with .GoMod}}{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, ".")
 	if err != nil {
 		return "", err
 	}
 	files := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(files)
+	files = slices.Compact(files) // a go.mod is there for each package
 	h := sha256.New()
-	version, err := b.run(ctx, "env", "GOVERSION")
+	version, err := b.run(ctx, "env", "GOVERSION", "GOEXPERIMENT", "GOWASM")
 	if err != nil {
 		return "", err
 	}

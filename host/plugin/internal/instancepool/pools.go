@@ -31,6 +31,7 @@ type Instance[T Tenant, I any] interface {
 	Link() *Link[I]
 	// Suits reports whether the restored instance serves a tenant.
 	Suits(T) bool
+	// Close frees what the instance has. No call has it then.
 	Close()
 }
 

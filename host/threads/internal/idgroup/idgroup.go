@@ -32,7 +32,7 @@ func (g *Group) Restore(key string) {
 	}
 }
 
-// Position returns the position of a message in the log.
+// Position returns the position in the log of a message with an ordered id.
 func (g *Group) Position(id string) (seq uint64, ok bool) {
 	i := g.IDs.index(id)
 	return g.From + uint64(max(i, 0)), i >= 0
@@ -95,6 +95,7 @@ type List []byte
 // IDBytes is the size of an id in a [List].
 const IDBytes = 16
 
+// Len returns the number of messages that the list is of.
 func (l List) Len() int { return len(l) / IDBytes }
 
 // slot returns the bytes of an id.
@@ -149,8 +150,12 @@ func fromHex(c byte) byte {
 	return c - '0'
 }
 
+// IsWhole reports whether the list ends with a whole id. What it has behind the last whole
+// one counts for nothing.
+func (l List) IsWhole() bool { return len(l)%IDBytes == 0 }
+
 // IsZero reports whether the list has no id.
-func (l List) IsZero() bool { return len(bytes.TrimLeft(l, "\x00")) == 0 }
+func (l List) IsZero() bool { return len(bytes.TrimLeft(l[:l.Len()*IDBytes], "\x00")) == 0 }
 
 // Remove replaces an id by zeros.
 func (l List) Remove(i int) { clear(l.slot(i)) }

@@ -93,7 +93,8 @@ func FuzzGroup(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(whole, id)
-	f.Add([]byte(`{"from":1,"ids":"AAAA","run":"AAAA"}`), id)
+	f.Add([]byte(`{"from":1,"ids":"////"}`), id)
+	f.Add([]byte(`{"ids":[1]}`), id)
 	f.Add([]byte(`{}`), id)
 	f.Fuzz(func(t *testing.T, raw []byte, id string) {
 		var g idgroup.Group

@@ -4,5 +4,5 @@
 //
 // It promises that a stored thread is readable until the one that replaces it is whole, that a
 // save guarded by a head replaces no other one, and that the leftovers of an interrupted save
-// are removed. It knows no thread of a store, and no agent.
+// are removed with the thread of their key once they are stale. It knows no thread of a store, and no agent.
 package savedthread

@@ -82,14 +82,11 @@ func TestATurnThatGivesUpHandsOnWhatItHas(t *testing.T) {
 func TestAQueueIsBounded(t *testing.T) {
 	var l table
 	for limit, code := range []fault.Code{fault.Conflict, fault.ResourceExhausted} {
-		for range 2 {
-			_, _, err := l.Enter(key, limit)
-			if err == nil {
-				continue
-			}
-			if fault.CodeOf(err) != code {
-				t.Errorf("Enter with a limit of %d: %v, want code %s", limit, err, code)
-			}
+		if _, _, err := l.Enter(key, limit); err != nil {
+			t.Errorf("Enter with a limit of %d: %v, want room for one", limit, err)
+		}
+		if _, _, err := l.Enter(key, limit); fault.CodeOf(err) != code {
+			t.Errorf("Enter again with a limit of %d: %v, want code %s", limit, err, code)
 		}
 	}
 	if n := l.Waiting(key); n != 1 {
