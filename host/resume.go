@@ -336,6 +336,7 @@ func (r *run) restoreCheckpoint(c *replay.Checkpoint) (err error) {
 		if r.service.thread != nil {
 			loaded = r.service.thread.State()
 		}
+		r.initial.encode()
 		r.state, err = r.initial.state(loaded, r.scope.Thread)
 		return err
 	}

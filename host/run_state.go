@@ -27,9 +27,9 @@ func (s *initialState) encode() {
 	}
 }
 
-// state returns the state over a thread, whose own is nil if it has none.
+// state returns the state over a thread, whose own is nil if it has none. It changes nothing
+// of s.
 func (s *initialState) state(stored json.RawMessage, thread string) (*State, error) {
-	s.encode()
 	merged := map[string]any{}
 	if err := merge(merged, s.net.State); err != nil {
 		return nil, err

@@ -47,6 +47,7 @@ func (r *run) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.initial.encode()
 	if r.state, err = r.initial.state(loaded.State, r.scope.Thread); err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func TestMarksMoveOn(t *testing.T) {
 
 // FuzzStream reads any bytes as the provider's answer.
 func FuzzStream(f *testing.F) {
-	newModel.Fuzz(f, modeltest.CheckText,
+	cachingModel.Fuzz(f, modeltest.CheckText,
 		"", "<html>", `{"type":"error"}`, "data: "+started+"\n\n", `{"type":"message","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn"}`,
 		"event: x\ndata: "+strings.Join([]string{started, begin(0, `{"type":"tool_use","id":"a","name":"b","input":[]}`), grow(0, `{"type":"input_json_delta","partial_json":"["}`), because("tool_use"), stopped}, "\n\ndata: "),
 		"data: "+strings.Join([]string{started, begin(0, `{"type":"what"}`), grow(0, `{"type":"input_json_delta","partial_json":"1"}`), because("x")}, "\ndata: "),

@@ -132,6 +132,7 @@ func TestFaults(t *testing.T) {
 		{"overloaded in the stream", stream(started, complaint("overloaded_error", "Overloaded")), host.ResourceExhausted, true, "Overloaded"},
 		{"an error without words in the stream", stream(started, `{"type":"error"}`), host.Unavailable, true, "answers with an error"},
 		{"a web page", modeltest.Answer(200, "application/json", "<html>"), host.Unavailable, false, "not a message of the Messages API"},
+		{"another protocol", modeltest.Answer(200, "application/json", `{"choices":[]}`), host.Unavailable, false, "not a message of the Messages API"},
 		{"a delta of no block", stream(started, grow(0, `{"type":"text_delta","text":"x"}`)), host.Unavailable, false, "not a message"},
 		{"a block out of order", stream(started, begin(3, `{"type":"text","text":""}`)), host.Unavailable, false, "not a message"},
 	} {

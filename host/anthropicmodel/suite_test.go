@@ -21,6 +21,11 @@ var newModel modeltest.New = func(t testing.TB, server modelhttp.Options) llm.Mo
 	return modelWith(t, anthropicmodel.Options{Server: server})
 }
 
+// cachingModel marks parts of requests for the provider's cache.
+var cachingModel modeltest.New = func(t testing.TB, server modelhttp.Options) llm.Model {
+	return modelWith(t, anthropicmodel.Options{Server: server, Cache: true})
+}
+
 func modelWith(t testing.TB, opts anthropicmodel.Options) *anthropicmodel.Model {
 	t.Helper()
 	m, err := anthropicmodel.New("m1", &opts)

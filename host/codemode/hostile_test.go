@@ -16,6 +16,7 @@ import (
 	"github.com/agenthost/agenthost/host/codemode"
 	"github.com/agenthost/agenthost/host/hosttest"
 	"github.com/agenthost/agenthost/host/nested"
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/testhost"
 )
 
@@ -164,7 +165,7 @@ func TestHostileCodeEndsInTimeAndTheHostServes(t *testing.T) {
 	const timeout = time.Second
 	const tries = 5 // of the next code, which a busy machine may not end in time
 	const next = `return await tools.add({a: 1, b: 2})`
-	m := newMode(t, &codemode.Options{Timeout: timeout, Instructions: 80_000_000})
+	m := newMode(t, &codemode.Options{Timeout: timeout, Instructions: int64(longtest.Rounds(80_000_000, 200_000_000))})
 	for _, c := range hostile {
 		t.Run(c.name, func(t *testing.T) {
 			served := false

@@ -134,6 +134,7 @@ func TestFaults(t *testing.T) {
 		{"an error without words in the stream", stream(`{"error":{}}`), host.Unavailable, true, "answers with an error", 0},
 		{"a garbled call", stream(said("MALFORMED_FUNCTION_CALL")), host.Unavailable, true, "MALFORMED_FUNCTION_CALL", 0},
 		{"a web page", modeltest.Answer(200, "application/json", "<html>"), host.Unavailable, false, "not an answer of generateContent", 0},
+		{"another protocol", modeltest.Answer(200, "application/json", `{"choices":[]}`), host.Unavailable, false, "not an answer of generateContent", 0},
 		{"a part that is none", stream(`{"candidates":[{"content":{"parts":[1]}}]}`), host.Unavailable, false, "not an answer of generateContent", 0},
 		{"parts without end", stream(said("STOP", strings.TrimSuffix(strings.Repeat(`{"executableCode":{}},`, 1025), ","))), host.Unavailable, false, "more than 1024 parts", 0},
 	} {

@@ -292,6 +292,7 @@ func (a *answer) document(data []byte) error {
 			a.tell(llm.Chunk{Reasoning: p.Text}, p.Text)
 		case *chat.ToolCall:
 			if err := a.open(place, &item{CallID: p.ID, Name: p.Name}); err != nil {
+				a.final = nil
 				return err
 			}
 			a.deltas = append(a.deltas, llm.Chunk{ToolCall: &llm.ToolCallDelta{Index: a.calls[place].number, Arguments: string(p.Arguments)}})

@@ -21,6 +21,11 @@ var newModel modeltest.New = func(t testing.TB, server modelhttp.Options) llm.Mo
 	return modelWith(t, responsesmodel.Options{Server: server})
 }
 
+// storingModel has the service keep the conversation.
+var storingModel modeltest.New = func(t testing.TB, server modelhttp.Options) llm.Model {
+	return modelWith(t, responsesmodel.Options{Server: server, Store: true})
+}
+
 func modelWith(t testing.TB, opts responsesmodel.Options) *responsesmodel.Model {
 	t.Helper()
 	m, err := responsesmodel.New("gpt-5-mini", &opts)
@@ -92,7 +97,7 @@ func TestLongLinesTakeLittleMemory(t *testing.T) {
 // FuzzStream reads any bytes as the service's answer.
 func FuzzStream(f *testing.F) {
 	checkNothing := func(*testing.T, modeltest.Outcome) {} // the last event may say other things than the deltas
-	newModel.Fuzz(f, checkNothing, "", `{"status":"queued","output":[]}`, `{"output":[{"type":"x"},7]}`, `data: {"type":"error","code":"x"}`,
+	storingModel.Fuzz(f, checkNothing, "", `{"status":"queued","output":[]}`, `{"output":[{"type":"x"},7]}`, `data: {"type":"error","code":"x"}`,
 		`data: {"type":"response.output_item.done","output_index":-1,"item":{"type":"function_call"}}`+"\n\n"+`data: {"type":"response.completed","response":{}}`,
 		`data: {"type":"response.completed"}`, `data: {"type":"response.completed","response":null}`, `data: [DONE]`)
 }

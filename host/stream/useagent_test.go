@@ -153,11 +153,15 @@ func useAgent(t *testing.T) *hook {
 // follow gives a list of chunks to a client of its own, and returns what that has of them.
 func (h *hook) follow(t *testing.T, chunks []byte) []byte {
 	t.Helper()
+	hooks.Lock()
+	defer hooks.Unlock()
 	if _, err := h.in.Write(chunks); err != nil {
+		hooks.one = nil
 		t.Fatalf("the client: %v", err)
 	}
 	state, err := h.out.ReadBytes('\n')
 	if err != nil {
+		hooks.one = nil
 		t.Fatalf("the client ended: %v", err)
 	}
 	return state

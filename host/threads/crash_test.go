@@ -290,7 +290,7 @@ func crash(t *testing.T, dir string, runs, limit int) (killed bool, things int) 
 			killed = child.Cmd.Process.Kill() == nil
 		}
 	}
-	if err := child.Cmd.Wait(); err != nil && !killed {
+	if err := child.Wait(); err != nil && !killed {
 		t.Fatalf("the child fails: %v", err)
 	}
 	return killed, things

@@ -140,7 +140,7 @@ func (p *promised) run(t *testing.T, dir string, at, least int) (killed bool) {
 			killed = child.Cmd.Process.Kill() == nil
 		}
 	}
-	if err := child.Cmd.Wait(); err != nil && !killed {
+	if err := child.Wait(); err != nil && !killed {
 		t.Fatalf("the child fails: %v", err)
 	}
 	return killed

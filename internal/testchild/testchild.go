@@ -12,14 +12,15 @@ import (
 	"testing"
 )
 
-// Process is a process that runs one test. Its standard error is that of the test that has
-// started it.
+// Process is a process that runs one test. Its standard error is that of the program, and
+// its last lines are in [Process.Wait]'s error.
 type Process struct {
 	Cmd *exec.Cmd
 
 	t     testing.TB
 	in    io.WriteCloser
 	lines *bufio.Scanner
+	said  tail
 }
 
 // Start starts the test with a name, with more variables in its environment. The process is
@@ -27,7 +28,7 @@ type Process struct {
 func Start(t testing.TB, test string, env ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$")}
-	p.Cmd.Env, p.Cmd.Stderr = append(os.Environ(), env...), os.Stderr
+	p.Cmd.Env, p.Cmd.Stderr = append(os.Environ(), env...), io.MultiWriter(os.Stderr, &p.said)
 	in, err := p.Cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +46,25 @@ func Start(t testing.TB, test string, env ...string) *Process {
 		_ = p.Cmd.Wait()
 	})
 	return p
+}
+
+// Wait waits for the end of the process. Its error has the last lines of standard error.
+func (p *Process) Wait() error {
+	err := p.Cmd.Wait()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, p.said.last)
+	}
+	return err
+}
+
+// tail keeps the end of all that is written to it.
+type tail struct{ last []byte }
+
+func (t *tail) Write(b []byte) (int, error) {
+	const most = 4096
+	t.last = append(t.last, b...)
+	t.last = t.last[max(0, len(t.last)-most):]
+	return len(b), nil
 }
 
 // Lines are what the process says, up to its end.

@@ -44,7 +44,11 @@ func await[T any](ctx context.Context, g *Guard, method, run string, fn func(con
 	if ctx.Err() != nil {
 		return none, fault.ContextError(ctx)
 	}
-	return none, &fault.Error{Code: fault.DeadlineExceeded, Retryable: true, Err: err, Message: limit.Error()} // the context may not have ended yet
+	// A journal may see a deadline before its context ends.
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return none, fault.AsError(context.DeadlineExceeded)
+	}
+	return none, &fault.Error{Code: fault.DeadlineExceeded, Retryable: true, Err: err, Message: limit.Error()}
 }
 
 // timeout is why a call of a journal ends at the host's limit.

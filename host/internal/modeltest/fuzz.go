@@ -18,7 +18,8 @@ import (
 
 // Fuzz reads any bytes as a server's answer, also as that of an error. Whatever comes, there
 // is one response or one error with a code; a response passes check, and goes back in the
-// same words before and after it was stored. The streams of testdata are seeds.
+// same words before and after it was stored, as the last message and before one. The streams
+// of testdata are seeds.
 func (n New) Fuzz(f *testing.F, check func(*testing.T, Outcome), seeds ...string) {
 	files, err := filepath.Glob("testdata/*.sse")
 	if err != nil {
@@ -52,10 +53,12 @@ func (n New) Fuzz(f *testing.F, check func(*testing.T, Outcome), seeds ...string
 		check(t, o)
 		answer := chat.NewMessage(chat.Assistant, o.Response.Parts...)
 		goesBack := func(msg *chat.Message) string {
-			Ask(t.Context(), m, &llm.Request{Messages: []*chat.Message{chat.UserText("hi"), msg, chat.UserText("and?")}})
 			var b bytes.Buffer
-			if err := json.Compact(&b, sent); err != nil {
-				t.Fatalf("it goes back as %s", sent)
+			for _, behind := range [][]*chat.Message{nil, {chat.UserText("and?")}} {
+				Ask(t.Context(), m, &llm.Request{Messages: append([]*chat.Message{chat.UserText("hi"), msg}, behind...)})
+				if err := json.Compact(&b, sent); err != nil {
+					t.Fatalf("it goes back as %s", sent)
+				}
 			}
 			return b.String()
 		}

@@ -5,7 +5,8 @@
 // gets nothing more. Changes of the state are sent once, after the whole state. The log and
 // the guard of panics are here too, for both name the run.
 //
-// A [Reporter] is used by one goroutine at a time. It knows no network and no tool.
+// A [Reporter] is used by one goroutine at a time, but for its log, which any may write to
+// while the agent at work stays. It knows no network and no tool.
 package report
 
 import (

@@ -7,8 +7,8 @@
 // canceled or an answer breaks off. A run and the agents that work as tools in it have a
 // [Counter] each and one [Total].
 //
-// A Counter is used in the run's goroutine, but for the methods that admit and spend, which
-// calls of tools use at the same time. The package asks no model and runs no tool.
+// A Counter is used in the run's goroutine, but for Spend, which calls of tools use at the
+// same time. The package asks no model and runs no tool.
 package runusage
 
 import (

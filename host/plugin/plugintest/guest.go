@@ -190,15 +190,21 @@ func (c Call) with(name string, value json.RawMessage) Call {
 	if err != nil {
 		return c // checkCall has refused this input
 	}
-	_, set := m[name]
-	if !set && len(m) > 0 { // the end is the cheap place for a value of megabytes
-		rest := strings.TrimRight(c.Input, " \t\r\n")
-		return Call{c.Export, rest[:len(rest)-1] + "," + strconv.Quote(name) + ":" + string(value) + "}"}
-	}
 	m[name] = value
 	input, err := json.Marshal(m)
 	if err != nil {
 		return c
 	}
 	return Call{c.Export, string(input)}
+}
+
+// withLast returns the call with a member at the end of its input, which does not have it: a
+// value of megabytes is neither read nor sorted.
+func (c Call) withLast(name, value string) Call {
+	const space = " \t\r\n"
+	rest := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(c.Input, space), "}"), space)
+	if !strings.HasSuffix(rest, "{") {
+		rest += ","
+	}
+	return Call{c.Export, rest + strconv.Quote(name) + ":" + value + "}"}
 }

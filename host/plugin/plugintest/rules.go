@@ -198,7 +198,7 @@ func tighter(l plugin.Limits, needed *host.Cost) []tight {
 // it is an error.
 func (g *guest) squeeze(c Call, l plugin.Limits, bulky bool) error {
 	if bulky {
-		c = c.with("x-later", json.RawMessage(`"`+strings.Repeat("x", bulk)+`"`))
+		c = c.withLast("x-later", `"`+strings.Repeat("x", bulk)+`"`)
 	}
 	got, err := g.sandbox.callUnder(c, l)
 	switch {
