@@ -35,8 +35,8 @@
 // piece, such as a word or a run of spaces, and three bytes for each byte of a
 // text that is not valid UTF-8.
 //
-// The first use of an encoding unpacks its vocabulary: o200k_base takes 4 ms
-// and 5 MB, cl100k_base 2 ms and 3 MB, p50k_base and r50k_base 1 ms and 1 MB
+// The first use of an encoding unpacks its vocabulary: o200k_base takes 3 ms
+// and 5 MB, cl100k_base 1 ms and 3 MB, p50k_base and r50k_base 0.6 ms and 1 MB
 // each. The vocabularies add 5 MB to a program.
 //
 // BenchmarkTokens and BenchmarkLoad print these times on one idle core of an

@@ -3,7 +3,7 @@
 //
 // Requests to models, calls of tools, costs of sandboxed code and artifacts go in. An error
 // of code resource_exhausted comes out when a limit of the run is reached, or an error of
-// the tenant's record: see package runledger. What was used counts also when the run is
+// the tenant's record: see package runledger. Usage counts also when the run is
 // canceled or an answer breaks off. A run and the agents that work as tools in it have a
 // [Counter] each and one [Total].
 //

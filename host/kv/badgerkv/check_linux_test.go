@@ -114,7 +114,7 @@ func TestManifestCutAnywhereIsDamage(t *testing.T) {
 		base := t.TempDir()
 		filedamage.Fill(t, "TestDamageIsFound", base, filedamage.Case{Killed: !clean})
 		whole := must(os.ReadFile(filepath.Join(base, "MANIFEST")))(t)
-		dir := filepath.Join(t.TempDir(), "store") // what is refused changes nothing, so one copy does for all cuts
+		dir := filepath.Join(t.TempDir(), "store") // a refused store is not changed: one copy is enough for all cuts
 		filedamage.CopySparse(t, base, dir)
 		for n := range len(whole) {
 			if !longtest.Enabled() && n%8 != 5 {

@@ -54,8 +54,8 @@ type realGuest struct {
 
 type realKey struct{}
 
-// cachedCode keeps what is compiled in a directory for later processes, where there can be
-// one: a module of megabytes takes a second.
+// cachedCode keeps compiled modules in a directory for later processes, where the machine
+// has one: a module of megabytes takes a second to compile.
 func cachedCode() wazero.RuntimeConfig {
 	config := wazero.NewRuntimeConfig()
 	if cache := codeCache(); cache != nil {

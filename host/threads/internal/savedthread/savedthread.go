@@ -268,7 +268,7 @@ func (a Store) List(ctx context.Context, after string, limit int) ([]string, err
 	return keys, nil
 }
 
-// checkKey refuses what is no key of an agent thread.
+// checkKey refuses a key that no agent thread can have.
 func checkKey(key string) error { return chat.ValidateID("agent thread", key, chat.MaxIDBytes) }
 
 func digestOf(b []byte) string {

@@ -132,7 +132,7 @@ func (d *dying) Commit(ctx context.Context, txs ...kv.Tx) []kv.Result {
 	return d.Driver.Commit(ctx, txs...)
 }
 
-// A save that is interrupted leaves what was there, and no space for ever.
+// An interrupted save leaves the earlier thread intact, and its pieces are removed later.
 func TestAnInterruptedSaveLeavesTheOldThread(t *testing.T) {
 	was, next := bytes.Repeat([]byte("a"), 3*pieceBytes), bytes.Repeat([]byte("b"), 3*pieceBytes)
 	for lives := range 6 {

@@ -4,6 +4,6 @@
 // point from which it began, the head that its first commit left, and its fence.
 //
 // It promises that turns have a thread in the order of their tickets, that a thread without
-// turns takes no memory, and that what was remembered ends with the turn. It knows neither
+// turns takes no memory, and that the memory of a turn ends with it. It knows neither
 // stores nor the locks that processes share.
 package turnqueue
