@@ -190,7 +190,11 @@ func heldSpans(name string, raw []byte) []byteSpan {
 	case "envelope": // in the line of its signature the checkpoint has the log's name, which the signature does not hold
 		mark := []byte("\n\n\u2014 ")
 		body, line, _ := bytes.Cut(raw, mark)
-		return []byteSpan{{0, len(body)}, {len(body) + len(mark) + bytes.IndexByte(line, ' ') + 1, len(raw)}}
+		to := len(raw)
+		if digits := bytes.TrimRight(raw, "=\n"); len(digits) < to-1 { // padded: the last digit has bits that are of no byte
+			to = len(digits) - 1
+		}
+		return []byteSpan{{0, len(body)}, {len(body) + len(mark) + bytes.IndexByte(line, ' ') + 1, to}}
 	case "signedTimestamp": // what is signed is the TSTInfo, an octet string behind its type; the rest is the frame of CMS
 		tstInfo := []byte("\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x01\x04\xa0")
 		at := bytes.Index(raw, tstInfo) + len(tstInfo)
