@@ -212,14 +212,18 @@ func TestAServerIsAttackedOverHTTP2(t *testing.T) {
 	})
 	t.Run("more streams than it takes", func(t *testing.T) {
 		c := a.dialRaw(t)
-		for n := range uint32(400) { // with bodies that do not come
-			if _, err := io.WriteString(c, frame(frameHeaders, flagEndHeaders, 2*n+1, get("POST", "/v1/runs"))); err != nil {
+		post := get("POST", "/v1/runs") + fields("authorization", "Bearer "+key)
+		for n := range uint32(400) { // with bodies that do not come, which the server waits for
+			if _, err := io.WriteString(c, frame(frameHeaders, flagEndHeaders, 2*n+1, post)); err != nil {
 				break
 			}
 		}
 		for {
 			kind, _, payload, err := c.read()
-			if err != nil || kind == frameGoAway || kind == frameReset && binary.BigEndian.Uint32(payload) == refusedStream {
+			if err != nil {
+				t.Fatalf("no stream of 400 is refused: %v", err)
+			}
+			if kind == frameGoAway || kind == frameReset && binary.BigEndian.Uint32(payload) == refusedStream {
 				break
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -62,21 +63,38 @@ func fillTenants(t *testing.T, s kv.Driver, size int, partitions ...string) {
 }
 
 // countMarkers counts the markers that are in files below dir, in clear.
-func countMarkers(t *testing.T, dir string) (n int) {
+func countMarkers(t *testing.T, dir string) int {
 	t.Helper()
+	marker := regexp.MustCompile("MARKER-[0-9]{4}-OF-THE-TENANT-THAT-LEAVES")
+	const longest = len("MARKER-0000-OF-THE-TENANT-THAT-LEAVES")
 	seen := map[string]bool{}
+	piece := make([]byte, 1<<20)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := os.ReadFile(path)
+		f, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // merged meanwhile
 		}
-		for _, m := range regexp.MustCompile("MARKER-[0-9]{4}-OF-THE-TENANT-THAT-LEAVES").FindAll(b, -1) {
-			seen[string(m)] = true
+		if err != nil {
+			return err
 		}
-		return err
+		defer f.Close()
+		for kept := 0; ; { // the end of the last piece, in which a marker may begin
+			n, err := f.Read(piece[kept:])
+			b := piece[:kept+n]
+			for _, m := range marker.FindAll(b, -1) {
+				seen[string(m)] = true
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			kept = copy(piece, b[max(0, len(b)-longest):])
+		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)

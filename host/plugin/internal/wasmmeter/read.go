@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/agenthost/agenthost/host/plugin/internal/refusal"
 )
@@ -128,11 +129,25 @@ func (m *Module) readSection(r *reader, id int) {
 	if what, most := m.limits.ofSection(id); int(n) > most {
 		r.err = tooMany("the module has", int(n), what, most)
 	}
+	if r.err == nil {
+		m.reserve(id, int(n))
+	}
 	start := r.pos
 	for i := uint32(0); i < n && r.err == nil; i++ {
 		read(r)
 	}
 	m.vectors[id] = vector{n, span{start, r.pos}}
+}
+
+// reserve makes room for the entries of the sections that have thousands of them: growing step by
+// step touches three times the memory. A module has two bytes for each entry that it announces.
+func (m *Module) reserve(id, entries int) {
+	switch id {
+	case secCode:
+		m.bodies = slices.Grow(m.bodies, entries)
+	case secData:
+		m.Data = slices.Grow(m.Data, entries)
+	}
 }
 
 // sectionReader returns the function that reads one entry of a section, and the
