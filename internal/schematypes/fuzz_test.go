@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agenthost/agenthost/internal/longtest"
 	"github.com/agenthost/agenthost/internal/schematypes"
 )
 
@@ -117,7 +118,8 @@ func TestSizeIsBounded(t *testing.T) {
 		"references that multiply":        `{"allOf":[{"$ref":"#"},{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"$ref":"#"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, lang := range schematypes.Languages() {
+			langs := schematypes.Languages()
+			for _, lang := range langs[:longtest.Alone(1, len(langs))] { // in one goroutine
 				checkText(t, string(lang), declare(t, lang, "x", schema))
 			}
 			out, err := schematypes.TypeScriptFunction(schematypes.Function{Name: "f", Parameters: json.RawMessage(schema)})

@@ -25,15 +25,18 @@ const maxTimesLine = 10
 // Line returns a line of a stream that is about as long as a line may be: begin, as
 // many elements as fit, separated by commas, and end. A %d in element is its number.
 func Line(begin, element, end string) string {
+	room := LineBytes - 64 - len(begin) - len(end)
+	if !strings.Contains(element, "%d") {
+		return begin + strings.Repeat(element+",", room/(len(element)+1)-1) + element + end
+	}
 	var b strings.Builder
-	b.WriteString(begin)
-	for i := 0; b.Len()+len(element)+len(end) < LineBytes-64; i++ {
+	for i := 0; b.Len()+len(element) < room; i++ {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		b.WriteString(strings.ReplaceAll(element, "%d", strconv.Itoa(i)))
 	}
-	return b.String() + end
+	return begin + b.String() + end
 }
 
 // CheckLines reports each answer whose reading allocates more than a fixed multiple
