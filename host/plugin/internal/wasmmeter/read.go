@@ -140,8 +140,10 @@ func (m *Module) readSection(r *reader, id int) {
 }
 
 // reserve makes room for the entries of the sections that have thousands of them: growing step by
-// step touches three times the memory. A module has two bytes for each entry that it announces.
+// step touches three times the memory. A module that announces more than a Go program has is read
+// without limits, and grows as its entries come.
 func (m *Module) reserve(id, entries int) {
+	entries = min(entries, max(defaultFunctions, defaultDataSegments))
 	switch id {
 	case secCode:
 		m.bodies = slices.Grow(m.bodies, entries)
