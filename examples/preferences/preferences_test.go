@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,7 +21,8 @@ import (
 // providers are the two that are to do the same.
 func providers(t *testing.T) map[string]host.Provider {
 	t.Helper()
-	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir()})
+	rt, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(),
+		Limits: plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute}}) // on a busy machine
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -393,10 +393,15 @@ func TestAStreamOfARunThatIsRefusedLateIsAProblem(t *testing.T) {
 		defer close(ledger.released)
 		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(time.Millisecond) {
 			page, err := s.options.Runs.List(context.Background(), &runs.ListRequest{Tenant: "acme"})
-			if err != nil || len(page.Runs) > 0 {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if len(page.Runs) > 0 {
 				return
 			}
 		}
+		t.Error("the run is not listed")
 	}()
 	resp, raw := s.request("acme", "POST", "/v1/runs", `{"text":"go"}`, "Accept", "text/event-stream")
 	var p httpapi.Problem

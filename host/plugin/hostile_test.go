@@ -443,7 +443,7 @@ func TestLoadingWhileClosing(t *testing.T) {
 	wasm := handWritten(t, "custom other \"\"\ndata 0 "+fmt.Sprintf("%q", toolManifest)+
 		fmt.Sprintf("\nfunc $d agenthost_describe -> i32\ni32.const 0 i32.const %d call $output_write i32.const 0\n---\ni32.const 0", len(toolManifest)))
 	for range 20 {
-		rt, err := NewRuntime(t.Context(), nil)
+		rt, err := NewRuntime(t.Context(), &Options{Limits: Limits{Timeout: unhurried, StartTimeout: unhurried}})
 		if err != nil {
 			t.Fatal(err)
 		}

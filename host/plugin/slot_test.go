@@ -641,7 +641,7 @@ func TestNewSlotRefuses(t *testing.T) {
 
 func TestRuntimeCloseEndsSlotsAndPins(t *testing.T) {
 	ctx := context.Background()
-	rt, err := NewRuntime(ctx, nil)
+	rt, err := NewRuntime(ctx, &Options{Limits: Limits{Timeout: unhurried, StartTimeout: unhurried}})
 	if err != nil {
 		t.Fatal(err)
 	}

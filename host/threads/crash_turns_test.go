@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ import (
 const (
 	turnsDir   = "AGENTHOST_CRASH_TURNS_DIR"
 	turnsCount = "AGENTHOST_CRASH_TURNS"
-	turnsEach  = 50 // turns of a thread
+	turnsLimit = "AGENTHOST_CRASH_TURNS_LIMIT" // acknowledgements after which a child stands still; 0: none
+	turnsEach  = 50                            // turns of a thread
 )
 
 func crashThread(i int) string         { return fmt.Sprint("talk", i) }
@@ -50,11 +52,15 @@ func turnsChild(dir string) error {
 	if err != nil {
 		return err
 	}
+	limit, err := strconv.ParseInt(os.Getenv(turnsLimit), 10, 64)
+	if err != nil {
+		return err
+	}
 	d, err := badgerkv.Open(dir, nil)
 	if err != nil {
 		return err
 	}
-	s := threads.New(kv.Group(d), nil)
+	s, acks := threads.New(kv.Group(d), nil), &acknowledgements{limit: limit}
 	ctx := context.Background()
 	from := make([]int, count/turnsEach)
 	for i := range from {
@@ -73,7 +79,7 @@ func turnsChild(dir string) error {
 	for i := range from {
 		writers.Go(func() {
 			for n := max(from[i]-1, 0); n < turnsEach && failed[i] == nil; n++ { // the last one again: its answer may have got lost
-				failed[i] = crashTurn(ctx, s, i, n)
+				failed[i] = crashTurn(ctx, s, acks, i, n)
 			}
 		})
 	}
@@ -81,8 +87,22 @@ func turnsChild(dir string) error {
 	return errors.Join(append(failed, d.Close())...)
 }
 
+// acknowledgements prints what is stored, until there is so much that the process stands still: with
+// a parent that stands still meanwhile, there would be nothing left to kill.
+type acknowledgements struct {
+	limit int64
+	count atomic.Int64
+}
+
+func (a *acknowledgements) print(what string, thread, turn int) {
+	if a.count.Add(1) > a.limit && a.limit > 0 {
+		select {} // until it is killed
+	}
+	fmt.Println(what, thread, turn)
+}
+
 // crashTurn stores a turn as a run does, and prints when it is acknowledged.
-func crashTurn(ctx context.Context, s *threads.Store, i, n int) error {
+func crashTurn(ctx context.Context, s *threads.Store, acks *acknowledgements, i, n int) error {
 	question := host.UserText(strings.Repeat("q", crashText("question", n)))
 	question.ID = crashQuestionID(i, n)
 	req := &host.HistoryRequest{Thread: crashThread(i), Run: crashRunID(i, n), Input: question}
@@ -90,7 +110,7 @@ func crashTurn(ctx context.Context, s *threads.Store, i, n int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("said %d %d\n", i, n)
+	acks.print("said", i, n)
 	answer := host.AssistantText(strings.Repeat("a", crashText("answer", n)))
 	answer.ID = crashAnswerID(i, n)
 	turn := threadtest.TurnOf(head, answer)
@@ -104,7 +124,7 @@ func crashTurn(ctx context.Context, s *threads.Store, i, n int) error {
 	if err := s.AppendResults(ctx, req, turn); err != nil {
 		return err
 	}
-	fmt.Printf("done %d %d\n", i, n)
+	acks.print("done", i, n)
 	return nil
 }
 
@@ -117,7 +137,11 @@ type promised struct {
 // not before it has begun to write itself; with 0, not at all.
 func (p *promised) run(t *testing.T, dir string, at, least int) (killed bool) {
 	t.Helper()
-	child := testchild.Start(t, "TestMain", turnsDir+"="+dir, turnsCount+"="+strconv.Itoa(len(p.done)*turnsEach))
+	limit := 0
+	if at > 0 { // of each thread, a child may repeat what was acknowledged of the last turn and of the one before
+		limit = max(least, at-p.total()+4*len(p.done)) + crashSlack
+	}
+	child := testchild.Start(t, "TestMain", turnsDir+"="+dir, turnsCount+"="+strconv.Itoa(len(p.done)*turnsEach), turnsLimit+"="+strconv.Itoa(limit))
 	found, acks := make([]int, len(p.done)), 0
 	for line := range child.Lines() {
 		var i, n, messages int

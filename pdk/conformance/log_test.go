@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/agenthost/agenthost/host/plugin"
 	"github.com/agenthost/agenthost/internal/testcode"
@@ -18,7 +19,8 @@ func TestEveryKitWritesAttributesOfLogsAlike(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			var lines []plugin.LogLine
 			runtime, err := plugin.NewRuntime(t.Context(), &plugin.Options{CacheDir: testcode.Dir(), Interpreters: js.Engines(),
-				Log: func(l plugin.LogLine) { lines = append(lines, l) }})
+				Limits: plugin.Limits{Timeout: time.Minute, StartTimeout: time.Minute}, // on a busy machine
+				Log:    func(l plugin.LogLine) { lines = append(lines, l) }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -150,14 +150,18 @@ func increment(ctx context.Context, d kv.Driver, guard func(kv.Entry) kv.Cond) e
 func readersSeeWhole(t *testing.T, s Store) {
 	d := open(t, s)
 	done := make(chan struct{})
-	var readers, writers sync.WaitGroup
+	var wrote, readers, writers sync.WaitGroup
 	for w := range 2 {
+		wrote.Add(1)
 		writers.Go(func() {
-			if err := writePairs(t.Context(), d, done); err != nil {
+			begun := sync.OnceFunc(wrote.Done)
+			defer begun()
+			if err := writePairs(t.Context(), d, begun, done); err != nil {
 				t.Errorf("writer %d: %v", w, err)
 			}
 		})
 	}
+	wrote.Wait() // on a fast store the readers would end before the writers begin
 	for range 2 {
 		readers.Go(func() {
 			for range pairReads {
@@ -179,8 +183,9 @@ func readersSeeWhole(t *testing.T, s Store) {
 	writers.Wait()
 }
 
-// writePairs writes, and now and then deletes, two keys until done is closed.
-func writePairs(ctx context.Context, d kv.Driver, done <-chan struct{}) error {
+// writePairs writes, and now and then deletes, two keys until done is closed. It calls begun after
+// each write.
+func writePairs(ctx context.Context, d kv.Driver, begun func(), done <-chan struct{}) error {
 	for n := 1; ; n++ {
 		select {
 		case <-done:
@@ -194,6 +199,7 @@ func writePairs(ctx context.Context, d kv.Driver, done <-chan struct{}) error {
 		if _, err := kv.Apply(ctx, d, tx); err != nil {
 			return err
 		}
+		begun()
 		runtime.Gosched()
 	}
 }

@@ -161,7 +161,7 @@ func TestMutantCrash(t *testing.T) {
 	if os.Getenv(mutantEnv) == "" {
 		t.Skip("runs only as a child of TestCrashFindsLoss, which sets " + mutantEnv)
 	}
-	kvtest.Crash(t, func(dir string) (kv.Driver, error) { return openJournal(dir, 5) })
+	kvtest.Crash(t, func(dir string) (kv.Driver, error) { return openJournal(dir, 50) })
 }
 
 // mutant is a good store behind functions that spoil what goes in.

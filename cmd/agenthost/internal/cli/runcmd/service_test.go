@@ -30,7 +30,7 @@ func TestAManagerThatReadsNothingHoldsUpNoEnd(t *testing.T) {
 	}
 	defer conn.Close()
 	for err == nil { // until the socket takes no more
-		_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		_, err = conn.Write([]byte("WATCHDOG=1"))
 	}
 	m := serviceManager{getenv: func(name string) string {
