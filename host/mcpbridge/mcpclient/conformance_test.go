@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,22 +42,43 @@ func node(t *testing.T) (dir, program string) {
 // TestTheConformanceSuitePasses runs the suite over the program of the tests, which plays a
 // host whose agent calls the tool of the scenario. Scenarios of expected-failures.yaml are
 // those that the protocol's Go SDK does not pass either; any other failure is red, and so is
-// one of them that passes.
+// one of them that passes. A client that comes back half a second too late fails scenario
+// sse-retry: with all scenarios at once on a busy machine each client may be late, and the
+// scenario is run again alone.
 func TestTheConformanceSuitePasses(t *testing.T) {
+	const timed, tries = "sse-retry", 10
 	dir, program := node(t)
 	self, err := os.Executable()
 	must(t, err)
-	cmd := exec.CommandContext(t.Context(), program, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "client",
-		"--suite", "all", "--command", self, "--expected-failures", "expected-failures.yaml", "--timeout", "60000")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), roleVariable+"=conformance")
-	out, err := cmd.CombinedOutput()
+	run := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), program, append([]string{"node_modules/@modelcontextprotocol/conformance/dist/index.js",
+			"client", "--command", self, "--timeout", "60000"}, args...)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), roleVariable+"=conformance")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("--suite", "all", "--expected-failures", "expected-failures.yaml")
+	if !strings.Contains(out, "tools_call") {
+		t.Errorf("the suite says\n%s", out)
+	}
+	for n := 0; n < tries && err != nil && slices.Equal(unexpected(out), []string{timed}); n++ {
+		var again string
+		if again, err = run("--scenario", timed); err != nil {
+			t.Logf("%s fails alone: %v\n%s", timed, err, again)
+		}
+	}
 	if err != nil {
 		t.Errorf("the suite fails: %v\n%s", err, out)
 	}
-	if !strings.Contains(string(out), "tools_call") {
-		t.Errorf("the suite says\n%s", out)
+}
+
+// unexpected returns the scenarios that end otherwise than expected-failures.yaml says.
+func unexpected(out string) (scenarios []string) {
+	for _, m := range regexp.MustCompile(`(?m)^ +[✗✓] ([\w/.-]+)$`).FindAllStringSubmatch(out, -1) {
+		scenarios = append(scenarios, m[1])
 	}
+	return scenarios
 }
 
 func TestServersOfTheTypeScriptSDKsAreUsed(t *testing.T) {
