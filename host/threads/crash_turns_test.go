@@ -33,7 +33,7 @@ import (
 const (
 	turnsDir   = "AGENTHOST_CRASH_TURNS_DIR"
 	turnsCount = "AGENTHOST_CRASH_TURNS"
-	turnsLimit = "AGENTHOST_CRASH_TURNS_LIMIT" // acknowledgements after which a child stands still; 0: none
+	turnsLimit = "AGENTHOST_CRASH_TURNS_LIMIT" // a child blocks after so many acknowledgements; 0: no limit
 	turnsEach  = 50                            // turns of a thread
 )
 
@@ -87,8 +87,8 @@ func turnsChild(dir string) error {
 	return errors.Join(append(failed, d.Close())...)
 }
 
-// acknowledgements prints what is stored, until there is so much that the process stands still: with
-// a parent that stands still meanwhile, there would be nothing left to kill.
+// acknowledgements prints each acknowledged step of a turn. After limit steps the process blocks until
+// its parent kills it: a slow parent would find it ended.
 type acknowledgements struct {
 	limit int64
 	count atomic.Int64
@@ -138,7 +138,7 @@ type promised struct {
 func (p *promised) run(t *testing.T, dir string, at, least int) (killed bool) {
 	t.Helper()
 	limit := 0
-	if at > 0 { // of each thread, a child may repeat what was acknowledged of the last turn and of the one before
+	if at > 0 { // a child repeats at most four acknowledgements of each thread, those of its last two turns
 		limit = max(least, at-p.total()+4*len(p.done)) + crashSlack
 	}
 	child := testchild.Start(t, "TestMain", turnsDir+"="+dir, turnsCount+"="+strconv.Itoa(len(p.done)*turnsEach), turnsLimit+"="+strconv.Itoa(limit))

@@ -185,7 +185,8 @@ func TestAChangedByteIsFoundByReads(t *testing.T) {
 		}
 	}
 	changes, met, silent := longtest.Alone(60, testdriver.Rounds(longtest.Rounds(250, 3000), 100)), 0, 0
-	for range changes {
+	tries := 0
+	for ; met < changes/2 && tries < 4*changes; tries++ { // half of the values are read
 		d.key, d.damage, d.met = keys[rand.IntN(len(keys))], flip, false
 		if rand.IntN(8) == 0 {
 			d.damage = func(b []byte) []byte { return b[:rand.IntN(len(b))] } // cut
@@ -207,8 +208,8 @@ func TestAChangedByteIsFoundByReads(t *testing.T) {
 			met++
 		}
 	}
-	if silent > 0 || met < changes/5 { // half of the values are read
-		t.Errorf("%d of %d changed values were shown, %d were read", silent, changes, met)
+	if silent > 0 || met < changes/2 {
+		t.Errorf("%d of %d changed values were shown, %d were read", silent, tries, met)
 	}
 }
 

@@ -34,7 +34,7 @@ const storeVariable = "AGENTHOST_USAGE_TEST_STORE"
 const killedTokens = 10_000_000
 
 func killedOptions() *usage.Options {
-	return &usage.Options{FlushInterval: 20 * time.Millisecond, Default: planOf(noMonth, map[usage.Resource]int64{usage.Tokens: killedTokens})}
+	return &usage.Options{FlushInterval: 20 * time.Millisecond, Default: planOf(monthLong, map[usage.Resource]int64{usage.Tokens: killedTokens})}
 }
 
 // TestRunsProcess runs until it is killed, if it is started for that, and prints each run

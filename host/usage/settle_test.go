@@ -37,15 +37,15 @@ func billOf(t testing.TB, l *usage.Ledger, tenant string) *usage.Bill {
 	return sum
 }
 
-// noMonth is a window as long as a month that no date ends.
-var noMonth = usage.Every(31 * 24 * time.Hour)
+// monthLong is a window of 31 days that begins with its first use, not at a date.
+var monthLong = usage.Every(31 * 24 * time.Hour)
 
 // The hosts reserve and settle at once; whatever they do, what they have used together stays
 // within the limit, and the bill has all of it.
 func TestHostsTogetherStayWithinALimit(t *testing.T) {
 	const limit, each = 5_000, 30
 	store := kv.NewMemory()
-	opts := &usage.Options{Default: planOf(noMonth, map[usage.Resource]int64{usage.Tokens: limit})}
+	opts := &usage.Options{Default: planOf(monthLong, map[usage.Resource]int64{usage.Tokens: limit})}
 	var spent atomic.Int64
 	var hosts sync.WaitGroup
 	var ledgers []*usage.Ledger

@@ -46,7 +46,7 @@ func node(t *testing.T) (dir, program string) {
 // sse-retry: with all scenarios at once on a busy machine each client may be late, and the
 // scenario is run again alone.
 func TestTheConformanceSuitePasses(t *testing.T) {
-	const timed, tries = "sse-retry", 10
+	const timed, tries = "sse-retry", 3
 	dir, program := node(t)
 	self, err := os.Executable()
 	must(t, err)
