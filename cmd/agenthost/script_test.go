@@ -110,7 +110,7 @@ func TestScripts(t *testing.T) {
 	warm(t, cache)
 	toolchain := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN")
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Files:               scripts(t),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -131,6 +131,31 @@ func TestScripts(t *testing.T) {
 			"serves": cmdServes, "terminates": cmdTerminates, "keep": cmdKeep, "curl": cmdCurl,
 		},
 	})
+}
+
+// runsAgents matches scripts with a server or with runs. The commands of the others compute
+// in one goroutine, in which the race detector has nothing to compare.
+var runsAgents = regexp.MustCompile(`(?m)^serves |agenthost (chat|demo|dev|job|queue|resume|run|serve) `)
+
+// scripts returns the files of all scripts; under the race detector of those that run agents.
+func scripts(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("there are no scripts: %v", err)
+	}
+	if !longtest.Race {
+		return all
+	}
+	left := slices.DeleteFunc(all, func(file string) bool {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !runsAgents.Match(text)
+	})
+	t.Logf("%d scripts run agents; the others are for a test without the race detector", len(left))
+	return left
 }
 
 // warm has the demo and what it needs compiled once.
