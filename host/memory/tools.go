@@ -34,7 +34,7 @@ func UserAt(pointer string) ScopeFunc {
 		var user string
 		_, err := state.Get(pointer, &user)
 		if err != nil || user == "" {
-			return Scope{}, host.Errorf(host.InvalidArgument, "the run's state has no user's name at %s, so nobody's memories can be used", pointer)
+			return Scope{}, host.Errorf(host.InvalidArgument, "the run's state has no user's name at %s, so no memories can be used", pointer)
 		}
 		return Scope{Tenant: scope.Tenant, User: user}, nil
 	}

@@ -119,7 +119,7 @@ func (m *MCPServers) read(next *configfile.Config) (*savedMCP, error) {
 func (m *MCPServers) take(saved *savedMCP) error {
 	before := &mcpclient.Lock{}
 	before.Take(m.lock)
-	m.lock.Take(saved.lock) // first: no new server is held to the old definitions
+	m.lock.Take(saved.lock) // first: no new server is compared with the old definitions
 	if err := m.Replace(saved.shared, saved.tenants); err != nil {
 		m.lock.Take(before)
 		return saved.config.Wrap(err, configfile.Keys("mcp"))

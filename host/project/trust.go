@@ -190,7 +190,7 @@ func (p *trustPolicy) readChoices(c *configfile.Config, t *configfile.Trust, at 
 	return nil
 }
 
-// of returns the policies that a plugin of the configuration is held to: that of the
+// of returns the policies that apply to a plugin of the configuration: that of the
 // project, and that of each tenant that has the plugin.
 func (r *trusts) of(c *configfile.Config, id string) (map[string]*trustPolicy, error) {
 	all := map[string]*trustPolicy{}
@@ -293,7 +293,7 @@ func signedModule(module []byte, signatures [][]byte) *share.Artifact {
 	return a
 }
 
-// uploadTrust are the policies that uploads of plugins are held to.
+// uploadTrust are the policies that apply to uploads of plugins.
 type uploadTrust struct {
 	project, any *trustPolicy
 	tenants      map[string]*trustPolicy // that the configuration lists; nil for one without a trust

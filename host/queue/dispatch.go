@@ -139,7 +139,7 @@ func (d *dispatcher) call(ctx context.Context, job *host.Job) (err error) {
 	handle := d.handlers[job.Name]
 	d.mu.Unlock()
 	if handle == nil {
-		return &host.Error{Code: host.NotFound, Message: "nobody handles jobs of the name " + quoted(job.Name), Retryable: true}
+		return &host.Error{Code: host.NotFound, Message: "no handler is registered for jobs of the name " + quoted(job.Name), Retryable: true}
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -53,7 +53,7 @@ type Options struct {
 	// DockerConfig is the file with the credentials of docker login, or the program that
 	// has them: config.json. "" has none, and every request is anonymous.
 	DockerConfig string
-	// CacheDir keeps pulled contents by digest, and each is held to its digest when it is
+	// CacheDir keeps pulled contents by digest, and each is compared with its digest when it is
 	// read. "" keeps nothing.
 	CacheDir string
 	// ModuleBytes bounds a module (16 MiB).

@@ -8,7 +8,7 @@
 //	artifact, err := client.Pull(ctx, ref.At(digest))
 //
 // A registry is not trusted. Its answers are bounded before they are read, every content
-// is held to its digest, and requests go through [egress]: a registry can send the host
+// is compared with its digest, and requests go through [egress]: a registry can send the host
 // to no address inside of its network. The requests of a private registry carry the
 // credentials of docker login.
 //

@@ -156,7 +156,7 @@ func keyDocs() map[string]keyDoc {
 
 		"Tenant.trust":   say("Which plugins may serve the tenant, beside the project's own trust."),
 		"Config.prices":  say("What models cost, for budgets of money and for bills."),
-		"Config.ceiling": say("What no grant goes beyond, whoever gives it. Absent: no ceiling."),
+		"Config.ceiling": say("The permissions that no grant can exceed. Absent: no ceiling."),
 
 		"Model.provider": {"Who answers: scripted (not an LLM, needs nothing), openai (any OpenAI-compatible server), responses (OpenAI's Responses API), anthropic, gemini, or bedrock (Amazon's: models of Anthropic by the Messages API, others by chat completions).", ProviderNames(), true},
 		"Model.name":     say("The model's name at its provider. Absent: the name that it has here."),
@@ -254,7 +254,7 @@ func keyDocs() map[string]keyDoc {
 		"Agent.model_parameters": say("Members of the requests to its model's service, by the service's names: top_p, seed, stop, anything. prompt_cache: {long: true, key: NAME} or {off: true} says how the service caches the prompt, in the words of each. Not those that the host writes itself, such as messages, tools and max_output_tokens."),
 
 		"Agent.agents":         say("Agents that it may call as tools. Each needs a description, and answers with its last words, or its output."),
-		"Agent.prefill":        say("How the first answer of a run begins: the model goes on from there. Not every provider can."),
+		"Agent.prefill":        say("How the first answer of a run begins: the model continues it. Not every provider can."),
 		"Agent.output":         say("A JSON Schema that its last answer fits. An answer that does not is asked for once more. Absent: text."),
 		"Agent.serial_tools":   say("Whether its tools run one after the other; the model is asked to call one at a time."),
 		"Agent.join_results":   say("Whether the results of the tools that one answer calls are one message; otherwise each is one."),

@@ -200,7 +200,7 @@ func (d *checkup) checkCache(name, what string) finding {
 	}
 	probe, err := os.CreateTemp(dir, ".doctor")
 	if err != nil {
-		return finding{Name: "cache", Status: note, Text: dir + " cannot be written, so plugins are compiled anew each time", Hint: "make it writable, or set AGENTHOST_CACHE"}
+		return finding{Name: "cache", Status: note, Text: dir + " cannot be written, so every process compiles plugins again", Hint: "make it writable, or set AGENTHOST_CACHE"}
 	}
 	_ = probe.Close()
 	if err := os.Remove(probe.Name()); err != nil {

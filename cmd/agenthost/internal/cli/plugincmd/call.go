@@ -51,7 +51,7 @@ func pluginCall(l *local) *cobra.Command {
 		Long: `Call a plugin's export with an input of yours, in the form that pdk/ABI.md gives
 it. The output goes to stdout, what the plugin logs to stderr.
 
-The arguments of a tool are held to its "parameters", as in a run: a plugin may
+The arguments of a tool are validated against its "parameters", as in a run: a plugin may
 rely on it. --raw passes the bytes of the input as they are, JSON or not, to see
 what the plugin makes of them.
 
@@ -80,7 +80,7 @@ are those of --tenant, in memory until the command ends; requests go out, where
 		ValidArgsFunction: completeCall(exports()),
 	}
 	f.add(c)
-	c.Flags().BoolVar(&f.raw, "raw", false, "pass the input as it is, whatever bytes it has, without holding arguments to the tool's parameters")
+	c.Flags().BoolVar(&f.raw, "raw", false, "pass the input unchanged, as bytes, without validating arguments against the tool's parameters")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object: the output, whether it is an error, and what the call cost")
 	c.Flags().BoolVar(&f.report, "report", false, "print what the call cost to stderr, as one JSON object")
 	return c

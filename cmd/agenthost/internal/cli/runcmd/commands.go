@@ -99,7 +99,7 @@ func (s *conversation) fork(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.term.Out, "This is thread %s from here on; %s stays as it is.\n", termtext.Printable(t.ID), termtext.Printable(s.thread))
+	fmt.Fprintf(s.term.Out, "This is thread %s from here on; %s is unchanged.\n", termtext.Printable(t.ID), termtext.Printable(s.thread))
 	s.thread, s.branch = t.ID, ""
 	return nil
 }
