@@ -30,7 +30,7 @@ func BenchmarkStatePatch(b *testing.B) {
 	}
 }
 
-// BenchmarkStateSchema changes one member of a state of 100 kB that is held to the
+// BenchmarkStateSchema changes one member of a state of 100 kB that is validated against the
 // schema of its Go type. Checking all of it is what others pay for each change.
 func BenchmarkStateSchema(b *testing.B) {
 	type item struct {

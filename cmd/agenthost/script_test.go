@@ -133,9 +133,10 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// runsAgents matches scripts with a server or with runs. The commands of the others compute
-// in one goroutine, in which the race detector has nothing to compare.
-var runsAgents = regexp.MustCompile(`(?m)^serves |agenthost (chat|demo|dev|job|queue|resume|run|serve) `)
+// runsAgents matches scripts with a server, with runs, or with a whole project. The others
+// build, load and call one plugin at a time: the tests of the packages that do it watch that
+// under the race detector.
+var runsAgents = regexp.MustCompile(`(?m)^serves |agenthost (chat|demo|dev|doctor|job|queue|resume|run|serve|validate) `)
 
 // scripts returns the files of all scripts; under the race detector of those that run agents.
 func scripts(t *testing.T) []string {
@@ -147,13 +148,16 @@ func scripts(t *testing.T) []string {
 	if !longtest.Race {
 		return all
 	}
-	left := slices.DeleteFunc(all, func(file string) bool {
+	left := slices.DeleteFunc(slices.Clone(all), func(file string) bool {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return !runsAgents.Match(text)
 	})
+	if len(left) == 0 {
+		t.Fatalf("none of %d scripts runs agents", len(all))
+	}
 	t.Logf("%d scripts run agents; the others are for a test without the race detector", len(left))
 	return left
 }

@@ -221,7 +221,7 @@ func TestAConversationHasCommands(t *testing.T) {
 		{"/cost" + enter, "TOKENS OUT"},
 		{"/undo" + enter, `Took back "one": the conversation has 0 messages`},
 		{"two" + enter, "it is the second"},
-		{"/branch" + enter, "stays as it is"},
+		{"/branch" + enter, "is unchanged"},
 		{"/save" + enter, "needs the name of a file"},
 		{"/etc/hosts is one" + enter, "it is the first"}, // a path is no command
 		{enter + "one" + enter, "it is the first"},       // an empty line ends nothing

@@ -66,7 +66,7 @@ func (r *blobReference) encode() []byte {
 
 func decodeReference(b []byte) (*blobReference, error) {
 	if len(b) != referenceBytes || b[0] != referenceVersion {
-		return nil, fmt.Errorf("%w: a reference to a file in %s is damaged; restore it from a backup", kv.ErrCorrupt, BlobDir)
+		return nil, fmt.Errorf("%w: a reference to a file in %s is not what was written; restore it from a backup", kv.ErrCorrupt, BlobDir)
 	}
 	r := &blobReference{keyID: binary.BigEndian.Uint64(b[1:]), size: int(binary.BigEndian.Uint32(b[1+keyIDBytes:]))}
 	copy(r.address[:], b[1+keyIDBytes+4:])
@@ -182,7 +182,7 @@ func (b *blobs) read(partition string, raw []byte) ([]byte, error) {
 	}
 	value, err := openBlob(partition, ref, key, content)
 	if err != nil {
-		return nil, fmt.Errorf("%w: file %s is damaged; restore it from a backup", kv.ErrCorrupt, b.relative(path))
+		return nil, fmt.Errorf("%w: file %s is not what was written; restore it from a backup", kv.ErrCorrupt, b.relative(path))
 	}
 	return value, nil
 }

@@ -110,7 +110,7 @@ func readKeyring(path string, storeKey []byte) (*keyring, error) {
 	line, sealed, _ := bytes.Cut(b, []byte("\n"))
 	var h keyFileHeader
 	if err := json.Unmarshal(line, &h); err != nil || h.Format != keyFileFormat || h.Version < 1 {
-		return nil, fmt.Errorf("%w: the key file is damaged; put back a copy of %s", kv.ErrCorrupt, KeyFile)
+		return nil, fmt.Errorf("%w: the key file is not what was written; put back a copy of %s", kv.ErrCorrupt, KeyFile)
 	}
 	if h.Version > keyFileVersion {
 		return nil, fmt.Errorf("%w: the key file has version %d, this program knows up to %d; use the version that wrote it, or a newer one", kv.ErrFormat, h.Version, keyFileVersion)
@@ -144,12 +144,12 @@ func (h *keyFileHeader) open(sealed, storeKey []byte) (*keyFileBody, error) {
 			return nil, err
 		}
 		if text, err = aead.Open(nil, nil, sealed, []byte(keyFileFormat)); err != nil {
-			return nil, fmt.Errorf("%w: the key file is damaged; put back a copy of %s", kv.ErrCorrupt, KeyFile)
+			return nil, fmt.Errorf("%w: the key file is not what was written; put back a copy of %s", kv.ErrCorrupt, KeyFile)
 		}
 	}
 	body := &keyFileBody{}
 	if err := json.Unmarshal(text, body); err != nil {
-		return nil, fmt.Errorf("%w: the key file is damaged; put back a copy of %s", kv.ErrCorrupt, KeyFile)
+		return nil, fmt.Errorf("%w: the key file is not what was written; put back a copy of %s", kv.ErrCorrupt, KeyFile)
 	}
 	return body, nil
 }

@@ -119,7 +119,7 @@ func (u *unsealer) piece() error {
 	size := binary.BigEndian.Uint32(length[:])
 	u.last = size&lastPiece != 0
 	if size &^= lastPiece; size > pieceBytes {
-		return fmt.Errorf("%w: piece %d of the backup is damaged", kv.ErrCorrupt, u.n)
+		return fmt.Errorf("%w: piece %d of the backup is not what was written", kv.ErrCorrupt, u.n)
 	}
 	u.in = append(u.in[:0], make([]byte, int(size)+u.aead.Overhead())...)
 	if _, err := io.ReadFull(u.r, u.in); err != nil {
@@ -130,7 +130,7 @@ func (u *unsealer) piece() error {
 		return fmt.Errorf("%w: the backup is sealed with another key, or its beginning is damaged", kv.ErrKey)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: piece %d of the backup is damaged", kv.ErrCorrupt, u.n)
+		return fmt.Errorf("%w: piece %d of the backup is not what was written", kv.ErrCorrupt, u.n)
 	}
 	u.n++
 	u.buf = opened

@@ -104,7 +104,7 @@ func (r *keyring) newWrapped(partition string) ([]byte, error) {
 func (r *keyring) unwrap(partition string, id int64, wrapped []byte) (*sealer, error) {
 	raw, err := r.wrap.Open(wrapped, []byte("key "+partition))
 	if err != nil || len(raw) != 2*datakey.Bytes {
-		return nil, fmt.Errorf("%w: the data key of a partition is damaged; restore the database from a backup", kv.ErrCorrupt)
+		return nil, fmt.Errorf("%w: the data key of a partition is not what was written; restore the database from a backup", kv.ErrCorrupt)
 	}
 	return &sealer{partition: partition, id: id, key: datakey.New(raw[:datakey.Bytes], false), mark: raw[datakey.Bytes:]}, nil
 }

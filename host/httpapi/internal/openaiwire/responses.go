@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/agenthost/agenthost/host/fault"
+	"github.com/agenthost/agenthost/host/internal/jsondoc"
 	"github.com/agenthost/agenthost/host/stream"
 )
 
@@ -185,11 +186,13 @@ func (r *ResponseRequest) Items(run string) (json.RawMessage, error) {
 		}
 		var text string
 		if string(out[i]["type"]) == `"message"` && json.Unmarshal(out[i]["content"], &text) == nil {
-			kind := "input_text"
+			parts := []map[string]string{{"type": "input_text", "text": text}}
 			if string(out[i]["role"]) == `"assistant"` {
-				kind = "output_text"
+				if parts[0]["type"] = "output_text"; text == "" { // an answer without a part, as it is read
+					parts = parts[:0]
+				}
 			}
-			content, err := json.Marshal([]map[string]string{{"type": kind, "text": text}})
+			content, err := json.Marshal(parts)
 			if err != nil {
 				return nil, fault.Errorf(fault.Internal, "write item %d: %w", i, err)
 			}
@@ -244,7 +247,7 @@ func (r *ResponseRequest) Turn() (*Turn, error) {
 
 func (r *turnReader) inputItem(param string, raw json.RawMessage) error {
 	var item inputItem
-	if err := json.Unmarshal(raw, &item); err != nil {
+	if err := jsondoc.Unmarshal(raw, &item); err != nil { // names are exact, as in Items
 		return paramf(param, "the item has another form")
 	}
 	switch item.Type {

@@ -52,7 +52,7 @@ func pluginCall(l *local) *cobra.Command {
 it. The output goes to stdout, what the plugin logs to stderr.
 
 The arguments of a tool are validated against its "parameters", as in a run: a plugin may
-rely on it. --raw passes the bytes of the input as they are, JSON or not, to see
+rely on it. --raw passes the bytes of the input unchanged, JSON or not, to see
 what the plugin makes of them.
 
 The exit code is 0 for a result, 1 for an error that the plugin returns (its

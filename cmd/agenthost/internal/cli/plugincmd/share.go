@@ -323,7 +323,7 @@ func (s *sharing) pull() *cobra.Command {
 		Short: "Pull a plugin into a file, or those of a project into its lock",
 		Long: `Pull a plugin from a registry or a layout folder into a file, whatever others have signed.
 
-With --project those of a project are pulled whose path is a reference, and checked by the
+With --project those of a project are pulled whose path is a reference, and checked against the
 trust of the project and of its tenants. agenthost.lock then has their digests: the
 project has these and no others, wherever it runs. What the lock has stays; --update asks
 what the tags name now.`,

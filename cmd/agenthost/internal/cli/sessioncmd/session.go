@@ -234,7 +234,7 @@ func sessionAbort(t *ui.Terminal) *cobra.Command {
 		Use:   "abort SNAPSHOT",
 		Short: "Ask a turn to end",
 		Long: `Ask a turn to end. It is aborting until it has, and then aborted; what was finished
-of it is kept under its snapshot. A turn that has ended is unchanged.`,
+of it is kept under its snapshot. A turn that has ended keeps its status.`,
 		Example: "  agenthost session abort SNAPSHOT --data ./data",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
