@@ -110,7 +110,7 @@ func TestScripts(t *testing.T) {
 	warm(t, cache)
 	toolchain := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN")
 	testscript.Run(t, testscript.Params{
-		Files:               scripts(t),
+		Dir:                 filepath.Join("testdata", "script"),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -131,35 +131,6 @@ func TestScripts(t *testing.T) {
 			"serves": cmdServes, "terminates": cmdTerminates, "keep": cmdKeep, "curl": cmdCurl,
 		},
 	})
-}
-
-// runsAgents matches scripts with a server, with runs, or with a whole project. The others
-// build, load and call one plugin at a time: the tests of the packages that do it watch that
-// under the race detector.
-var runsAgents = regexp.MustCompile(`(?m)^serves |agenthost (chat|demo|dev|doctor|job|queue|resume|run|serve|validate) `)
-
-// scripts returns the files of all scripts; under the race detector of those that run agents.
-func scripts(t *testing.T) []string {
-	t.Helper()
-	all, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
-	if err != nil || len(all) == 0 {
-		t.Fatalf("there are no scripts: %v", err)
-	}
-	if !longtest.Race {
-		return all
-	}
-	left := slices.DeleteFunc(slices.Clone(all), func(file string) bool {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return !runsAgents.Match(text)
-	})
-	if len(left) == 0 {
-		t.Fatalf("none of %d scripts runs agents", len(all))
-	}
-	t.Logf("%d scripts run agents; the others are for a test without the race detector", len(left))
-	return left
 }
 
 // warm has the demo and what it needs compiled once.
