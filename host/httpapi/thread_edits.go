@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/agenthost/agenthost/host"
@@ -131,14 +130,8 @@ func (h *threadHandlers) forkThread(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.whole(); err != nil {
-		return err
-	}
-	key, err := c.takeKey(&in)
+	key, err := h.prepareThread(c, &in)
 	if err != nil {
-		return err
-	}
-	if err := c.audit.record(); err != nil {
 		return err
 	}
 	fork := &threads.ForkOptions{ID: cmp.Or(in.ID, key.id("fork")), At: in.At.at(), Title: in.Title, Metadata: in.Metadata}
@@ -149,9 +142,7 @@ func (h *threadHandlers) forkThread(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.audit.made("thread", t.ID)
-	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
-	return c.answerThread(c.route.status, t)
+	return h.answerNewThread(c, t)
 }
 
 func (h *threadHandlers) threadBranches(c *call) error {

@@ -129,14 +129,8 @@ func (h *threadHandlers) createThread(c *call) error {
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	if err := c.whole(); err != nil {
-		return err
-	}
-	key, err := c.takeKey(&in)
+	key, err := h.prepareThread(c, &in)
 	if err != nil {
-		return err
-	}
-	if err := c.audit.record(); err != nil {
 		return err
 	}
 	t, created, err := h.tenant(c).Create(c.ctx, &threads.CreateOptions{ID: cmp.Or(in.ID, key.id("thread")), Title: in.Title, Metadata: in.Metadata})
@@ -146,9 +140,27 @@ func (h *threadHandlers) createThread(c *call) error {
 	if !created {
 		return c.answerThread(http.StatusOK, t)
 	}
+	return h.answerNewThread(c, t)
+}
+
+// prepareThread returns the key of a request that creates a thread, once the credential is found
+// to reach more than one thread and the audit log has the request.
+func (h *threadHandlers) prepareThread(c *call, body any) (requestKey, error) {
+	if err := c.whole(); err != nil {
+		return requestKey{}, err
+	}
+	key, err := c.takeKey(body)
+	if err != nil {
+		return key, err
+	}
+	return key, c.audit.record()
+}
+
+// answerNewThread answers with a thread that the request has created, and its address.
+func (h *threadHandlers) answerNewThread(c *call, t *threads.Thread) error {
 	c.audit.made("thread", t.ID)
 	c.w.Header().Set("Location", "/v1/threads/"+url.PathEscape(t.ID))
-	return c.answerThread(http.StatusCreated, t)
+	return c.answerThread(c.route.status, t)
 }
 
 // answerThread answers with a thread, whose head is the ETag.
