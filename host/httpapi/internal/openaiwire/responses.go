@@ -186,11 +186,13 @@ func (r *ResponseRequest) Items(run string) (json.RawMessage, error) {
 		}
 		var text string
 		if string(out[i]["type"]) == `"message"` && json.Unmarshal(out[i]["content"], &text) == nil {
-			parts := []map[string]string{{"type": "input_text", "text": text}}
-			if string(out[i]["role"]) == `"assistant"` {
-				if parts[0]["type"] = "output_text"; text == "" { // an answer without a part, as it is read
-					parts = parts[:0]
-				}
+			kind, answer := "input_text", string(out[i]["role"]) == `"assistant"`
+			if answer {
+				kind = "output_text"
+			}
+			parts := []map[string]string{{"type": kind, "text": text}}
+			if answer && text == "" { // Turn ignores an empty answer, but not an empty part
+				parts = parts[:0]
 			}
 			content, err := json.Marshal(parts)
 			if err != nil {
@@ -247,7 +249,7 @@ func (r *ResponseRequest) Turn() (*Turn, error) {
 
 func (r *turnReader) inputItem(param string, raw json.RawMessage) error {
 	var item inputItem
-	if err := jsondoc.Unmarshal(raw, &item); err != nil { // names are exact, as in Items
+	if err := jsondoc.Unmarshal(raw, &item); err != nil { // Items compares names exactly, too
 		return paramf(param, "the item has another form")
 	}
 	switch item.Type {
